@@ -3,15 +3,14 @@
 import os
 import statistics
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.comparison import compare
-from benchmarks.peers import Peer, Radiator
+from benchmarks.comparison import in_turns
+from benchmarks.peers import Radiator
 from benchmarks.processes import Launch
+from benchmarks.rounds import ratio, significant
 from benchmarks.shapes import CASES, TOPIC, Case
-from radiator.tools.cli.load import LoadFailed, Measured
 from radiator.tools.cli.text import table
 
 BEFORE_CASES = (CASES[0], CASES[6], TOPIC)
@@ -48,40 +47,17 @@ def against(before: Before, directory: Path, rounds: int, seconds: float) -> lis
 
 
 def _row(case: Case, before: Before, directory: Path, rounds: int, seconds: float) -> Row:
-    peers: list[Peer] = [Radiator(), before]
-    row = compare(case, peers, directory, rounds, seconds)
-    for result in row.results.values():
-        if result.failed:
-            raise LoadFailed(result.failed)
-    now, then = (row.results[peer.name].measured for peer in peers)
+    now, then = in_turns(case, Radiator(), before, directory, rounds, seconds)
     return {
         "name": case.name,
-        "per_s": _median(now, _per_s),
-        "per_s_before": _median(then, _per_s),
-        "ratio": _ratio(now, then, _per_s),
-        "cpu_us": _median(now, _cpu_us),
-        "cpu_us_before": _median(then, _cpu_us),
-        "cpu_ratio": _ratio(now, then, _cpu_us),
+        "per_s": significant(statistics.median(now.per_s)),
+        "per_s_before": significant(statistics.median(then.per_s)),
+        "ratio": round(ratio(now.per_s, then.per_s), 3),
+        "cpu_us": significant(statistics.median(now.cpu_us)),
+        "cpu_us_before": significant(statistics.median(then.cpu_us)),
+        "cpu_ratio": round(ratio(now.cpu_us, then.cpu_us), 3),
         "load": round(os.getloadavg()[0], 2),
     }
-
-
-def _per_s(one: Measured) -> float:
-    return one.per_s
-
-
-def _cpu_us(one: Measured) -> float:
-    return one.broker_cpu_s / one.messages * 1e6
-
-
-def _median(measured: list[Measured], figure: Callable[[Measured], float]) -> float:
-    return float(f"{statistics.median(map(figure, measured)):.4g}")
-
-
-def _ratio(now: list[Measured], then: list[Measured], figure: Callable[[Measured], float]) -> float:
-    """Of one round's both, so that what drifts falls out."""
-    ratios = [figure(one) / figure(other) for one, other in zip(now, then, strict=True)]
-    return round(statistics.median(ratios), 3)
 
 
 def before_table(rows: list[Row]) -> str:

@@ -208,10 +208,10 @@ class Bench:
         ]
         command += ["--without-gossip", "--without-mingle"]
         log = self.directory / "worker.log"
-        with log.open("wb") as said:
+        with log.open("wb") as printed:
             process = subprocess.Popen(
                 command, cwd=CHECKOUT, env={**os.environ, **self.surroundings}, stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said, start_new_session=True,
+                stdout=printed, stderr=printed, start_new_session=True,
             )  # fmt: skip
             try:
                 yield

@@ -137,8 +137,8 @@ def _show(data: dict[str, Any], wanted: argparse.Namespace) -> None:
     else:
         _print(preface(data) + "\n")
         _print(growth_table(data) if is_growth else comparison_table(data))
-    if said := remarks(data):
-        _print(f"\n{said}")
+    if found := remarks(data):
+        _print(f"\n{found}")
     if wanted.json:
         wanted.json.parent.mkdir(parents=True, exist_ok=True)
         wanted.json.write_text(json.dumps(data, indent=1) + "\n")

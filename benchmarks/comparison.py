@@ -59,6 +59,30 @@ def compare(case: Case, peers: Sequence[Peer], directory: Path, rounds: int, sec
     return row
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one peer in one row, round by round."""
+
+    per_s: list[float]
+    cpu_us: list[float]
+
+
+def in_turns(
+    case: Case, one: Peer, other: Peer, directory: Path, rounds: int, seconds: float
+) -> tuple[Figures, Figures]:
+    """A row of two of which none may fail. Raises LoadFailed where one does not get through."""
+    row = compare(case, [one, other], directory, rounds, seconds)
+    for result in row.results.values():
+        if result.failed:
+            raise LoadFailed(result.failed)
+    first, second = (row.results[peer.name].measured for peer in (one, other))
+    return _figures(first), _figures(second)
+
+
+def _figures(measured: Sequence[Measured]) -> Figures:
+    return Figures([m.per_s for m in measured], [m.broker_cpu_s / m.messages * 1e6 for m in measured])
+
+
 def _measure_once(
     peer: Peer,
     case: Case,

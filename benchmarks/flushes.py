@@ -1,7 +1,8 @@
-"""`--flushes`: is an answer really behind a flush? Counted, not believed: strace counts what each peer calls.
+"""`--flushes`: does an answer really wait for a flush? strace counts the calls of each peer.
 
 One producer with one SEND outstanding leaves nothing to share a flush with, so a peer that syncs before it answers
-makes at least one for each SEND. What a file opened with O_DSYNC flushes is not counted (LMDB's second of each commit).
+makes at least one for each SEND. The flushes of a file opened with O_DSYNC are not counted (LMDB's second of each
+commit).
 """
 
 import contextlib

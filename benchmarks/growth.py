@@ -1,7 +1,7 @@
 """`--growth`: what a message costs when something grows: connections, queues, the backlog, bodies, subscribers.
 
-Every point is measured on a fresh broker, but the backlog's, which grows on one. Rates alone would hide what the
-machine has idle, so the broker's CPU for each message stands beside them.
+Every point is measured on a fresh broker, except those of the backlog, which grows on one. Rates alone would hide how
+idle the machine is, so the broker's CPU time for each message stands beside them.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from benchmarks.comparison import measure
 from benchmarks.longchecks import rss_anon_bytes
 from benchmarks.peers import Peer
 from benchmarks.processes import Running, running, tree
+from benchmarks.rounds import significant
 from benchmarks.shapes import END_TO_END, WINDOW_16, Case
 from radiator.model.limits import KIB, MIB
 from radiator.tools.cli.load import Load, LoadFailed, Measured, Shape, StompWire, Wire
@@ -118,7 +119,7 @@ def _point(at: int, measured: Measured, **more: float) -> Point:
     figures = {"per_s": measured.per_s, "cpu_us": measured.broker_cpu_s / measured.messages * 1e6,
                "p50_ms": measured.p50_ms, "p99_ms": measured.p99_ms,
                "generator_share": measured.generator_share, **more}  # fmt: skip
-    return {"at": at, **{name: float(f"{value:.4g}") for name, value in figures.items()}}
+    return {"at": at, **{name: significant(value) for name, value in figures.items()}}
 
 
 def _send_case(producers: int, body_bytes: int = KIB) -> Case:

@@ -24,13 +24,13 @@ from typing import Any
 from benchmarks.before import Before
 from benchmarks.peers import Peer, Radiator
 from benchmarks.processes import Running, running
+from benchmarks.raw import ANSWER_MAX_S, connected
 from benchmarks.shapes import CASES
 from radiator.tools.cli.load import LoadFailed
 from radiator.tools.cli.text import table
 
 BODY = b"x" * 300
 RATIO_MAX = 1.03
-ANSWER_MAX_S = 120.0
 READ_BYTES = 1 << 20
 IDLE_S = 6.0
 MAP_SIZE = "4GiB"  # valgrind has no address space for the default
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """A row: in each of its steps every producer has `burst` SENDs on their way, and consumers ack what comes of them.
+    """A row: in each of its steps every producer sends `burst` SENDs, and consumers ack what they receive of them.
 
     has_backlog: the SENDs are not counted, only what their consumers cost.
     """
@@ -80,12 +80,10 @@ class _Client:
     """A socket that says frames, and keeps what comes until it is asked for."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), ANSWER_MAX_S)
+        self._socket = connected(port)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, READ_BYTES)
         self._frames: dict[bytes, list[bytes]] = {}
         self._unfinished = b""
-        self.say(b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:0,0\n\n\0")
-        self.take(b"CONNECTED", 1)
 
     def say(self, frames: bytes) -> None:
         self._socket.sendall(frames)

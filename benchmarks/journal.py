@@ -3,11 +3,12 @@
 import statistics
 from pathlib import Path
 
-from benchmarks.comparison import compare
-from benchmarks.peers import Peer, Radiator
+from benchmarks.comparison import in_turns
+from benchmarks.peers import Radiator
 from benchmarks.processes import Launch
+from benchmarks.rounds import ratio
 from benchmarks.shapes import CASES, Case
-from radiator.tools.cli.load import LoadFailed, Measured, Shape
+from radiator.tools.cli.load import Shape
 from radiator.tools.cli.text import bytes_text, table
 
 ONE_TO_ONE = Shape(name="end to end, 1 + 1", producers=1, window=1, consumers=1)
@@ -37,31 +38,16 @@ def journal_table(bodies: list[int], directory: Path, rounds: int, seconds: floa
 
 
 def _row(case: Case, body_bytes: int, directory: Path, rounds: int, seconds: float) -> list[str | int]:
-    peers: list[Peer] = [Radiator(), Journaling()]
     case = Case(kind=case.kind, shape=case.shape, is_persistent=case.is_persistent, body_bytes=body_bytes)
-    row = compare(case, peers, directory, rounds, seconds)
-    for result in row.results.values():
-        if result.failed:
-            raise LoadFailed(result.failed)
-    off, on = (row.results[peer.name].measured for peer in peers)
-    ratio = _median_ratio([one.per_s for one in on], [one.per_s for one in off])
-    cpu_on, cpu_off = [_cpu_us(one) for one in on], [_cpu_us(one) for one in off]
+    off, on = in_turns(case, Radiator(), Journaling(), directory, rounds, seconds)
+    kept = ratio(on.per_s, off.per_s)
     return [
         case.shape.name,
         bytes_text(body_bytes),
-        f"{statistics.median(one.per_s for one in on):,.0f}",
-        f"{statistics.median(one.per_s for one in off):,.0f}",
-        f"{ratio:.2f}" + ("" if ratio >= RATIO_MIN else " MISSED"),
-        f"{statistics.median(cpu_on):.1f}",
-        f"{statistics.median(cpu_off):.1f}",
-        f"{_median_ratio(cpu_on, cpu_off):.2f}",
+        f"{statistics.median(on.per_s):,.0f}",
+        f"{statistics.median(off.per_s):,.0f}",
+        f"{kept:.2f}" + ("" if kept >= RATIO_MIN else " MISSED"),
+        f"{statistics.median(on.cpu_us):.1f}",
+        f"{statistics.median(off.cpu_us):.1f}",
+        f"{ratio(on.cpu_us, off.cpu_us):.2f}",
     ]
-
-
-def _cpu_us(one: Measured) -> float:
-    return one.broker_cpu_s / one.messages * 1e6
-
-
-def _median_ratio(with_it: list[float], without: list[float]) -> float:
-    """Of one round's both, so that what drifts falls out."""
-    return statistics.median(one / other for one, other in zip(with_it, without, strict=True))

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import CHECKOUT
-from benchmarks.processes import Launch, Running, free_port, fresh, running
+from benchmarks.processes import Launch, Running, fresh, running
 from radiator.client import Client
 from radiator.model.errors import RadiatorError
 from radiator.tools.cli.load import LoadFailed
+from tests.ports import free_port
 
 NAMES = "abcdefgh"
 SECRET = "nodes of a benchmark know each other by this\n"

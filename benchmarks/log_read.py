@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.client import raw
 from benchmarks.peers import CHECKOUT
-from benchmarks.processes import Launch, Running, free_port, running
+from benchmarks.processes import Launch, Running, running
+from benchmarks.raw import connected
 from benchmarks.rounds import Figures, number_of_rounds, rounded, spreads
 from radiator.client import Client
+from tests.ports import free_port
 
 CONFIG = """\
 [server]
@@ -40,7 +41,7 @@ def append(port: int, log: bytes, records: int, size: int) -> float:
     """SENDs without receipts but for the last; records a second."""
     frame = b"SEND\ndestination:/log/%b\ncontent-length:%d\n\n%b\0" % (log, size, b"x" * size)
     last = frame.replace(b"SEND\n", b"SEND\nreceipt:last\n")
-    with raw(port) as one:
+    with connected(port) as one:
         began_s = time.perf_counter()
         for _ in range((records - 1) // 500):
             one.sendall(frame * 500)
@@ -54,7 +55,7 @@ class Reading:
     """A raw socket that reads to the end. ack: `auto`, or `client`: one ACK for some 500 records."""
 
     def __init__(self, port: int, log: bytes, ack: bytes) -> None:
-        self.socket = raw(port)
+        self.socket = connected(port)
         self.ack = ack
         self.records = 0
         self.unacked = 0
@@ -154,11 +155,11 @@ class Bench:
         self._note(
             f"{readers} readers at once, {records:,} records each: records/s in all", readers * records / seconds
         )
-        for name, told in (("without them", alone), ("meanwhile", found[0])):
-            told.sort()
+        for name, reported in (("without them", alone), ("meanwhile", found[0])):
+            reported.sort()
             waited = f"a bystander's SEND waits for its RECEIPT, {name}: ms"
-            self._note(f"{waited}, p50", statistics.median(told) * 1e3)
-            self._note(f"{waited}, p99", told[len(told) * 99 // 100] * 1e3)
+            self._note(f"{waited}, p50", statistics.median(reported) * 1e3)
+            self._note(f"{waited}, p99", reported[len(reported) * 99 // 100] * 1e3)
 
     def _note(self, name: str, figure: float) -> None:
         self.figures[name] = rounded(figure)
@@ -167,15 +168,15 @@ class Bench:
 
 def waits(port: int, is_over: Callable[[int], bool]) -> list[float]:
     """Seconds from each SEND to its RECEIPT."""
-    told: list[float] = []
-    with raw(port) as one:
-        while not told or not is_over(len(told)):
+    seen: list[float] = []
+    with connected(port) as one:
+        while not seen or not is_over(len(seen)):
             began_s = time.perf_counter()
             one.sendall(b"SEND\ndestination:/queue/bystander\nreceipt:r\n\nx\0")
             while b"\0" not in one.recv(READ_BYTES):
                 pass
-            told.append(time.perf_counter() - began_s)
-    return told
+            seen.append(time.perf_counter() - began_s)
+    return seen
 
 
 def say(line: str) -> None:

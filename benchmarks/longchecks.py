@@ -104,14 +104,14 @@ def _idle_connections(broker: BrokerProcess) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < IDLE_CONNECTIONS + 100:
         raise LoadFailed(f"{IDLE_CONNECTIONS} connections need more open files than {soft}: `ulimit -n` raises that.")
-    said, last_answer = StompWire(QUEUE).hello(consumer=True)
+    sent, last_answer = StompWire(QUEUE).hello(consumer=True)
     before = rss_anon_bytes(broker.pid)
     sockets = []
     try:
         for _ in range(IDLE_CONNECTIONS):
             one = socket.create_connection((broker.host, broker.port), CONNECT_MAX_S)
             sockets.append(one)
-            one.sendall(said)
+            one.sendall(sent)
             answer = b""
             while last_answer not in answer:
                 data = one.recv(4096)

@@ -1,7 +1,8 @@
-"""Loads over several nodes: one client posts at one of them, others take anywhere, all from this thread over epoll.
+"""Loads over several nodes: one client sends at one of them, others receive anywhere, all from this thread over epoll.
 
-What is out is bounded: posted, and not yet taken by every group that is to get it. So no backlog grows, and a rate is
-one that lasts. A body begins with the number of its message, by which what is taken is known again at any node.
+The number of outstanding messages is bounded: sent, and not yet received by every group that is to get them. So no
+backlog grows, and a rate is one that lasts. A body begins with the number of its message, which identifies it at any
+node.
 """
 
 import heapq
@@ -133,9 +134,10 @@ class _Taker(LoadConnection):
 
 
 class NodeLoad:
-    """Post at one node, take at `places`. out_max: bound of what is out. work_s: time of each message until its ack.
+    """Send at one node, receive at `places`. out_max: bound of outstanding messages. work_s: time of each message until
+    its ack.
 
-    taken: everything that has come, in that order. Call `prime` before what is measured.
+    taken: everything that was received, in that order. Call `prime` before the measurement.
     """
 
     def __init__(self, address: Address, wire: Wire, out_max: int, work_s: float = 0.0) -> None:
@@ -243,8 +245,8 @@ class NodeLoad:
         if self.work_s:
             done_s = time.perf_counter() + self.work_s
             heapq.heappush(self._working, (done_s, len(self.taken), taker, key))
-        elif said := taker.wire.ack(key, False):
-            self._watch(taker, taker.write(said))
+        elif found := taker.wire.ack(key, False):
+            self._watch(taker, taker.write(found))
 
     def _post(self, count: int) -> None:
         self._watch(self._poster, self._poster.post(count))

@@ -17,6 +17,7 @@ from benchmarks.host import host
 from benchmarks.linked import linked
 from benchmarks.nodecases import SERIES, SHARE_MIN, TABLES, Figures, graphs, series_of
 from benchmarks.report import GENERATOR_BOUND, preface
+from benchmarks.rounds import significant
 from radiator.model.errors import RadiatorError
 from radiator.tools.cli.text import table
 
@@ -100,7 +101,7 @@ def _round(
 
 
 def medians(found: Sequence[Figures]) -> Figures:
-    return {name: float(f"{statistics.median(one[name] for one in found):.4g}") for name in found[0]}
+    return {name: significant(statistics.median(one[name] for one in found)) for name in found[0]}
 
 
 def nodes_report(data: Data) -> str:

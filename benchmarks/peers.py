@@ -18,7 +18,7 @@ import lmdb
 
 import radiator
 from benchmarks import amqp
-from benchmarks.processes import Launch, Running, free_port
+from benchmarks.processes import Launch, Running
 from benchmarks.shapes import Case
 from benchmarks.wires import (
     NAME,
@@ -38,6 +38,7 @@ from benchmarks.wires import (
     StompTransientWire,
 )
 from radiator.tools.cli.load import LoadFailed, StompWire, Wire
+from tests.ports import free_port
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 INSTALLED = CHECKOUT / "build" / "peers"  # what --install-peers puts beside the system's own
@@ -80,7 +81,7 @@ def program(name: str, *places: str) -> str:
     return found or shutil.which(name) or ""
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
@@ -145,7 +146,7 @@ class Beanstalkd(Peer):
         return "" if program("beanstalkd") else "beanstalkd is not installed"
 
     def version(self) -> str:
-        return _said(program("beanstalkd"), "-v").removeprefix("beanstalkd ")
+        return _output(program("beanstalkd"), "-v").removeprefix("beanstalkd ")
 
     def launch(self, case: Case) -> Launch:
         port = free_port()
@@ -199,7 +200,7 @@ class RabbitMQ(Peer):
         return "" if self._script("rabbitmq-server") else "rabbitmq-server is not installed"
 
     def version(self) -> str:
-        erlang = _said("erl", "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt().")
+        erlang = _output("erl", "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt().")
         # `rabbitmqctl version` would leave an epmd behind
         found = re.search(r"rabbitmq_server-([\d.]+)", str(Path(self._script("rabbitmq-server")).resolve()))
         return f"{found[1] if found else '?'}, Erlang {erlang}, STOMP plugin"
@@ -272,7 +273,7 @@ class Redis(Peer):
         return "" if program("redis-server") else "redis-server is not installed"
 
     def version(self) -> str:
-        found = re.search(r"v=(\S+)", _said(program("redis-server"), "--version"))
+        found = re.search(r"v=(\S+)", _output(program("redis-server"), "--version"))
         return found[1] if found else "?"
 
     def launch(self, case: Case) -> Launch:
@@ -326,7 +327,7 @@ class Nats(Peer):
 
     def _number(self) -> tuple[int, ...]:
         program = self._program()
-        found = re.search(r"v(\d+)\.(\d+)\.(\d+)", _said(program, "--version")) if program else None
+        found = re.search(r"v(\d+)\.(\d+)\.(\d+)", _output(program, "--version")) if program else None
         return tuple(map(int, found.groups())) if found else (0, 0, 0)
 
     def missing(self) -> str:
@@ -356,12 +357,12 @@ class Nats(Peer):
         consumer = {"stream_name": NAME, "config": {
             "durable_name": "c", "deliver_policy": "all", "ack_policy": "explicit", "ack_wait": 3600 * 10**9,
             "max_ack_pending": -1, "replay_policy": "instant"}}  # fmt: skip
-        said = b'CONNECT {"verbose":false}\r\nSUB i.0 1\r\n'
+        sent = b'CONNECT {"verbose":false}\r\nSUB i.0 1\r\n'
         for subject, request in (("STREAM.CREATE", stream), ("CONSUMER.DURABLE.CREATE", consumer)):
             text = json.dumps(request).encode()
             place = f"{subject}.{NAME}" + (".c" if "CONSUMER" in subject else "")
-            said += b"PUB $JS.API.%b i.0 %d\r\n%b\r\n" % (place.encode(), len(text), text)
-        converse(broker.port, said, b"consumer_create_response")
+            sent += b"PUB $JS.API.%b i.0 %d\r\n%b\r\n" % (place.encode(), len(text), text)
+        converse(broker.port, sent, b"consumer_create_response")
         return NatsStreamWire(not case.shape.ack_receipts, case.body_bytes)
 
 
@@ -390,7 +391,7 @@ class CoilMQ(Peer):
 
     def version(self) -> str:
         python = Path(self._program()).parent / "python"
-        return _said(str(python), "-c",
+        return _output(str(python), "-c",
                      "from importlib.metadata import version as v; from platform import python_version as p;"
                      "print(f'{v(\"coilmq\")}, SQLAlchemy {v(\"sqlalchemy\")}, Python {p()}')")  # fmt: skip
 
@@ -408,10 +409,10 @@ class CoilMQ(Peer):
         return CoilWire("/queue/" + NAME, case.body_bytes)
 
 
-def converse(port: int, said: bytes, until: bytes) -> None:
+def converse(port: int, sent: bytes, until: bytes) -> None:
     """Says it, and waits for the answer that is wanted."""
     with socket.create_connection(("127.0.0.1", port), ANSWER_MAX_S) as connection:
-        connection.sendall(said)
+        connection.sendall(sent)
         answer = b""
         while until not in answer:
             more = connection.recv(4096)

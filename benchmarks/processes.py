@@ -65,13 +65,13 @@ def running(launch: Launch, directory: Path) -> Iterator[Running]:
         log = directory / "log.txt"
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            with log.open("wb") as said:
+            with log.open("wb") as printed:
                 ports = [*launch.ports_before, launch.port]
                 for command, port in zip(launch.commands, ports, strict=True):
                     words = [word.replace("DIR", str(directory)) for word in command]
                     processes.append(
                         subprocess.Popen(words, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-                                         stdout=said, stderr=said, start_new_session=True)
+                                         stdout=printed, stderr=printed, start_new_session=True)
                     )  # fmt: skip
                     wait_for_port(port, processes[-1], log)
             yield Running(launch.port, [process.pid for process in processes], log, launch)
@@ -92,13 +92,6 @@ def fresh(directory: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

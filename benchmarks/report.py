@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.comparison import Result, Row
 from benchmarks.peers import CHECKOUT, Peer
 from benchmarks.processes import Launch
+from benchmarks.rounds import significant
 from benchmarks.shapes import CASES, TOPIC
 from radiator.tools.cli.load import Measured
 from radiator.tools.cli.text import bytes_text, table
@@ -113,7 +114,7 @@ def result_data(result: Result) -> Data:
 
 def spread(values: Sequence[float]) -> dict[str, float]:
     found = {"median": statistics.median(values), "min": min(values), "max": max(values)}
-    return {name: float(f"{value:.4g}") for name, value in found.items()}
+    return {name: significant(value) for name, value in found.items()}
 
 
 # ---- tables

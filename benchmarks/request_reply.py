@@ -11,7 +11,6 @@ with them and afterwards. docs/TOPOLOGIES.md has figures.
 import argparse
 import contextlib
 import json
-import socket
 import statistics
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.longchecks import rss_anon_bytes
+from benchmarks.raw import await_answers, connected
 from benchmarks.wires import StompRequestWire
 from radiator.model.limits import KIB, MIB
 from radiator.tools.cli.load import Load, Measured, Shape, body_tail, process_cpu_s
@@ -65,17 +65,17 @@ class DeclaredReplyWire(StompRequestWire):
     name = b""
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
-        said, last = super().hello(consumer)
+        sent, last = super().hello(consumer)
         if consumer:
-            return said, last
-        return said + declaring(self.name.decode()) + subscribing(self.name, b"0"), b"subscribed\n\n\0"
+            return sent, last
+        return sent + declaration(self.name.decode()) + subscribing(self.name, b"0"), b"subscribed\n\n\0"
 
     def send(self) -> tuple[bytes, bytes]:
         head, tail = super().send()
         return head.replace(b"reply-to:/temp-queue/r", b"reply-to:/amq/queue/%b" % self.name), tail
 
 
-def declaring(name: str, **settings: bool | int) -> bytes:
+def declaration(name: str, **settings: bool | int) -> bytes:
     """A frame that declares a reply queue; nobody hears the answer."""
     given = settings or {"auto_delete": True, "exclusive": True}
     asked = {"do": "declare", "queue": name, "persistent": False, **given}
@@ -114,9 +114,7 @@ class Pipe:
     """A connection that has many frames on their way at a time."""
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self.socket = socket.create_connection((broker.host, broker.port), SECONDS_MAX)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.say([b"CONNECT\naccept-version:1.2\nhost:x\nheart-beat:0,0\n\n\0"], b"\0")
+        self.socket = connected(broker.port)
 
     def say(self, frames: list[bytes], answer: bytes, answers: int | None = None) -> bytes:
         """All of it, awaiting so many answers (one for each frame), a chunk at a time."""
@@ -124,16 +122,7 @@ class Pipe:
         for start in range(0, len(frames), CHUNK):
             chunk = frames[start : start + CHUNK]
             self.socket.sendall(b"".join(chunk))
-            heard += self.await_answers(answer, len(chunk) if answers is None else answers)
-        return bytes(heard)
-
-    def await_answers(self, answer: bytes, count: int) -> bytes:
-        heard = bytearray()
-        while heard.count(answer) < count:
-            data = self.socket.recv(65536)
-            if not data or b"ERROR\n" in data:
-                raise RuntimeError(f"The broker refused: {(bytes(heard) + data)[-300:]!r}.")
-            heard += data
+            heard += await_answers(self.socket, answer, len(chunk) if answers is None else answers)
         return bytes(heard)
 
     def close(self) -> None:
@@ -147,9 +136,9 @@ class Server:
         self.pipe = Pipe(broker)
         wire = StompRequestWire(REQUESTS, body_bytes=BODY_BYTES)
         self.wire = wire
-        said, last = wire.hello(consumer=True)
-        said = said[said.index(b"SUBSCRIBE") :].replace(b"prefetch-count:1\n", b"prefetch-count:%d\n" % CHUNK)
-        self.pipe.say([said], last)
+        sent, last = wire.hello(consumer=True)
+        sent = sent[sent.index(b"SUBSCRIBE") :].replace(b"prefetch-count:1\n", b"prefetch-count:%d\n" % CHUNK)
+        self.pipe.say([sent], last)
 
     def answer(self, count: int) -> None:
         heard, done = b"", 0
@@ -157,13 +146,13 @@ class Server:
             data = self.pipe.socket.recv(65536)
             assert data, "the broker has closed the server's connection"
             heard += data
-            said = b""
+            sent = b""
             while (found := self.wire.next_message(heard)) is not None:
                 key, _, end = found
                 heard = heard[end:]
-                said += self.wire.ack(key, False)
+                sent += self.wire.ack(key, False)
                 done += 1
-            self.pipe.socket.sendall(said)
+            self.pipe.socket.sendall(sent)
 
 
 def request_frame(reply_to: str) -> bytes:
@@ -179,7 +168,7 @@ def ask_all(server: Server, pipe: Pipe, reply_addresses: list[str]) -> None:
         chunk = [request_frame(address) for address in reply_addresses[start : start + CHUNK]]
         pipe.socket.sendall(b"".join(chunk))
         server.answer(len(chunk))
-        pipe.await_answers(b"~\0", len(chunk))
+        await_answers(pipe.socket, b"~\0", len(chunk))
 
 
 Make = Callable[[Pipe, range], list[str]]  # so many queues on that connection; the addresses that reach them
@@ -213,7 +202,7 @@ def declare(pipe: Pipe, numbers: range, **settings: bool | int) -> list[str]:
     """Each is declared and subscribed to. Returns their addresses for replies."""
     names = [f"reply.{number}" for number in numbers]
     frames = [
-        declaring(name, **settings) + subscribing(name.encode(), b"%d" % number)
+        declaration(name, **settings) + subscribing(name.encode(), b"%d" % number)
         for name, number in zip(names, numbers, strict=True)
     ]
     pipe.say(frames, b"receipt-id:subscribed")
@@ -260,7 +249,7 @@ class Watch:
 
     def there(self) -> int:
         self.pipe.socket.sendall(b'SEND\ndestination:/admin\nreply-to:/temp-queue/a\n\n{"do": "stats"}\0')
-        heard = self.pipe.await_answers(b"}\0", 1)
+        heard = await_answers(self.pipe.socket, b"}\0", 1)
         stats = json.loads(heard.partition(b"\n\n")[2].rstrip(b"\n\0"))
         return max(len(stats["queues"]), int(stats["subscriptions"]))
 

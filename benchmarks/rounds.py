@@ -30,6 +30,16 @@ def rounded(figure: float) -> float:
     return round(figure, 0 if figure > 1000 else 1)
 
 
+def significant(figure: float) -> float:
+    """Four digits of it."""
+    return float(f"{figure:.4g}")
+
+
+def ratio(ones: Sequence[float], others: Sequence[float]) -> float:
+    """The median of the ratios of each round's both, so that what drifts falls out."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
 def number_of_rounds(text: str) -> int:
     """For argparse."""
     if not (text.isascii() and text.isdigit() and int(text)):

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.host import host
 from benchmarks.log_read import append, say
 from benchmarks.peers import CHECKOUT
-from benchmarks.processes import Launch, Running, free_port, running
+from benchmarks.processes import Launch, Running, running
 from benchmarks.rounds import Figures, number_of_rounds, rounded, spreads
 from radiator.client import Client
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -275,7 +276,7 @@ def main() -> None:
     for name, spread in found.items():
         say(f"{spread}  {FIGURES[name]}")
     if wanted.json is not None:
-        told = {
+        reported = {
             "format": 1,
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": machine,
@@ -284,7 +285,7 @@ def main() -> None:
             "spread": {name: [spread.least, spread.most] for name, spread in found.items()},
             "rounds": rounds,
         }
-        wanted.json.write_text(json.dumps(told, indent=1) + "\n")
+        wanted.json.write_text(json.dumps(reported, indent=1) + "\n")
 
 
 if __name__ == "__main__":

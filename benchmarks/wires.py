@@ -335,8 +335,8 @@ class NatsStreamWire(_PlainWire):
         return one
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
-        said = _CONNECT + b"SUB i.%d.* 1\r\nPING\r\n" % self.number
-        return said + (self.next_please if consumer else b""), b"PONG\r\n"
+        sent = _CONNECT + b"SUB i.%d.* 1\r\nPING\r\n" % self.number
+        return sent + (self.next_please if consumer else b""), b"PONG\r\n"
 
     def send(self) -> tuple[bytes, bytes]:
         head = b"PUB %b i.%d.a %d\r\n" % (NAME.encode(), self.number, self.body_bytes)

@@ -41,8 +41,8 @@ def started(place: Path) -> Iterator[str]:
     config, log = place / "config.toml", place / "log"
     config.write_text(CONFIG)
     command = [sys.executable, "-m", "radiator", "serve", "--config", str(config)]
-    with log.open("wb") as said:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=said)
+    with log.open("wb") as printed:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=printed)
     try:
         yield _address(process, log)
     finally:

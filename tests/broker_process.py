@@ -40,15 +40,16 @@ topics = true
 DEFAULT_CONFIG = SERVER + "\n" + EVERYTHING_MAY_BE_CREATED
 
 
-def environment() -> dict[str, str]:
-    """For a child process that shall find this checkout's package."""
-    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
+def environment(tree: Path = CHECKOUT) -> dict[str, str]:
+    """For a child process that shall find this checkout's package, or that of another tree."""
+    path = os.pathsep.join(filter(None, [str(tree), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path}
 
 
 class BrokerProcess:
     """config_text: a whole config.toml, or only tables after [server] (then SERVER is put in front of it).
-    program: what Python runs; another one may break a part of the broker first and then be the same command.
+    program: what Python runs; another one may break a part of the broker first and then be the same command. tree: the
+    checkout whose package that is.
 
     address: `stomp://127.0.0.1:PORT` of the running broker; host and port: its parts. unix_path: of its operators'
     socket. log: all that it has written so far, of every start. A directory that holds `data` of an earlier broker is
@@ -56,9 +57,14 @@ class BrokerProcess:
     """
 
     def __init__(
-        self, directory: Path, config_text: str = DEFAULT_CONFIG, program: Sequence[str] = ("-m", "radiator")
+        self,
+        directory: Path,
+        config_text: str = DEFAULT_CONFIG,
+        program: Sequence[str] = ("-m", "radiator"),
+        tree: Path = CHECKOUT,
     ) -> None:
         self.directory = directory = directory.resolve()
+        self.tree = tree
         self.program = program
         self.data_dir = directory / "data"
         self.unix_path = str(self.data_dir / "radiator.sock")
@@ -159,7 +165,7 @@ class BrokerProcess:
         self.process = subprocess.Popen(
             [sys.executable, *self.program, "serve", "--config", str(self.config_file)],
             cwd=self.directory,
-            env=environment(),
+            env=environment(self.tree),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

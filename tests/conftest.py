@@ -32,8 +32,10 @@ THOROUGH = (  # nine tenths of the time of the tests that are not slow
     "core/admin",
     "core/cluster",
     "core/logs/test_log_histories.py",
+    "core/queues/test_delayed.py",
     "core/routing/test_cycles_of_destinations.py",
     "core/test_answers.py",
+    "core/test_journal_writer.py",
     "core/test_model.py",
     "core/test_reload.py",
     "core/test_rounds.py",
@@ -43,16 +45,21 @@ THOROUGH = (  # nine tenths of the time of the tests that are not slow
     "house/test_mutants.py",
     "house/test_skipped.py",
     "integrations",
+    "nodes/test_proxy.py",
     "protocols/peer/test_growth.py",
     "protocols/stomp/test_frame.py",
     "protocols/stomp/test_parser.py",
+    "server/test_checks.py",
     "server/test_connection.py",
     "server/test_outbox.py",
     "server/test_reload.py",
+    "server/test_timetable.py",
+    "server/test_transport.py",
     "sim",
     "storage",
     "tools/archive",
     "tools/cli",
+    "tools/config",
 )
 SPARK = "tests/integrations/spark/"
 SPARK_CRASHES = "tests/integrations/spark/test_crashes.py"  # in processes of its own
@@ -80,6 +87,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # one behind the other, so that few processes of xdist parse the package
+    items.sort(key=lambda item: not hasattr(getattr(item, "module", None), "nodes_of"))
     for item in items:
         if item.path.relative_to(HERE).as_posix().startswith(WHOLE_BROKER):
             item.add_marker(pytest.mark.slow)

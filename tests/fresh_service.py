@@ -126,20 +126,20 @@ class Booted:
     def wait_until_up(self) -> str:
         """What systemd says of itself then. CannotTry."""
         end_s = time.monotonic() + WAIT_MAX_S
-        said = ""
-        while said not in ("running", "degraded"):
+        found = ""
+        while found not in ("running", "degraded"):
             if self._running.poll() is not None:
                 raise CannotTry(f"systemd did not start here: status {self._running.returncode}.")
             if time.monotonic() > end_s:
-                raise CannotTry(f"systemd did not come up within {WAIT_MAX_S:.0f} s; it says: {said or 'nothing'}")
+                raise CannotTry(f"systemd did not come up within {WAIT_MAX_S:.0f} s; it says: {found or 'nothing'}")
             time.sleep(0.2)
             children = Path(f"/proc/{self._running.pid}/task/{self._running.pid}/children").read_text().split()
             if children:
                 self._first = int(children[0])
-                said = self.tell("systemctl", "is-system-running", may_fail=True).strip()
-        return said
+                found = self.run("systemctl", "is-system-running", may_fail=True).strip()
+        return found
 
-    def tell(self, *command: str, may_fail: bool = False) -> str:
+    def run(self, *command: str, may_fail: bool = False) -> str:
         """Runs it in there. What it writes, errors included. Failed."""
         enter = ["nsenter", "--target", str(self._first), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
         done = subprocess.run(
@@ -156,23 +156,23 @@ class Booted:
         return done.stdout
 
     def radiator(self, *words: str) -> str:
-        return self.tell(PROGRAM, *words)
+        return self.run(PROGRAM, *words)
 
     def receive(self) -> str:
         return self.radiator("receive", "--count", "1", "--timeout", "10", "/queue/orders").strip()
 
     def property(self, name: str) -> str:
-        return self.tell("systemctl", "show", "--value", "--property", name, "radiator").strip()
+        return self.run("systemctl", "show", "--value", "--property", name, "radiator").strip()
 
     def journal(self, *options: str) -> str:
-        self.tell("journalctl", "--sync")
-        return self.tell("journalctl", "--unit", "radiator", "--no-pager", "--output", "cat", *options)
+        self.run("journalctl", "--sync")
+        return self.run("journalctl", "--unit", "radiator", "--no-pager", "--output", "cat", *options)
 
     def wait_for(self, what: str, is_so: Callable[[], bool], max_s: float = WAIT_MAX_S) -> None:
         end_s = time.monotonic() + max_s
         while not is_so():
             if time.monotonic() > end_s:
-                status = self.tell("systemctl", "status", "--no-pager", "radiator", may_fail=True)
+                status = self.run("systemctl", "status", "--no-pager", "radiator", may_fail=True)
                 raise Failed(f"not within {max_s:.0f} s: {what}\n{status}")
             time.sleep(0.1)
         say(f"  {what}")
@@ -191,14 +191,14 @@ def expect(what: str, is_so: bool) -> None:
 def walk(system: Booted, steps: Sequence[str]) -> None:
     """Failed at the first that is not as the documents have it."""
     for step in steps:
-        system.tell(*step.split())
+        system.run(*step.split())
     expect("`systemctl enable --now` returns when the broker listens", "listening" in system.journal())
     pid = system.property("MainPID")
     expect("install-service said again changes nothing", ": made" not in system.radiator("install-service"))
     look_at_sandbox(system, pid)
 
     system.radiator("send", "--create", "/queue/orders", "before")
-    system.tell("systemctl", "restart", "radiator")
+    system.run("systemctl", "restart", "radiator")
     expect("`systemctl restart` brings another process", system.restarted(pid))
     expect("which has what was receipted", system.receive() == "before")
     reload(system)
@@ -206,7 +206,7 @@ def walk(system: Booted, steps: Sequence[str]) -> None:
     for sign, max_s in (("KILL", WAIT_MAX_S), ("STOP", WATCHDOG_MAX_S)):  # the second is the watchdog's
         system.radiator("send", "/queue/orders", sign)
         pid = system.property("MainPID")
-        system.tell("sh", "-c", f"kill -{sign} {pid}")
+        system.run("sh", "-c", f"kill -{sign} {pid}")
         system.wait_for(f"after SIG{sign} systemd starts another", lambda pid=pid: system.restarted(pid), max_s)  # type: ignore[misc]
         expect("which has what was receipted", system.receive() == sign)
     mistake(system)
@@ -214,22 +214,22 @@ def walk(system: Booted, steps: Sequence[str]) -> None:
     pid = system.property("MainPID")
     system.radiator("uninstall-service")
     expect("uninstall-service leaves no unit", system.property("LoadState") == "not-found")
-    system.tell("sh", "-c", f"! test -e /proc/{pid}")
-    system.tell("test", "-e", "/var/lib/radiator/data.mdb", "-a", "-e", CONFIG)
+    system.run("sh", "-c", f"! test -e /proc/{pid}")
+    system.run("test", "-e", "/var/lib/radiator/data.mdb", "-a", "-e", CONFIG)
     expect("no process, and the data and the configuration", True)
 
 
 def look_at_sandbox(system: Booted, pid: str) -> None:
     """What the kernel says of it."""
-    lines = system.tell("cat", f"/proc/{pid}/status").splitlines()
+    lines = system.run("cat", f"/proc/{pid}/status").splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     expect("it has no capability", int(status["CapBnd"], 16) == int(status["CapEff"], 16) == 0)
     expect("it gets no new privileges, and system calls are filtered", status["NoNewPrivs"] + status["Seccomp"] == "12")
-    mounts = [line.split()[4:6] for line in system.tell("cat", f"/proc/{pid}/mountinfo").splitlines()]
+    mounts = [line.split()[4:6] for line in system.run("cat", f"/proc/{pid}/mountinfo").splitlines()]
     writable = [place for place, how in mounts if how.split(",")[0] == "rw"]
     expect("of the disk it writes its data", "/var/lib/radiator" in writable and not {"/", "/home"} & set(writable))
-    files = system.tell("sh", "-c", f"grep 'open files' /proc/{pid}/limits").split()[3]
-    adjusted = system.tell("cat", f"/proc/{pid}/oom_score_adj").strip()
+    files = system.run("sh", "-c", f"grep 'open files' /proc/{pid}/limits").split()[3]
+    adjusted = system.run("cat", f"/proc/{pid}/oom_score_adj").strip()
     for line, is_so in (("LimitNOFILE=65536", files == "65536"), ("OOMScoreAdjust=-500", adjusted == "-500")):
         if not is_so:
             say(f"  this machine does not let systemd apply {line} (CAP_SYS_RESOURCE)")
@@ -237,8 +237,8 @@ def look_at_sandbox(system: Booted, pid: str) -> None:
 
 def reload(system: Booted) -> None:
     pid = system.property("MainPID")
-    system.tell("sh", "-c", f"printf '\\n[queue.\"orders\"]\\nmax_messages = 7\\n' >> {CONFIG}")
-    system.tell("systemctl", "reload", "radiator")
+    system.run("sh", "-c", f"printf '\\n[queue.\"orders\"]\\nmax_messages = 7\\n' >> {CONFIG}")
+    system.run("systemctl", "reload", "radiator")
     system.wait_for("`systemctl reload` says what has changed", lambda: "setting=queue.orders" in system.journal())
     expect("and keeps the process", system.property("MainPID") == pid)
     system.radiator("send", "--create", "/queue/a>b", "warned of")
@@ -247,25 +247,25 @@ def reload(system: Booted) -> None:
 
 
 def back_up(system: Booted) -> None:
-    expect("the timer waits", "radiator-backup" in system.tell("systemctl", "list-timers", "--no-pager"))
-    system.tell("systemctl", "start", "radiator-backup.service")
-    (made,) = system.tell("sh", "-c", "echo /var/lib/radiator-backup/*").split()
+    expect("the timer waits", "radiator-backup" in system.run("systemctl", "list-timers", "--no-pager"))
+    system.run("systemctl", "start", "radiator-backup.service")
+    (made,) = system.run("sh", "-c", "echo /var/lib/radiator-backup/*").split()
     system.radiator("restore", made, "/root/restored")
     expect("its backup can be restored", True)
 
 
 def mistake(system: Booted) -> None:
-    system.tell("cp", CONFIG, "/root/config.toml")
-    system.tell("sh", "-c", f"echo '[nonsense' >> {CONFIG}")
-    system.tell("systemctl", "reload", "radiator")
+    system.run("cp", CONFIG, "/root/config.toml")
+    system.run("sh", "-c", f"echo '[nonsense' >> {CONFIG}")
+    system.run("systemctl", "reload", "radiator")
     system.wait_for("a mistake refuses the reload", lambda: "reload_refused" in system.journal("--priority", "warning"))
-    system.tell("systemctl", "restart", "radiator", may_fail=True)
+    system.run("systemctl", "restart", "radiator", may_fail=True)
     state = [system.property(name) for name in ("SubState", "ExecMainStatus")]
     expect("a restart fails with status 2, and is not tried again", state == ["failed", "2"])
     errors = system.journal("--priority", "err").splitlines()
     expect("`journalctl -p err` says why", any(line.startswith(f"radiator: {CONFIG} is not TOML") for line in errors))
-    system.tell("cp", "/root/config.toml", CONFIG)
-    system.tell("systemctl", "start", "radiator")
+    system.run("cp", "/root/config.toml", CONFIG)
+    system.run("systemctl", "start", "radiator")
 
 
 def try_it(wanted: argparse.Namespace) -> None:

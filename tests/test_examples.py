@@ -14,14 +14,14 @@ import pytest
 from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
 from tests.ports import free_ports
 
-SAID = {
+PRINTED = {
     "chat_topic.py": "Host hears Ben in chat.garden: Nobody here.",
     "events_fanout.py": "audit writes down order 2",
     "request_reply.py": "question 159: 318",
     "transaction.py": "/queue/example.parcels: parcel with one book",
     "worker_pool.py": "All 12 jobs are done.",
 }
-EXAMPLES = [CHECKOUT / "examples" / name for name in SAID]  # the four topologies: tests/examples/
+EXAMPLES = [CHECKOUT / "examples" / name for name in PRINTED]  # the four topologies: tests/examples/
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,13 @@ def run(command: list[str]) -> str:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example_runs_to_its_end(broker: BrokerProcess, example: Path) -> None:
-    assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
+    assert PRINTED[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example_runs_twice(broker: BrokerProcess, example: Path) -> None:
     """It leaves nothing behind that would disturb the next run."""
-    assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
+    assert PRINTED[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
 
 
 def cluster_in(directory: Path) -> list[str]:

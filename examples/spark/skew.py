@@ -88,15 +88,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(spark: SparkSession, args: argparse.Namespace) -> int:
-    _tell("consumers", consumers(read_journal(spark, args.archive)).cache(), ["node", "queue"], DELIVERED, args)
+    _print("consumers", consumers(read_journal(spark, args.archive)).cache(), ["node", "queue"], DELIVERED, args)
     if args.log:
         records = read_log(spark, args.archive, args.log)
-        _tell("partitions", partitions(records).cache(), ["log"], "records", args)
-        _tell("keys", keys(records, args.key_path).cache(), ["log"], "records", args)
+        _print("partitions", partitions(records).cache(), ["log"], "records", args)
+        _print("keys", keys(records, args.key_path).cache(), ["log"], "records", args)
     return 0
 
 
-def _tell(name: str, counts: DataFrame, by: list[str], count: str, args: argparse.Namespace) -> None:
+def _print(name: str, counts: DataFrame, by: list[str], count: str, args: argparse.Namespace) -> None:
     print(f"\n{name}")
     print_table(spread(counts, by, count).orderBy(F.desc_nulls_last("gini"), *by))
     print(f"\n{name} with the most")

@@ -5,8 +5,8 @@
         client.subscribe("/queue/orders", ack="client-individual")
         message = client.receive(timeout_s=5)
 
-`client.py` is what threads call; `aio.py`, imported by itself, what tasks of asyncio await. Both do what `calls.py`
-says on a `channel.py`, which is one connection after the other; `threads.py` and `aio.py` know how to wait.
+Threads call `client.py`; asyncio tasks await `aio.py`, which is imported separately. Both run the steps of `calls.py`
+on a channel (`channel.py`), which is one connection after the other; `threads.py` and `tasks.py` wait.
 """
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError

@@ -22,8 +22,8 @@ class AddressError(RadiatorError):
 class Address:
     """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`, or `stomp+unix:PATH`.
 
-    path: of a unix socket, relative to the program's directory if not absolute. With it there is no port, and the host
-    is what CONNECT says. "": the address is of TCP.
+    path: of a unix socket, relative to the program's directory if not absolute; "" for TCP. With a path there is no
+    port, and the host is only what CONNECT says.
     """
 
     host: str
@@ -52,9 +52,11 @@ class Address:
                 wanted = f"it must be {UNIX}PATH, such as {UNIX}/var/lib/radiator/radiator.sock"
                 raise AddressError(f"The broker's address {text!r} cannot be used: {wanted}.")
             return cls.unix(path)
-        wanted = "it must be stomp://HOST:PORT, such as " + DEFAULT_ADDRESS
+        wanted = f"it must be stomp://HOST:PORT, such as {DEFAULT_ADDRESS}, or {UNIX}PATH"
         shown = repr(text.rpartition("@")[2])
         try:
+            if " " in text or not text.isprintable():
+                raise ValueError  # urlsplit would pass over some of them
             parts = urlsplit(text)
             port = DEFAULT_PORT if parts.port is None else parts.port
         except ValueError:

@@ -1,6 +1,6 @@
 """What a program may ask of a broker, as steps of a channel: for threads and for tasks alike.
 
-`client.py` and `aio.py` say what each of them promises; here is what it does.
+`client.py` and `aio.py` document what each call promises; this file implements them.
 """
 
 import json

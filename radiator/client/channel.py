@@ -1,8 +1,8 @@
-"""The channel to a broker: what was asked and what has come, over one connection or over one after the other.
+"""The channel to a broker: outstanding requests and received messages, over one connection or several in turn.
 
-Nothing here waits, and nothing here is called by two at once. What takes several steps is a generator: it yields a Wait
-and goes on when that is over. `threads.py` and `aio.py` know how to wait and to let others go on meanwhile; what is
-waited for, and what follows, is the same for both.
+Nothing here blocks, and nothing here is called concurrently. A call of several steps is a generator: it yields a Wait
+and continues when that is over. `threads.py` and `tasks.py` do the waiting and let other callers run meanwhile; what
+is waited for, and what follows, is the same for both.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from typing import TypeVar
 from radiator.client.address import Address
 from radiator.client.connection import ClientConnection, Gone, refusal
 from radiator.client.errors import ConnectionLost, NoAnswer
-from radiator.client.inbox import Inbox
+from radiator.client.inbox import ClientInbox
 from radiator.client.outstanding import Loss, Outstanding, Say, Subscription
 from radiator.client.reconnect import Attempts
 from radiator.model.errors import RadiatorError, Refusal, Violation
@@ -38,9 +38,9 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """Until it is done, or the time is over (None: there is no bound); what is sent back is whether it is done.
+    """Wait until `is_done`, or for `timeout_s` (None: no bound). The generator is sent whether it is done.
 
-    what: an answer that may be behind messages. Then NoAnswer is thrown where the inbox is full and nobody empties it.
+    what: names an answer that may be behind messages; NoAnswer is thrown if the inbox is full and not being emptied.
     """
 
     is_done: Callable[[], bool]
@@ -55,11 +55,11 @@ POLL = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a con
 
 
 class Channel:
-    """attempts None: a lost connection is not restored. answer_timeout_s: how long a RECEIPT may take. changed: is
-    called where somebody who waits may go on.
+    """attempts None: a lost connection is not restored. answer_timeout_s: how long a RECEIPT may take. changed: called
+    when a waiting caller may be able to continue.
 
-    connection: None while there is none. lost: why there will be none any more. unraised: what no call has awaited, for
-    the next one. inbox, replies, subscriptions: what comes, and what for.
+    connection: None while there is none. lost: why there will be no other. unraised: an error that no call has awaited;
+    the next call raises it. inbox, replies, subscriptions: what is received, and what asked for it.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Channel:
         attempts: Attempts | None,
         window: int,
         answer_timeout_s: float,
-        inbox: Inbox,
+        inbox: ClientInbox,
         changed: Callable[[], None],
         connections: int = 0,
     ) -> None:
@@ -101,9 +101,9 @@ class Channel:
         return self._last_address
 
     def opening(self) -> Generator[Address | float, ClientConnection | RadiatorError | None, None]:
-        """The first connection, of the first address that gives one. Yields an address, for a connection or what it
-        raised, or how long to wait. Raises what the last of them raised: where lost connections are restored, a Refusal
-        at once, and ConnectionLost when none has come within their time.
+        """Makes the first connection, to the first address that accepts one. Yields an address, and is sent the
+        connection or the error; or yields how many seconds to wait. Raises the error of the last address; with
+        reconnection, a Refusal at once, and ConnectionLost only after the policy's `timeout_s`.
         """
         attempts, is_logged = self._attempts, False
         while True:
@@ -143,10 +143,10 @@ class Channel:
     def ask(
         self, say: Say, loss: Loss, confirm: bool | None, number: int | None = None, is_once: bool = False
     ) -> Steps[bool]:
-        """Says a frame, with a receipt unless `confirm` is None; awaits that (True), or only room for it in the window.
+        """Sends a frame, with a receipt unless `confirm` is None; awaits it (True), or only room in the window (False).
 
-        number: of the connection that it speaks of. False: that one is lost, and the frame with it. is_once: it is sent
-        again to the same store only.
+        number: of the only connection on which the frame has a meaning. Returns False if that connection is lost, and
+        the frame with it. is_once: the frame is sent again only to the same store.
         """
         connection = self.connection
         if connection is None or self.unraised is not None or connection.outgoing:
@@ -172,7 +172,7 @@ class Channel:
         return not asked.is_dropped
 
     def put(self, say: Say) -> Steps[Outstanding]:
-        """Says a frame with a receipt, which whoever asked awaits, and which has no meaning on another connection."""
+        """Sends a frame with a receipt, which the caller awaits; the frame has no meaning on another connection."""
         connection = yield from self._with_place()
         asked = Outstanding(say, Loss.DROPPED, True)
         self._put(connection, asked)

@@ -15,7 +15,7 @@ from radiator.client.calls import CLOSED, Calls
 from radiator.client.channel import Wait
 from radiator.client.connection import ClientConnection
 from radiator.client.errors import ConnectionLost, NoAnswer
-from radiator.client.inbox import Callback, Inbox
+from radiator.client.inbox import Callback, ClientInbox
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.threads import Threads
 from radiator.model.commands import AUTO
@@ -34,12 +34,12 @@ _FORKED = "this process was forked from the one that opened it, and needs a Clie
 class Client:
     """A connection to a broker, open from construction until `close`; with `reconnect`, one after the other.
 
-    heart_beat_ms: how often we promise to send, and how often we want to hear, 0: not at all. With heart_beats="calls"
-    beats are sent and checked only while one of the methods runs: who promises some must call one (`pump()`) more often
-    than that. With "thread" a daemon thread does it, and reads, and reconnects, while the program computes.
-    A broker that was silent for twice its interval and a second more is taken for dead.
+    heart_beat_ms: how often the client promises to send, and how often it wants to receive; 0: never. With
+    heart_beats="calls" beats are sent and checked only while a method runs, so a program that promises beats must call
+    one (`pump()`) more often than that. With "thread" a daemon thread beats, reads and reconnects while the program
+    computes. A broker that is silent for twice its interval plus one second is considered dead.
 
-    After a ConnectionLost, and after a Refusal of anything but `admin` and a SEND with `on-refusal: receipt`, the
+    A ConnectionLost, and a Refusal of anything but `admin` and a SEND with `on-refusal: receipt`, means that the
     connection is lost; without `reconnect`, for good.
     """
 
@@ -57,12 +57,12 @@ class Client:
         dedup: bool = False,
         received_max_bytes: int = RECEIVED_MAX_BYTES,
     ) -> None:
-        """Connects, to the first of several addresses that answers. Raises ConnectionLost or Refusal; Violation and
-        AddressError for arguments that mean nothing.
+        """Connects to the first address that answers. Raises ConnectionLost or Refusal; Violation and AddressError for
+        invalid arguments.
 
-        answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and
-        is not sent again to another store than it was sent to first: then ConnectionLost is raised.
-        received_max_bytes: of messages that nobody has received yet; past it nothing is read.
+        answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and is never sent
+        again to another store than the first; ConnectionLost is raised instead.
+        received_max_bytes: bound on messages that the program has not received yet; past it nothing is read.
         """
         if heart_beats not in ("calls", "thread"):
             raise Violation(f'heart_beats {heart_beats!r} must be "calls" or "thread".')
@@ -84,7 +84,7 @@ class Client:
 
     def _begin(self, connections: int) -> None:
         """With nothing subscribed, sent or begun. connections: how many there were before."""
-        self._inbox = Inbox(self._received_max_bytes)
+        self._inbox = ClientInbox(self._received_max_bytes)
         self._threads = Threads(
             self._addresses,
             self._dial,
@@ -119,9 +119,9 @@ class Client:
     ) -> None:
         """SEND. A `str` is sent as UTF-8.
 
-        confirm True: returns once its RECEIPT is there. False: the RECEIPT is asked for but not awaited; with `window`
-        of them outstanding it waits until there is room. `flush` awaits them all; a refusal is raised by whichever
-        call meets it first. None: no RECEIPT is asked for, and a lost connection may lose it.
+        confirm True: returns once its RECEIPT has come. False: the RECEIPT is requested but not awaited; with `window`
+        of them outstanding, the call waits for room. `flush` awaits them all; the first call that finds a refusal
+        raises it. None: no RECEIPT is requested, and a lost connection may lose the message.
         """
         self._threads.run(self._calls.send(destination, body, headers, transaction, confirm))
 
@@ -157,30 +157,30 @@ class Client:
         durable: bool = False,
         callback: Callback | None = None,
     ) -> str:
-        """SUBSCRIBE; returns the subscription's id once the broker has confirmed it. Raises Violation for an `ack` that
-        there is not, and for a name that is in use.
+        """SUBSCRIBE; returns the subscription's id once the broker has confirmed it. Raises Violation for an unknown
+        `ack` mode, and for a name that is in use.
 
-        prefetch: how many unacked messages it may have, beside those of other subscriptions. durable: it collects while
-        nobody is there; then `subscription`, its name for ever, is required. callback: is called with each message, by
-        `pump` and `receive`, in the thread that called them.
+        prefetch: how many unacked messages it may have, not counting other subscriptions. durable: it collects messages
+        while no consumer is connected, and requires `subscription`, its permanent name. callback: `pump` and `receive`
+        call it with each message, in the thread that called them.
         """
         return self._threads.run(
             self._calls.subscribe(destination, subscription, ack, headers, prefetch, durable, callback)
         )
 
     def unsubscribe(self, subscription: str, *, forget: bool = False, destination: str | None = None) -> None:
-        """UNSUBSCRIBE. What has come already is still handed out.
+        """UNSUBSCRIBE. Messages that have come already are still delivered.
 
-        forget: ends a durable subscription for good, with all that it has collected; `destination`: where it is not
-        subscribed here.
+        forget: ends a durable subscription for good, with all that it has collected. `destination`: needed if this
+        client is not subscribed to it.
         """
         self._threads.run(self._calls.unsubscribe(subscription, forget, destination))
 
     def receive(self, timeout_s: float | None = None, subscription: str | None = None) -> Message | None:
-        """The next MESSAGE of any subscription without a callback, None where none came in time. Calls callbacks.
+        """The next MESSAGE of any subscription without a callback; None if none came in time. Calls callbacks.
 
-        timeout_s None: waits for ever. subscription: of that one only; what comes of others is kept for other calls,
-        and counts in `received_max_bytes`: past that nothing is read, and NoAnswer is raised.
+        timeout_s None: waits for ever. subscription: of that one only; messages of others are kept for other calls and
+        count towards `received_max_bytes`: past that nothing is read, and NoAnswer is raised.
         """
         arguments.seconds_or_none("timeout_s", timeout_s)
         arguments.text_or_none("subscription", subscription)
@@ -192,7 +192,7 @@ class Client:
                 was_full = inbox.is_full
                 message = inbox.take(subscription)
                 if message is not None:
-                    threads.made_room(was_full)
+                    threads.space_freed(was_full)
                     self._channel.beat()
                     return message
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
@@ -207,8 +207,8 @@ class Client:
     def ack(self, message: Message, *, transaction: str | None = None, confirm: bool | None = True) -> bool:
         """ACK. `confirm` as in `send`: on a persistent queue the RECEIPT says that it is synced.
 
-        False: the connection that it came on is lost; nothing is sent, and the broker gives the message out again,
-        unless it took an ACK before that was lost. Within a transaction TransactionLost is raised instead.
+        Returns False if the message's connection is lost: nothing is sent, and the broker redelivers the message unless
+        it took an ACK before the loss. Within a transaction TransactionLost is raised instead.
         """
         return self._threads.run(self._calls.ack(message, transaction, confirm))
 
@@ -234,8 +234,8 @@ class Client:
         """COMMIT; returns once all of it has happened and, where it touches persistent queues, is synced.
 
         prepare: it is not carried out but kept under that name, until `/admin` is asked to commit or abort it.
-        Raises TransactionLost where its connection was lost before, so that nothing of it happened; ConnectionLost
-        where it was lost after, so that all of it may have happened, or nothing.
+        Raises TransactionLost if its connection was lost before the COMMIT: nothing of it happened. Raises
+        ConnectionLost if it was lost after: all of it may have happened, or nothing.
         """
         self._threads.run(self._calls.commit(transaction, prepare))
 
@@ -262,8 +262,8 @@ class Client:
     ) -> Message:
         """SENDs a request and returns the reply, which must carry the request's `correlation-id`, as is the custom.
 
-        Raises NoAnswer where none came in time; one that comes later is dropped. Raises ConnectionLost where the
-        connection is lost before the reply, whatever `reconnect` says: the request may or may not be carried out.
+        Raises NoAnswer if no reply came in time; a later one is dropped. Raises ConnectionLost if the connection is
+        lost before the reply, even with `reconnect`: the request may or may not be carried out.
         """
         return self._threads.run(self._calls.request(destination, body, timeout_s, headers))
 
@@ -281,10 +281,10 @@ class Client:
         return connection.fileno()
 
     def pump(self, timeout_s: float = 0.0) -> int:
-        """Reads once, where no callback waits already, and calls the callbacks of what has come: how many.
+        """Reads once, unless callbacks are due already, and calls the callbacks that are due; returns how many.
 
-        Sends and checks heart-beats. Callbacks are called by `pump` and `receive` only, never from within another call
-        of theirs that waits: what comes meanwhile is `waiting`.
+        Sends and checks heart-beats. Only `pump` and `receive` call callbacks, no other call that waits does: what
+        comes meanwhile is `waiting`.
         """
         arguments.seconds("timeout_s", timeout_s)
         threads, inbox = self._threads, self._inbox
@@ -303,7 +303,7 @@ class Client:
             with threads.lock:
                 was_full = inbox.is_full
                 call = inbox.take_call()
-                threads.made_room(was_full)
+                threads.space_freed(was_full)
             if call is None:
                 break
             callback, message = call
@@ -342,9 +342,9 @@ class Client:
     # ---- the end
 
     def close(self, timeout_s: float | None = None) -> None:
-        """DISCONNECT; returns once all that was asked before is confirmed, and closes. Twice does no harm.
+        """DISCONNECT; returns once all earlier requests are confirmed, and closes. A second call does no harm.
 
-        Raises NoAnswer where that took longer than timeout_s, None: answer_timeout_s; it is closed nevertheless.
+        Raises NoAnswer if that takes longer than timeout_s (None: answer_timeout_s); the client is closed even then.
         """
         try:
             self._threads.run(self._calls.close(timeout_s))

@@ -90,9 +90,9 @@ class ClientConnection:
     def greeting(
         self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
-        """CONNECT to CONNECTED. Yields how long to wait, to read and to write; wants whether it can be read, written.
+        """CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are possible.
 
-        Raises ConnectionLost or Refusal, and then it is closed; so it is where nobody goes on with this.
+        Raises ConnectionLost or Refusal. The connection is then closed, as it is if this generator is abandoned.
         """
         try:
             yield from self._greet(versions, heart_beat_ms, timeout_s)

@@ -10,10 +10,10 @@ MESSAGE_BYTES = 2048  # what a Message takes beside its body
 Callback = Callable[[Message], object]
 
 
-class Inbox:
-    """Two lines of messages: for `receive`, and for callbacks, which are called with them by `pump` and `receive`.
+class ClientInbox:
+    """Two queues of messages: one for `receive`, one for callbacks, which `pump` and `receive` call.
 
-    is_full: then nothing more is read. A message that came together with others may pass the bound.
+    is_full: nothing more is read. Messages that came in one read may exceed the bound.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Reconnect:
     """All addresses are tried at once, then again after `first_s`, then after `factor` times as long, at most `most_s`.
 
-    jitter: each delay is shorter or longer by up to this share, by chance, lest a thousand clients come back together.
-    timeout_s: after so long without a connection it is given up, and the client closed.
-    resend: whether a SEND without a RECEIPT is sent again; where not, its fate is unknown and ConnectionLost is raised.
+    jitter: each delay is randomly up to this share shorter or longer, so that many clients do not return together.
+    timeout_s: after so long without a connection the client gives up and is closed.
+    resend: whether a SEND whose RECEIPT has not come is sent again; if not, ConnectionLost says its fate is unknown.
     """
 
     first_s: float = 0.1
@@ -39,8 +39,8 @@ class Reconnect:
 class Attempts:
     """Where and when to try next. Time and chance are arguments.
 
-    A connection proves itself when what was subscribed before is subscribed again; one that is lost earlier counts as
-    a try in vain, so that a broker which refuses a subscription is not asked for it without a pause.
+    A connection is proven once all earlier subscriptions are restored on it. One that is lost before that counts as a
+    failed attempt, so that a broker which refuses a subscription is not asked for it again without a pause.
     """
 
     def __init__(self, policy: Reconnect, addresses: int) -> None:

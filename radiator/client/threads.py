@@ -1,8 +1,8 @@
 """A channel that is shared by all threads of a program: how they wait.
 
-One lock guards it. A thread that must wait drives the input and output if no other one does: it waits for the socket
-without the lock, reads what has come, and wakes the others, which look whether it was theirs. It also finds that a
-connection is lost, and restores it. All methods but `run` need the lock; those that wait release it meanwhile.
+One lock guards it. A thread that must wait drives the input and output if no other thread does: it waits for the
+socket without the lock, reads, and wakes the others, which check their own waits. It also detects a lost connection
+and restores it. All methods but `run` need the lock; those that wait release it meanwhile.
 """
 
 import threading
@@ -13,7 +13,7 @@ from radiator.client.address import Address
 from radiator.client.channel import Channel, Steps, T, Wait
 from radiator.client.connection import ClientConnection, Dial
 from radiator.client.errors import ConnectionLost
-from radiator.client.inbox import Inbox
+from radiator.client.inbox import ClientInbox
 from radiator.client.reconnect import Attempts
 from radiator.model.errors import RadiatorError, Refusal
 
@@ -32,7 +32,7 @@ class Threads:
         attempts: Attempts | None,
         window: int,
         answer_timeout_s: float,
-        inbox: Inbox,
+        inbox: ClientInbox,
         connections: int,
     ) -> None:
         self.lock = threading.Lock()
@@ -176,7 +176,7 @@ class Threads:
         waits_s = [LOOK_S, connection.until_beat_s(), connection.session.heart_beat_expect_s or None]
         return max(LOOK_MIN_S, min(one for one in waits_s if one is not None))
 
-    def made_room(self, was_full: bool) -> None:
+    def space_freed(self, was_full: bool) -> None:
         """A message has left the inbox."""
         if was_full:
             self._changed.notify_all()

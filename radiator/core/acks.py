@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import takewhile
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Connection, ConsumedQueue, Delivery
+from radiator.core.connections import Connection, ConsumedQueue, Delivery
 from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
 from radiator.core.reading import Reading, one_slice
 from radiator.core.routing.waiting import Waitable
@@ -11,11 +11,12 @@ from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Ack, Nack
+from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 class Acks:
-    """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back: the
-    bytes of what is out are asked for; returns what must be waited for.
+    """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back:
+    requests the bytes of deliveries whose bytes are on the disk alone; returns what the command must wait for.
     """
 
     __slots__ = ("context", "on_left", "read_back", "transactions")

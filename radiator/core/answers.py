@@ -1,8 +1,8 @@
-"""Answers that may be long: made row by row, one slice of them in a turn, whoever asks for however many.
+"""Answers that may be long: made row by row, one slice in a turn, however many connections ask for however many.
 
-A row is of one moment; two rows may be of different turns. Connections have their turns, one answer each, and short
-answers wait for no long ones: see ANSWER_LINES. Beyond ANSWERS_WAITING_MAX of one connection it waits itself: nothing
-more is read from it. An answer is begun only where its asker reads what it is sent, and dropped once that has gone.
+A row is of one moment; two rows may be of different turns. Connections are served in turns, one answer each, and short
+answers do not wait for long ones: see ANSWER_LINES. A connection with ANSWERS_WAITING_MAX answers outstanding is
+blocked: it is not read from. An answer is begun only while its connection reads, and dropped once that is closed.
 """
 
 import heapq
@@ -28,15 +28,15 @@ from radiator.model.limits import (
     ANSWERS_WAITING_MAX,
     LOOKED_AT_ONCE,
 )
-from radiator.model.numbers import PAUSE, Later, Pause
+from radiator.model.numbers import PAUSE, Later, PauseRow
 from radiator.model.rendering import Rendering
 
 Item = TypeVar("Item")
 
 
 @dataclass(slots=True, eq=False)
-class Wait:
-    """In place of a row: the answer goes on when `end` was called. found: what it was called with."""
+class AwaitedRow:
+    """In place of a row: the answer goes on once `end` is called. found: what `end` was called with."""
 
     found: Any = None
     then: Callable[[], None] | None = None
@@ -47,10 +47,12 @@ class Wait:
             self.then()
 
 
-Made = AdminAnswer | Iterator[AdminAnswer | Pause | Wait]  # an iterator: what the answer waits for, and then it
+Made = (
+    AdminAnswer | Iterator[AdminAnswer | PauseRow | AwaitedRow]
+)  # an iterator: what the answer waits for, and then it
 
 
-def _steps(made: Made, rendering: Rendering) -> Iterator[str | Wait]:
+def _steps(made: Made, rendering: Rendering) -> Iterator[str | AwaitedRow]:
     """An answer that is there, or comes after PAUSEs and Waits, as the protocol writes it."""
     if not isinstance(made, Iterator):
         yield from rendering.pieces(made)
@@ -58,7 +60,7 @@ def _steps(made: Made, rendering: Rendering) -> Iterator[str | Wait]:
     for step in made:
         if step is PAUSE:
             yield ""
-        elif isinstance(step, Wait):
+        elif isinstance(step, AwaitedRow):
             yield step
         else:
             yield from rendering.pieces(step)
@@ -67,7 +69,7 @@ def _steps(made: Made, rendering: Rendering) -> Iterator[str | Wait]:
 # ---- rows -----------------------------------------------------------------------------------------------------------
 
 
-def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Item | Pause]:
+def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Item | PauseRow]:
     """The same, with a PAUSE after so many: for what is looked at and makes no row."""
     for count, item in enumerate(items, 1):
         yield item
@@ -78,7 +80,7 @@ def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Ite
 def total(counts: Iterable[int]) -> Later[int]:
     """The sum of so many numbers that it takes several slices."""
 
-    def rows() -> Iterator[int | Pause]:
+    def rows() -> Iterator[int | PauseRow]:
         found = 0
         for count in rested(counts):
             if count is PAUSE:
@@ -90,7 +92,7 @@ def total(counts: Iterable[int]) -> Later[int]:
     return Later(rows())
 
 
-def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[str | Pause]:
+def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[str | PauseRow]:
     """Names in their order; of those that come after one of them, at most so many."""
     all_of_them = [*names]
     runs = []
@@ -105,8 +107,8 @@ def in_order(names: Iterable[str], after: str | None = None, limit: int | None =
 
 
 @dataclass(slots=True, eq=False)
-class Asker:
-    """A connection's long answers that were not given yet, in order. is_aside: it does not read what it is sent."""
+class AnswerQueue:
+    """A connection's long answers that were not given yet, in order. is_aside: the connection does not read."""
 
     turnstile: WaitList = field(default_factory=lambda: WaitList("answers", is_timed=False))
     answers: "deque[Making]" = field(default_factory=deque)
@@ -115,8 +117,8 @@ class Asker:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. make: begins it, and may be asked to again; rendering: writes it; give: gets its text; refuse: gets
-    why there is none. wait: what it waits for. slices: how many were made since it was begun.
+    """One answer. make: begins it, and may be called again; rendering: writes it; give: takes its text; refuse: takes
+    the refusal instead. wait: what it waits for. slices: how many were made since it was begun.
     """
 
     connection: Connection
@@ -125,8 +127,8 @@ class Making:
     rendering: Rendering
     give: Callable[[bytes], None]
     refuse: Callable[[Refusal], None]
-    rest: Iterator[str | Wait] | None = None
-    wait: Wait | None = None
+    rest: Iterator[str | AwaitedRow] | None = None
+    wait: AwaitedRow | None = None
     text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
     slices: int = 0
 
@@ -136,7 +138,7 @@ class Making:
         return self.connection.is_closing or self.queue.is_gone
 
     def make_more(self) -> bool:
-        """A slice of it. Whether it has been given, or refused."""
+        """Make one slice. Returns whether the answer has been given, or refused."""
         self.slices += 1
         text = self.text
         begun = text.tell()
@@ -148,7 +150,7 @@ class Making:
                 if piece is None:
                     self.give(text.getvalue())
                     return True
-                if isinstance(piece, Wait):
+                if isinstance(piece, AwaitedRow):
                     self.wait = piece
                     return False
                 text.write(piece.encode())
@@ -163,7 +165,7 @@ class Making:
         return False
 
     def let_go(self) -> None:
-        """As if it had not been begun."""
+        """Drop what was made: it begins anew."""
         self.rest = self.wait = None
         self.text = BytesIO()
         self.slices = 0
@@ -172,9 +174,9 @@ class Making:
 
 @dataclass(slots=True)
 class Line:
-    """ANSWERS_AT_ONCE that were begun and go on in turns, and those that wait for their places. An answer that is not
-    made in so many slices goes on to the next line: anew, where it has to wait there. away: how many of those that
-    were begun wait for the disk.
+    """At most ANSWERS_AT_ONCE answers that were begun and go on in turns, and those that wait for a place. An answer
+    that needs more than `slices` goes on to the next line; if it has to wait there, it begins anew. away: how many of
+    those that were begun wait for the disk.
     """
 
     slices: float
@@ -189,17 +191,17 @@ class Line:
 
 
 class Answers:
-    """All that are made, or wait to be: a background task, of one slice in a turn. wake: begins it; unblocked: what may
-    have room again since its waiters were last tried.
+    """All answers that are being made or wait: a background task, of one slice in a turn. schedule: begins the task;
+    unblocked: what may have room again since its waiters were last tried.
     """
 
-    __slots__ = ("askers", "unblocked", "is_awake", "lines", "turn", "wake")
+    __slots__ = ("askers", "unblocked", "is_awake", "lines", "turn", "schedule")
 
-    def __init__(self, wake: Callable[["Answers"], None], unblocked: dict[Waitable, None]) -> None:
-        self.wake = wake
+    def __init__(self, schedule: Callable[["Answers"], None], unblocked: dict[Waitable, None]) -> None:
+        self.schedule = schedule
         self.unblocked = unblocked
         self.is_awake = False
-        self.askers: dict[Connection, Asker] = {}  # of whom any answer was begun, or waits
+        self.askers: dict[Connection, AnswerQueue] = {}  # of whom any answer was begun, or waits
         self.lines: list[Line] = []
         for slices in reversed(ANSWER_LINES):
             self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
@@ -215,12 +217,12 @@ class Answers:
         connection = making.connection
         asker = self.askers.get(connection)
         if asker is None:
-            asker = self.askers[connection] = Asker()
+            asker = self.askers[connection] = AnswerQueue()
         asker.answers.append(making)
         if len(asker.answers) == 1:
             self.queue_up(asker)
 
-    def queue_up(self, asker: Asker) -> None:
+    def queue_up(self, asker: AnswerQueue) -> None:
         """Its next answer, behind those of all others."""
         self.lines[0].waiting.append(asker.answers[0])
         self.go_on()
@@ -228,16 +230,16 @@ class Answers:
     def go_on(self) -> None:
         if not self.is_awake:
             self.is_awake = True
-            self.wake(self)
+            self.schedule(self)
 
     def closed(self, connection: Connection) -> None:
-        """It is gone: what is being made for it, or waits, is dropped when its turn comes; what is aside, now."""
+        """The connection is gone. Its answers are dropped when their turn comes; those that are aside, now."""
         asker = self.askers.get(connection)
         if asker is not None and asker.is_aside:
             del self.askers[connection]
 
-    def has_room(self, connection: Connection) -> None:
-        """Its outgoing buffer has."""
+    def outbox_drained(self, connection: Connection) -> None:
+        """The connection's outgoing buffer has drained."""
         asker = self.askers.get(connection)
         if asker is not None and asker.is_aside:
             asker.is_aside = False
@@ -245,7 +247,7 @@ class Answers:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to do, or only once one that waits has what it waits for."""
+        """Whether there is nothing to do before an answer that waits has what it waits for."""
         return not any(line.begun or (line.waiting and line.has_place) for line in self.lines)
 
     @property
@@ -263,7 +265,7 @@ class Answers:
         self.is_awake = not self.is_done
 
     def fill(self, line: Line) -> None:
-        """Its free places; who does not read what it is sent is passed over."""
+        """Fill the line's free places, passing over connections that do not read."""
         for _ in range(LOOKED_AT_ONCE):
             if not line.waiting or not line.has_place:
                 break
@@ -275,7 +277,7 @@ class Answers:
                 self.askers[connection].is_aside = True
 
     def make(self, making: Making, line: Line) -> None:
-        """A slice of it, and where it goes then."""
+        """Make one slice, and put the answer into the line where it goes on."""
         if making.is_over or making.make_more():
             self.end(making)
             return
@@ -300,7 +302,7 @@ class Answers:
         self.go_on()
 
     def end(self, making: Making) -> None:
-        """It is over: the next of the same connection, behind all others."""
+        """The answer is over: the connection's next one goes behind those of all others."""
         connection = making.connection
         asker = self.askers[connection]
         connection.answer_bytes = 0

@@ -1,6 +1,6 @@
-"""Work that may be long: messages of a lost connection, sweeping a deleted queue, waking and moving messages.
-
-It goes on in slices, one a turn, each small enough for one batch, with everybody else in between.
+"""Work that may be long: returning the messages of a lost connection, sweeping a deleted queue, releasing delayed
+messages, moving messages. It goes on in slices, one a turn, each small enough for one batch; the events of others are
+carried out in between.
 """
 
 from collections import deque
@@ -8,22 +8,20 @@ from collections.abc import Callable, Iterable
 
 from radiator.core.connections import ConsumedQueue, Delivery
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.reading import Reading, one_slice
-from radiator.core.states import Event, State
-from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
+from radiator.core.states import Event
+from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.journal import MOVED, CameFrom
-from radiator.model.limits import BATCH_BYTES, CHORE_MESSAGES
+from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES
 from radiator.model.message import Message
-from radiator.model.writes import Sweep
 
 
 class Requeue:
-    """LOST: what was out with a connection that ended comes back, or OVERDUE; `then` is called when all has, with the
-    queues that it was of.
+    """Returns deliveries to their queues by `event`: LOST, when their connection has ended, or OVERDUE. `then` is
+    called with those queues when all are back.
 
-    lacking: what must be read back first, a slice after the other.
+    lacking: deliveries whose bytes must be read back first, one slice after another.
     """
 
     __slots__ = ("context", "event", "is_reading", "lacking", "left", "queues", "then")
@@ -53,7 +51,7 @@ class Requeue:
 
     def step(self) -> None:
         touched: dict[ConsumedQueue, None] = {}
-        for _ in range(min(CHORE_MESSAGES, len(self.left))):
+        for _ in range(min(STEP_MESSAGES, len(self.left))):
             if self.context.open.size >= BATCH_BYTES:
                 break
             delivery = self.left.popleft()
@@ -74,12 +72,12 @@ class Requeue:
             self.then(self.queues)
 
     def read(self, some: list[Delivery]) -> None:
-        """They have their bytes."""
+        """These deliveries have been read back."""
         self.is_reading = False
         self.left.extend(some)
 
     def finish(self) -> None:
-        """All at once: the broker stops. What would have to be read back counts as still out."""
+        """The broker stops: return all at once. What would have to be read back counts as still out."""
         while self.left:
             delivery = self.left.popleft()
             if not self.is_lacking(delivery):
@@ -90,7 +88,7 @@ class Requeue:
         return delivery.is_out and delivery.subscription.queue.needs_bytes(delivery.entry, self.event)
 
     def give(self, delivery: Delivery) -> ConsumedQueue:
-        """It leaves its connection's window; one that was found damaged is out no more."""
+        """Return it, and take it off its connection's window; one that was found damaged is no longer out."""
         queue = delivery.subscription.queue
         delivery.leave_window()
         if delivery.is_out and not queue.is_gone:
@@ -98,35 +96,8 @@ class Requeue:
         return queue
 
 
-class Sweeping:
-    """What a deleted queue stored is removed, one slice a batch."""
-
-    __slots__ = ("context", "in_batch", "left", "number")
-
-    def __init__(self, context: TurnContext, number: int, left: int) -> None:
-        self.context = context
-        self.number = number
-        self.left = left
-        self.in_batch = 0
-
-    @property
-    def is_done(self) -> bool:
-        return self.left <= 0
-
-    @property
-    def can_go_on(self) -> bool:
-        return self.in_batch != self.context.open.number
-
-    def step(self) -> None:
-        if self.can_go_on:
-            self.in_batch = self.context.open.number
-            count = min(self.left, CHORE_MESSAGES)
-            self.left -= count
-            self.context.write(Sweep(self.number, count, self.left), count * WRITE_COST_BYTES)
-
-
 class Expiring:
-    """What has expired at the head of a queue leaves, until something that has not is there; `then` is told the end."""
+    """Removes expired messages from the head of a queue, up to the first that has not; `then` is called at the end."""
 
     __slots__ = ("context", "queue", "then")
 
@@ -152,7 +123,7 @@ class Expiring:
 
     def step(self) -> None:
         queue = self.queue
-        for _ in range(CHORE_MESSAGES):
+        for _ in range(STEP_MESSAGES):
             if not self.can_go_on:
                 break
             self.context.handled += 1
@@ -164,7 +135,7 @@ class Expiring:
 
 
 class ReleaseDelayed:
-    """Many delayed messages of a memory queue are due at once. (Those of a persistent queue come as they are read.)"""
+    """Releases delayed messages of a memory queue, if many are due. (A persistent queue's come as they are read.)"""
 
     __slots__ = ("queue",)
 
@@ -181,45 +152,14 @@ class ReleaseDelayed:
 
     def step(self) -> None:
         if not self.queue.is_gone:
-            self.queue.context.handled += CHORE_MESSAGES
+            self.queue.context.handled += STEP_MESSAGES
             self.queue.release_due()
 
 
-class Purging:
-    """What a queue in memory held leaves its books; `done` gets the number."""
-
-    __slots__ = ("contents", "count", "context", "done", "is_done", "queue")
-
-    def __init__(self, context: TurnContext, queue: MemoryQueue, done: Callable[[int], None]) -> None:
-        self.context = context
-        self.queue = queue
-        self.contents = queue.take_all()
-        self.done = done
-        self.count = 0
-        self.is_done = False
-
-    @property
-    def can_go_on(self) -> bool:
-        return not self.is_done
-
-    def step(self) -> None:
-        for _ in range(CHORE_MESSAGES):
-            entry = self.contents.take()
-            if entry is None:
-                self.is_done = True
-                self.done(self.count)
-                return
-            self.context.handled += 1
-            self.count += 1
-            if entry.state is State.DELAYED:
-                self.queue.end_delay(entry)
-            self.queue.withdraw(entry)
-
-
 class Moving:
-    """`move FROM TO`: out of one queue and into the other, each slice in one batch; it stops where the target is full.
+    """`move FROM TO`: out of one queue and into the other, each slice in one batch; it stops when the target is full.
 
-    done: gets the number of messages moved, once they are on the disk.
+    done: called with the number of messages moved, once they are on the disk.
     """
 
     __slots__ = ("context", "done", "is_done", "left", "moved", "source", "target", "total")
@@ -249,14 +189,14 @@ class Moving:
     def step(self) -> None:
         source, target = self.source, self.target
         is_full = source.is_gone or target.is_gone
-        for _ in range(min(CHORE_MESSAGES, self.left)):
+        for _ in range(min(STEP_MESSAGES, self.left)):
             if self.context.open.size >= BATCH_BYTES or is_full:
                 break
             head = source.peek_head()
             if head is None:
                 source.refill()
                 break
-            if not target.has_room(1, head.size):
+            if not target.has_capacity(1, head.size):
                 is_full = True
                 break
             entry = source.take_head()
@@ -278,9 +218,9 @@ class BackgroundTasks(deque[BackgroundTask]):
     """All that go on, in the order of their turns."""
 
     def step_all(self, context: TurnContext) -> None:
-        """A slice of each, while the open batch has room, and this turn."""
+        """One slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES."""
         for _ in range(len(self)):
-            if context.open.size >= BATCH_BYTES or context.handled >= CHORE_MESSAGES:
+            if context.open.size >= BATCH_BYTES or context.handled >= STEP_MESSAGES:
                 return
             task = self.popleft()
             task.step()
@@ -288,11 +228,11 @@ class BackgroundTasks(deque[BackgroundTask]):
                 self.append(task)
 
     def can_go_on(self, context: TurnContext) -> bool:
-        """Whether another turn would do something. A full batch keeps all of them waiting: Committed goes on."""
+        """Whether another turn would do something. While the open batch is full all wait for Committed."""
         return context.open.size < BATCH_BYTES and any(task.can_go_on for task in self)
 
     def stop(self) -> None:
-        """The broker stops: what is on its way back from lost connections is back now."""
+        """The broker stops: return what is left of lost connections at once."""
         for task in self:
             if isinstance(task, Requeue):
                 task.finish()

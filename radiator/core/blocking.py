@@ -1,20 +1,20 @@
-"""Connections whose next command must wait: for room, for the disk, or for what is read back first.
+"""Connections whose next command must wait: for room, for the disk, or for messages that are read back first.
 
-A connection that is blocked is not read from. Its commands wait in order, and those who wait for the same thing go on
+A blocked connection is not read from. Its commands wait in order, and connections that wait for the same thing go on
 first come, first served, as far as there is room.
 """
 
 from collections.abc import Callable, Iterator
 
 from radiator.core.connections import Connection
-from radiator.core.queues.target import Target
+from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.transactions.applying import PreparedDelivery
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Administer, Command, Read, Send
 from radiator.model.errors import Refusal
-from radiator.model.limits import REFUSED_LOOKS, Limits
+from radiator.model.limits import COMMANDS_PER_TURN, READS_PER_TURN, REFUSED_LOOKS, Limits
 from radiator.model.replies import Pause, Resume
 
 
@@ -24,10 +24,13 @@ class Blocking:
 
     carry_out: carries out one command, and returns what it must wait for. postpone: a Read whose commands go on before
     all others of the next turn. go_on_prepared: the same as `go_on` for a prepared transaction that waits here too.
+    turn_number, left: how much may still go on in this turn, in commands. going_on: what was being tried when the last
+    turn was full, and is tried first in the next: of two lists whose waiters wait for each other's, one empties first.
     """
 
     __slots__ = (
-        "carry_out", "connections", "context", "go_on_prepared", "admission", "limits", "postpone", "unblocked",
+        "admission", "carry_out", "connections", "context", "going_on", "go_on_prepared", "left", "limits", "postpone",
+        "turn_number", "unblocked",
     )  # fmt: skip
 
     def __init__(
@@ -49,68 +52,91 @@ class Blocking:
         self.postpone = postpone
         self.go_on_prepared = go_on_prepared
         self.connections: dict[int, Connection] = {}
+        self.turn_number = self.left = 0
+        self.going_on: Waitable | None = None
 
-    def block(self, connection: Connection, commands: list[Command], room: Waitable) -> None:
+    @property
+    def can_go_on(self) -> bool:
+        """Whether `retry` has something to try."""
+        return bool(self.unblocked) or self.going_on is not None
+
+    def block(self, connection: Connection, commands: list[Command], waitable: Waitable) -> None:
         """The first of these commands must wait for that, and the others behind it."""
         connection.blocked.extend(commands)
-        connection.parked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer))
-        connection.parked_since_s = self.context.now_s
-        connection.waits_for = room
-        room.waiters.append(connection)
+        connection.blocked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer))
+        connection.blocked_since_s = self.context.now_s
+        connection.waits_for = waitable
+        waitable.waiters.append(connection)
         self.connections[connection.number] = connection
         self.context.post(Pause(connection.number))
 
     def add(self, connection: Connection, commands: list[Command]) -> None:
         """What a blocked connection had said before its reader stopped."""
         connection.blocked.extend(commands)
-        connection.parked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer))
+        connection.blocked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer))
 
     def unblock(self, connection: Connection) -> None:
         """It waits no longer; what it has not carried out is forgotten."""
-        room = connection.waits_for
-        assert isinstance(room, WaitList | Target)
-        room.waiters.remove(connection)
-        if room.waiters:
-            self.unblocked[room] = None
+        waitable = connection.waits_for
+        assert isinstance(waitable, Waitable)
+        waitable.waiters.remove(connection)
+        if waitable.waiters:
+            self.unblocked[waitable] = None
         connection.waits_for = None
         connection.blocked.clear()
-        connection.parked_bytes = 0
-        connection.parked_total_s += self.context.now_s - connection.parked_since_s
+        connection.blocked_bytes = 0
+        connection.blocked_total_s += self.context.now_s - connection.blocked_since_s
         self.admission.forget_found(connection)
         del self.connections[connection.number]
 
-    def has_room(self, room: Waitable) -> None:
+    def wake_waiters(self, waitable: Waitable) -> None:
         """Those who wait for it are tried again, by `retry`."""
-        if room.waiters:
-            self.unblocked[room] = None
+        if waitable.waiters:
+            self.unblocked[waitable] = None
 
     def retry(self) -> None:
-        """Commands go on, first come, first served, as far as there is room. Of one connection's that need much room
-        each, one goes, and then it is the turn of the next.
+        """Commands go on, first come, first served, as far as there is room and the turn is not full. Where a
+        connection's commands need much room each, only one of them goes before the next connection's.
         """
-        while self.unblocked:
-            room = next(iter(self.unblocked))
-            del self.unblocked[room]
-            while room.waiters and self.go_on(room.waiters[0], room):
+        if self.turn_number != self.context.turn_number:
+            self.turn_number, self.left = self.context.turn_number, COMMANDS_PER_TURN
+        while self.left > 0 and self.can_go_on:
+            waitable, self.going_on = self.going_on, None
+            if waitable is None:
+                waitable = next(iter(self.unblocked))
+                del self.unblocked[waitable]
+            while self.left > 0 and waitable.waiters and self.go_on(waitable.waiters[0], waitable):
                 pass
+            if self.left <= 0:
+                self.going_on = waitable
 
-    def go_on(self, connection: Connection, room: Waitable) -> bool:
-        """Carry out what it has waiting. False: it still waits for this very room."""
-        if isinstance(connection, PreparedDelivery):
-            return self.go_on_prepared(connection, room)
+    def go_on(self, producer: Producer, waitable: Waitable) -> bool:
+        """Carry out what it has waiting. False: it still waits for this very room, or for the next turn."""
+        self.left -= COMMANDS_PER_TURN // READS_PER_TURN
+        if isinstance(producer, Connection):
+            return self.go_on_connection(producer, waitable)
+        assert isinstance(producer, PreparedDelivery), "nothing else waits for room"
+        return self.go_on_prepared(producer, waitable)
+
+    def go_on_connection(self, connection: Connection, waitable: Waitable) -> bool:
+        """Its commands, in order."""
         went_on = False
         while connection.blocked and not connection.is_closing:
+            if went_on and self.left <= 0:
+                return False
             blocked = self.carry_out(connection, connection.blocked[0])
+            self.left -= 1
             if blocked is FLUSH:
                 commands = list(connection.blocked)
                 self.unblock(connection)
                 self.context.post(Resume(connection.number))
                 self.postpone(Read(connection.number, commands, connection.buffered_bytes))
+                self.left = 0
                 return True
-            if blocked is room and not (went_on and len(room.waiters) > 1):
+            if blocked is waitable and not (went_on and len(waitable.waiters) > 1):
                 return False
             if blocked is not None:
-                room.waiters.remove(connection)
+                waitable.waiters.remove(connection)
                 blocked.waiters.append(connection)
                 connection.waits_for = blocked
                 return True
@@ -124,9 +150,9 @@ class Blocking:
     # ---- for how long -----------------------------------------------------------------------------------------------
 
     def refuse_late(self) -> Iterator[int]:
-        """After block_timeout_s a SEND is refused as with `reject`. What that costs as it goes on, as in rounds.py."""
+        """After block_timeout_s a SEND is refused as with `reject`. Yields what each step costs, as in rounds.py."""
         for connection in [*self.connections.values()]:
-            if self.context.now_s - connection.parked_since_s < self.limits.block_timeout_s:
+            if self.context.now_s - connection.blocked_since_s < self.limits.block_timeout_s:
                 return
             yield 1
             # it may have gone on, or gone, while others had their turns; what was read with it has waited as long
@@ -134,14 +160,14 @@ class Blocking:
                 yield REFUSED_LOOKS
 
     def refuse_first(self, connection: Connection) -> bool:
-        """Its first command, where it has waited for too long: what is behind it goes on, if it asked for that in
-        `on-refusal`. False: it has not.
+        """Refuse its first command if that has waited for too long; the commands behind it go on if its `on-refusal`
+        asks for that. False: it has not waited for too long.
         """
-        now_s, limit_s, room = self.context.now_s, self.limits.block_timeout_s, connection.waits_for
-        if (isinstance(room, WaitList) and not room.is_timed) or now_s - connection.parked_since_s < limit_s:
+        now_s, limit_s, waitable = self.context.now_s, self.limits.block_timeout_s, connection.waits_for
+        if (isinstance(waitable, WaitList) and not waitable.is_timed) or now_s - connection.blocked_since_s < limit_s:
             return False  # it needs no room, and ends
-        assert isinstance(room, WaitList | Target)
-        name = f"/queue/{room.name}" if isinstance(room, Target) else room.name
+        assert isinstance(waitable, Waitable)
+        name = waitable.name if isinstance(waitable, WaitList) else f"/queue/{waitable.name}"
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
         command = connection.blocked[0]
         if not connection.survives_refusal(command):
@@ -150,12 +176,12 @@ class Blocking:
             return True
         connection.refused(self.context, command, refusal)
         connection.blocked.popleft()
-        connection.parked_bytes -= command.size if type(command) is Send else 0
+        connection.blocked_bytes -= command.size if type(command) is Send else 0
         self.admission.forget_found(connection)
-        self.go_on(connection, room)
-        self.has_room(room)
-        if connection.waits_for not in (None, room):  # for other room it has only begun to wait
-            connection.parked_total_s += now_s - connection.parked_since_s
-            connection.parked_since_s = now_s
+        self.go_on(connection, waitable)
+        self.wake_waiters(waitable)
+        if connection.waits_for not in (None, waitable):  # for other room it has only begun to wait
+            connection.blocked_total_s += now_s - connection.blocked_since_s
+            connection.blocked_since_s = now_s
             self.connections[connection.number] = self.connections.pop(connection.number)
         return True

@@ -1,9 +1,9 @@
 """The broker: a pure function of events. Nothing here can wait, and nothing else decides.
 
-`turn` takes what has happened and returns what is to be done. The shell must report every batch that `seal` gave it by
-Committed, in order, before it asks for the next one. A command for which there is no room blocks its connection, whose
-reader stops; the others go on. What is done is done by the parts (parts.py): each command and each report has its
-handler in one of two tables.
+`turn` takes the events since the last turn and returns what the server has to do. It must report every batch that
+`seal` returned by Committed, in order, before it asks for the next one. A command for which there is no room blocks
+its connection, which is not read from; the others go on. The work is done by the parts (parts.py): each command and
+each report has its handler in one of two tables.
 """
 
 from collections import deque
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 
 from radiator.core import admin
-from radiator.core.connections import Connection, reply_cost_bytes
+from radiator.core.authorization import Authorizer
+from radiator.core.connections import Connection
 from radiator.core.parts import Machine, Parts
 from radiator.core.reload import Reloading
-from radiator.core.routing.sending import Sending
 from radiator.core.routing.waiting import FLUSH, Waitable
-from radiator.core.turn import Batch, Turn
+from radiator.core.turn import Batch, Turn, reply_cost_bytes
 from radiator.model.commands import (
     Abort,
     Ack,
@@ -29,6 +29,7 @@ from radiator.model.commands import (
     Disconnect,
     Fail,
     Found,
+    InvalidSend,
     Loaded,
     LoadedDelayed,
     LoadedLog,
@@ -47,7 +48,7 @@ from radiator.model.commands import (
     Unsubscribe,
     Written,
 )
-from radiator.model.commands import Event as ShellEvent
+from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
@@ -66,9 +67,12 @@ class Broker:
         recovery: Recovery,
         machine: Machine,
         node: Node | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """Raises StoreError where what is stored contradicts what is declared."""
-        self.backlog: deque[ShellEvent] = deque()
+        """authorizer: checks each command; None: every principal may do everything. Raises StoreError where the store
+        contradicts what is declared.
+        """
+        self.backlog: deque[ServerEvent] = deque()
         self.is_over = False  # it has stopped, and all connections were told
         self.parts = parts = Parts(
             declarations,
@@ -76,6 +80,7 @@ class Broker:
             recovery,
             machine,
             node,
+            authorizer=authorizer,
             carry_out=self.carry_out,
             postpone=self.backlog.appendleft,
         )
@@ -85,26 +90,10 @@ class Broker:
         self.cluster = parts.cluster
         self.connections = parts.connections
         self.blocking = parts.blocking
-        self.unblocked = parts.unblocked
         self.background = parts.background
         parts.reload = self.reloading = Reloading(parts)
         clients = parts.clients
-        sending = Sending(self.admission, parts.transactions)
-        self._commands: dict[type, Callable[..., Waitable | None]] = {
-            Send: sending.send,
-            Administer: partial(admin.administer, parts),
-            Ack: parts.acks.ack,
-            Nack: parts.acks.ack,
-            Subscribe: parts.subscriptions.subscribe,
-            Unsubscribe: parts.subscriptions.unsubscribe,
-            Begin: parts.transactions.begin,
-            Commit: parts.transactions.commit,
-            Abort: parts.transactions.abort,
-            Disconnect: clients.disconnect,
-            Fail: clients.fail,
-            PeerMessage: clients.heard,
-            Unheeded: clients.unheeded,
-        }
+        self._commands = parts.authorization.guard(_command_handlers(parts))
         self._handlers: dict[type, Callable[..., bool]] = {
             Read: self.read,
             Written: clients.written,
@@ -124,7 +113,7 @@ class Broker:
 
     # ---- the door ---------------------------------------------------------------------------------------------------
 
-    def turn(self, events: list[ShellEvent], now_s: float, now_ms: int) -> Turn:
+    def turn(self, events: list[ServerEvent], now_s: float, now_ms: int) -> Turn:
         """Carry out the events in order. now_s: monotonic seconds; now_ms: milliseconds since the epoch."""
         context, parts = self.context, self.parts
         context.turn = turn = Turn()
@@ -160,23 +149,26 @@ class Broker:
     def go_on(self) -> None:
         """After the events: what they have unblocked, a slice of each background task, and what is due in each turn."""
         context, turn = self.context, self.context.turn
-        if self.unblocked:
-            self.blocking.retry()
+        blocking = self.blocking
+        if blocking.can_go_on:
+            blocking.retry()
         if self.background:
             self.background.step_all(context)
-            if self.unblocked:
-                self.blocking.retry()
+            if blocking.can_go_on:
+                blocking.retry()
         readers = self.destinations.readers
         if readers.due:
             readers.end_turn()
         if self.cluster is not None:
             self.cluster.end_turn()
-        if self.background.can_go_on(context) or self.parts.rounds.is_under_way:
+        if blocking.can_go_on:
+            turn.again = True
+        elif self.background.can_go_on(context) or self.parts.rounds.is_under_way:
             turn.again = turn.is_background = True
-        elif (self.cluster is not None and self.cluster.due) or readers.due:
+        elif (self.cluster is not None and self.cluster.shares.due) or readers.due:
             turn.again = True
 
-    def behind_backlog(self, events: list[ShellEvent]) -> list[ShellEvent]:
+    def behind_backlog(self, events: list[ServerEvent]) -> list[ServerEvent]:
         """What the backlog has waited for comes first; all else stays behind it, in order."""
         if any(type(event) is Stop and event.at_once for event in events):
             self.backlog.clear()
@@ -187,12 +179,12 @@ class Broker:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last turn was full before all that clients had said was carried out."""
+        """Whether the last turn was full before all that clients had sent was carried out."""
         return bool(self.backlog)
 
-    def put_behind(self, later: list[ShellEvent]) -> None:
-        """The turn has ended within a Read, whose rest is the backlog: it goes on behind the others, if its own
-        connection has said no more.
+    def put_behind(self, later: list[ServerEvent]) -> None:
+        """The turn has ended within a Read, whose rest is the backlog: it goes on behind the other events, unless its
+        own connection has sent more.
         """
         rest = self.backlog[-1]
         assert isinstance(rest, Read)
@@ -213,12 +205,12 @@ class Broker:
         if self.parts.journal is not None:
             self.parts.journal.seal()
         for part in batch.parts:
-            batch.writes.append(part.books())
+            batch.writes.append(part.as_write())
         batch.sealed_s = context.now_s
         context.being_committed = batch
         context.open = Batch(batch.number + 1)
         self.parts.disk.wrote(batch)
-        self.blocking.has_room(self.admission.batch_room)
+        self.blocking.wake_waiters(self.admission.batch_wait_list)
         return batch
 
     @property
@@ -229,11 +221,11 @@ class Broker:
 
     @property
     def is_batch_awaited(self) -> bool:
-        """Whether anything waits for the open batch. Not where all it does is to remove what was acked without a
-        receipt, or has gone without anybody's asking.
+        """Whether anything waits for the open batch. Nothing does where it only removes messages that were acked
+        without a receipt, or left without a command (by expiry, say).
         """
         batch = self.context.open
-        if batch.held or batch.then or self.admission.batch_room.waiters:
+        if batch.held or batch.then or self.admission.batch_wait_list.waiters:
             return True
         return len(batch.writes) > sum(len(part.removing) for part in batch.parts.values())
 
@@ -244,11 +236,11 @@ class Broker:
 
     @property
     def wants_turn(self) -> bool:
-        """Whether somebody who is blocked can go on since `seal`."""
-        return bool(self.unblocked) and not self.context.is_stopping
+        """Whether a blocked connection can go on since `seal`."""
+        return self.blocking.can_go_on and not self.context.is_stopping
 
     def committed(self, event: Committed) -> bool:
-        """What was held comes out here and nowhere else; what was stored becomes deliverable."""
+        """Held replies are sent from here and nowhere else; stored messages become deliverable."""
         context = self.context
         batch = context.being_committed
         assert batch is not None and batch.number == event.number, "batches are committed in order, one at a time"
@@ -266,7 +258,7 @@ class Broker:
         if not context.is_stopping:
             for then in batch.then:
                 then()
-        self.blocking.has_room(self.admission.batch_room)
+        self.blocking.wake_waiters(self.admission.batch_wait_list)
         return True
 
     # ---- commands ---------------------------------------------------------------------------------------------------
@@ -305,7 +297,7 @@ class Broker:
             connection.refused(self.context, command, refusal)
             return None
 
-    # ---- reports of the shell ---------------------------------------------------------------------------------------
+    # ---- reports of the server --------------------------------------------------------------------------------------
 
     def loaded(self, event: Loaded | LoadedDelayed | LoadedLog | LoadedPrepared) -> bool:
         answered = self.destinations.windows.waiting.pop(event.request)
@@ -314,7 +306,7 @@ class Broker:
         return True
 
     def found(self, event: Found) -> bool:
-        self.blocking.has_room(self.admission.found(event.request, event.found))
+        self.blocking.wake_waiters(self.admission.found(event.request, event.found))
         return True
 
     def reread(self, event: Reread) -> bool:
@@ -334,14 +326,14 @@ class Broker:
         parts.rounds.begin()
         parts.prepared.ticked()
         parts.checkouts.ticked()
-        parts.timers.tick_logs()
+        parts.timers.tick_kinds()
         if self.cluster is not None:
             self.cluster.ticked()
         return True
 
     def stop(self, event: Stop) -> bool:
-        """SIGTERM: all that was accepted is committed; what is out is marked, without raising its count (contract
-        1).
+        """SIGTERM: all that was accepted is committed; what is unacked is marked as redelivered, without raising its
+        count (contract 1).
         """
         context = self.context
         if context.is_stopping:
@@ -353,12 +345,33 @@ class Broker:
         self.blocking.connections.clear()
         for connection in self.connections.values():
             connection.is_closing = True
-        for queue in self.destinations.stored_queues():
+        for queue in self.destinations.queues.stored.values():
             # D13: exactly those that are out
             for position, delivery in queue.entries_out.items():
                 context.write(Count(queue.number, position, delivery.entry.redeliveries, True))
         context.write(StoppedClean())
         return True
+
+
+def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]]:
+    """What carries out each type of command."""
+    clients, transactions = parts.clients, parts.transactions
+    return {
+        Send: parts.admission.send,
+        Administer: partial(admin.administer, parts),
+        Ack: parts.acks.ack,
+        Nack: parts.acks.ack,
+        Subscribe: parts.subscriptions.subscribe,
+        Unsubscribe: parts.subscriptions.unsubscribe,
+        Begin: transactions.begin,
+        Commit: transactions.commit,
+        Abort: transactions.abort,
+        Disconnect: clients.disconnect,
+        Fail: clients.fail,
+        InvalidSend: clients.invalid_send,
+        PeerMessage: clients.heard,
+        Unheeded: clients.unheeded,
+    }
 
 
 _FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedLog, LoadedPrepared, Found))

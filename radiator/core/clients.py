@@ -12,9 +12,19 @@ from radiator.core.states import Event
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
-from radiator.model.commands import Closed, Disconnect, Fail, NotLinked, Open, PeerMessage, Unheeded, Written
+from radiator.model.commands import (
+    Closed,
+    Disconnect,
+    Fail,
+    InvalidSend,
+    NotLinked,
+    Open,
+    PeerMessage,
+    Unheeded,
+    Written,
+)
 from radiator.model.errors import Refusal
-from radiator.model.limits import CHORE_MESSAGES, UNHEEDED_TOLD, Limits
+from radiator.model.limits import STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
 
 
@@ -49,22 +59,23 @@ class Clients:
         self.connections = connections
         self.unheeded_noted: set[str] = set()  # destinations
 
-    # ---- reports of the shell ---------------------------------------------------------------------------------------
+    # ---- reports of the server --------------------------------------------------------------------------------------
 
     def opened(self, event: Open) -> bool:
         connection = Connection(event.connection, self.limits.outbox_filled_bytes)
         connection.closes_at = event.closes_at
+        connection.principal = event.principal
         self.connections[event.connection] = connection
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
                 connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
             else:
-                self.cluster.opened(connection, event.peer)
+                self.cluster.links.opened(connection, event.peer)
         return True
 
     def not_linked(self, event: NotLinked) -> bool:
         if self.cluster is not None:
-            self.cluster.not_linked(event)
+            self.cluster.links.not_linked(event)
         return True
 
     def written(self, event: Written) -> bool:
@@ -76,19 +87,19 @@ class Clients:
         self.acks.written(connection, event.delivers)
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
             connection.offer()
-            self.answers.has_room(connection)
+            self.answers.outbox_drained(connection)
         if connection.is_link and self.cluster is not None:
             self.cluster.written(connection)
         return True
 
     def closed(self, event: Closed) -> bool:
-        """What was out with it comes back; what it had open leaves no trace."""
+        """Its unacked messages come back; whatever else it had open leaves no trace."""
         connection = self.connections.pop(event.connection, None)
         if connection is None or self.context.is_stopping:
             return True
         connection.is_closing = True
         if self.cluster is not None and connection.is_link:
-            self.cluster.closed(connection, event.cause)
+            self.cluster.links.closed(connection, event.cause)
         if connection.waits_for is not None:
             self.blocking.unblock(connection)
         self.answers.closed(connection)
@@ -105,7 +116,7 @@ class Clients:
                 self.lifetimes.left(queue)
 
         requeue = Requeue(self.context, Event.LOST, lost, given_back)
-        if not lost or self.context.handled < CHORE_MESSAGES:
+        if not lost or self.context.handled < STEP_MESSAGES:
             requeue.step()
         if not requeue.is_done:
             self.background.append(requeue)
@@ -121,7 +132,10 @@ class Clients:
     def fail(self, connection: Connection, command: Fail) -> None:
         connection.refuse(self.context, command.code, command.sentence, command.receipt)
         if self.cluster is not None and connection.is_link:
-            self.cluster.refused(connection, command.code, command.sentence)
+            self.cluster.links.refused(connection, command.code, command.sentence)
+
+    def invalid_send(self, connection: Connection, command: InvalidSend) -> None:
+        raise Refusal("protocol", command.sentence)
 
     def heard(self, connection: Connection, command: PeerMessage) -> Waitable | None:
         if self.cluster is None:
@@ -131,7 +145,7 @@ class Clients:
     def unheeded(self, connection: Connection, command: Unheeded) -> None:
         """In the log, once a destination."""
         noted, address = self.unheeded_noted, command.destination
-        if address not in noted and len(noted) < UNHEEDED_TOLD:
+        if address not in noted and len(noted) < UNHEEDED_NOTED:
             noted.add(address)
             self.context.note(
                 "warning",

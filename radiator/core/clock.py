@@ -1,9 +1,9 @@
-"""What time it is for all that goes by the time of day: expiry, delays, dedup-ids, retention, prepared transactions.
+"""The time of day, for all that depends on it: expiry, delays, dedup-ids, retention, prepared transactions.
 
-It is the system's, unless that is further from the time that the broker knows than it can have become by itself: then a
-wrong clock would let go of everything at once. What the broker knows is the last time that its store has kept, and how
-long it has run since. A stop of some months, a suspended machine and a clock without a battery that is set after the
-start are within the bound. A time before CLOCK_SET_MS is none that the broker could know: no clock had been set then.
+It is the system clock's, unless that is more than CLOCK_JUMP_MAX_S from the broker's own time: a wrong clock would let
+everything expire or fall due at once. The broker's own time is the last time that its store has kept, plus how long it
+has run since. A stop of some months, a suspended machine and a clock without a battery that is set after the start are
+within the bound. An own time before CLOCK_SET_MS is not trusted: no clock had been set then.
 """
 
 from radiator.model.limits import CLOCK_JUMP_MAX_S, CLOCK_SET_MS
@@ -17,7 +17,7 @@ class Clock:
     __slots__ = ("_known_ms", "_known_s", "ahead_ms")
 
     def __init__(self, known_ms: int, now_s: float, system_ms: int) -> None:
-        """known_ms: what the store has kept; 0: nothing, so that the system's clock is believed."""
+        """known_ms: the time that the store has kept; 0: none, so the system's clock is trusted."""
         self.ahead_ms = 0
         self._known_ms = known_ms or system_ms
         self._known_s = now_s

@@ -1,29 +1,39 @@
-"""Who gets the next message: subscriptions, the windows of their connections, and what is out with them.
+"""Which subscription gets the next message: subscriptions, the windows of their connections, and their deliveries.
 
-A connection has one shared window of one message over all its queue subscriptions; a subscription with a
-prefetch-count has a window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing
-buffer is over its bound.
+The queue subscriptions of a connection share a window of one message; a subscription with a prefetch-count has a
+window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing buffer is over its
+bound.
 
-A subscription is *listed* in its queue's ring while it may get that queue's next message. A queue that finds it without
-room takes it off; it then waits with its connection until there is room again.
+A subscription is *listed* in its queue's ring while it may get that queue's next message. When a queue finds that it
+has no room, it is taken off the ring, and its connection lists it again once there is room.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from radiator.core.queues.dedup import Dedup
+from radiator.core.producer import Producer
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
-from radiator.core.turn import TurnContext
-from radiator.model.commands import AUTO, Ack, Administer, Command, Nack, Send
+from radiator.core.turn import TurnContext, reply_cost_bytes
+from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Loaded, Nack, Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope, SendToPeer
+from radiator.model.message import Message
+from radiator.model.principal import ANYONE
+from radiator.model.replies import (
+    MESSAGE_COST_BYTES,
+    Deliver,
+    Receipt,
+    Refuse,
+    RefusedReceipt,
+    Reply,
+    Scope,
+    SendToPeer,
+)
 from radiator.model.settings import QueueSettings
 
-# what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
-MESSAGE_COST_BYTES = 256
 # what subscriptions beyond the first few take, and a temp queue, which takes as much as two more
 SUBSCRIPTION_COST_BYTES = 1024
 SUBSCRIPTIONS_FREE = 16
@@ -31,15 +41,15 @@ WINDOW_HELP = (
     "One that acks several at once needs a window as large: `prefetch-count` on its SUBSCRIBE, or [limits] "
     "ack_client_window."
 )
+_SENT = (Send, Administer, InvalidSend)
 UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
 class ConsumedQueue(Protocol):
-    """What a subscription, and who settles its messages, may ask of its queue."""
+    """What a subscription, and the code that settles its deliveries, may call of its queue."""
 
     name: str
     number: int
-    reply_id: str
     is_gone: bool
     had_consumer: bool
     context: TurnContext
@@ -57,6 +67,9 @@ class ConsumedQueue(Protocol):
 
     @property
     def memory_bytes(self) -> int: ...
+
+    @property
+    def can_delay(self) -> bool: ...
 
     def end(self) -> None:
         """It is gone, with all that is in it."""
@@ -79,6 +92,15 @@ class ConsumedQueue(Protocol):
     def reject(self, delivery: "Delivery") -> None:
         """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
 
+    def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether a message that is out is stored anew by this event."""
+
+    def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
+        """Have the messages at these places read back."""
+
+    def out_read(self, delivery: "Delivery", found: dict[int, Message | None]) -> None:
+        """What is out was read back, unless it is damaged."""
+
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         """Whether its bytes must be read back before that can happen to it."""
 
@@ -86,12 +108,18 @@ class ConsumedQueue(Protocol):
         """It is overdue when it has been out for so long from now."""
 
 
+class TempQueue(ConsumedQueue, Protocol):
+    """A queue of one connection. reply_id: what others find it under."""
+
+    reply_id: str
+
+
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
+    """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it uses
     the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
-    queue's. client: how the journal names it, once it has. oldest: the id of what is out longest of a full `client`
-    window, and since when that was seen; is_told: the log has named it for that.
+    queue's. client: its name in the journal, once it has one. oldest: where an ack:client window is full, the id of its
+    oldest unacked message, and since when that was seen; is_noted: that has been logged.
     """
 
     connection: "Connection"
@@ -110,7 +138,7 @@ class Subscription:
     client: str = ""
     oldest: bytes = b""
     oldest_since_s: float = 0.0
-    is_told: bool = False
+    is_noted: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
@@ -124,7 +152,7 @@ class Subscription:
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def full_for_s(self, now_s: float) -> float:
-        """ack:client: for how long its window has been full without an ACK, as far as was seen; 0: it is not."""
+        """ack:client: seconds that its window has been full without an ACK, as far as was seen; 0: it is not full."""
         oldest = next(iter(self.unacked.values()), None)
         if oldest is None or oldest.transaction is not None or self.has_window():
             self.oldest = b""
@@ -133,7 +161,7 @@ class Subscription:
             self.oldest, self.oldest_since_s = oldest.message_id, now_s
         return now_s - self.oldest_since_s
 
-    def has_room(self) -> bool:
+    def can_take(self) -> bool:
         """Whether it may be handed one more message now."""
         connection = self.connection
         if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing:
@@ -143,18 +171,18 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A message that is out with a subscription. `transaction`: the open one that its ACK or NACK waits in."""
+    """A message that is out with a subscription. `transaction`: the open one in which its ACK or NACK waits."""
 
     entry: Entry
     subscription: Subscription
     message_id: bytes
     due_s: float = 0.0
-    parked_s: float = 0.0
+    blocked_before_s: float = 0.0
     transaction: bytes | None = None
 
     @property
     def is_out(self) -> bool:
-        """Whether nothing has become of it yet (an `auto` one may come back by ack_timeout_s before it is written)."""
+        """Whether it is unsettled (an `auto` one may come back by ack_timeout_s before it is written)."""
         return self.subscription.queue.entries_out.get(self.entry.position) is self
 
     def leave_window(self) -> None:
@@ -168,14 +196,14 @@ class Delivery:
         if subscription.is_shared:
             connection.shared_in_flight -= 1
         elif not subscription.is_listed and not subscription.is_over:
-            connection.unlisted_own[subscription] = None
+            connection.unlisted_private[subscription] = None
 
 
 @dataclass(slots=True, eq=False)
 class TopicSubscription:
-    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer.
+    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are on its connection's outgoing buffer.
 
-    pressed_max_bytes: where nobody set a bound, the one that counts while half of all memory is used.
+    pressed_max_bytes: the bound that applies, where none was set, while half of all memory is used.
     """
 
     connection: "Connection"
@@ -202,16 +230,21 @@ class TopicSubscription:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """What was said between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they mean.
+    """The commands between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they settle.
 
-    begun_s, parked_s: when it began, and how long its connection had been parked by then.
+    begun_s, blocked_before_s: when it began, and how long its connection had been blocked by then.
     """
 
     begun_s: float
-    parked_s: float
+    blocked_before_s: float
     sends: list[Send] = field(default_factory=list)
     settlements: list[tuple[Ack | Nack, list[Delivery]]] = field(default_factory=list)
     size: int = 0
+
+    def commands(self) -> Iterator[Send | Ack | Nack]:
+        """What COMMIT carries out."""
+        yield from self.sends
+        yield from (command for command, _ in self.settlements)
 
     def release(self) -> None:
         """After ABORT its messages are unacked as before."""
@@ -220,40 +253,42 @@ class Transaction:
                 delivery.transaction = None
 
 
-class Connection:
-    """What the broker knows of one connection. Its number is its name everywhere else."""
+class Connection(Producer):
+    """What the broker knows of one connection, which all else refers to by its number."""
 
     __slots__ = (
-        "answer_bytes", "awaits", "buffered_bytes", "closes_at", "found", "had_auto", "had_topic", "held_batch",
-        "held_reply_bytes", "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number",
-        "outbox_bytes", "outbox_max_bytes", "blocked", "parked_bytes", "parked_since_s", "parked_total_s",
-        "posted_turn", "queue_subscriptions", "rest_batch", "rest_bytes", "shared_in_flight", "shared_window",
-        "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
-        "unlisted_shared", "unwritten", "waits_for", "weighed_bytes", "written",
+        "answer_bytes", "awaits", "blocked", "buffered_bytes", "closes_at", "had_auto", "had_topic", "held_reply_bytes",
+        "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
+        "outbox_max_bytes", "blocked_bytes", "blocked_since_s", "blocked_total_s", "posted_turn", "principal",
+        "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions",
+        "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "waits_for",
+        "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
+        super().__init__()
         self.number = number
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
         self.is_link = False  # the other end is a node
+        self.principal = ANYONE  # who it is
         # windows and round robin
         self.shared_in_flight = 0
         self.shared_window = 1
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
-        # without room when their queue came to them: those that share the window, by place; and those whose own window
-        # has room, so that the outgoing buffer has none, or `offer` will come to them
+        # those that had no room at their turn: the ones that share the window, by place; and the ones whose own window
+        # has room, so it is the outgoing buffer that has none, or `offer` will come to them
         self.unlisted_shared: list[Subscription] = []
-        self.unlisted_own: dict[Subscription, None] = {}
+        self.unlisted_private: dict[Subscription, None] = {}
         self.next_place = 0
         self.last_place = -1
         self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
         self.had_auto = False
         self.had_topic = False
-        self.temp_queues: dict[str, ConsumedQueue] = {}
+        self.temp_queues: dict[str, TempQueue] = {}
         # requests to /admin: those that wait for a log to grow; the bytes of the long answer being made
         self.awaits = 0
         self.answer_bytes = 0
@@ -266,23 +301,24 @@ class Connection:
         self.buffered_bytes = 0
         self.transactions: dict[bytes, Transaction] = {}
         self.transaction_bytes = 0
-        self.held_batch = 0
-        # with which the last plan goes on that was in part for the disk; what all such plans hold until then
-        self.rest_batch = self.rest_bytes = 0
         self.held_reply_bytes = 0
         self.weighed_bytes = 0  # what it held when memory was last weighed
         # waiting for room
         self.blocked: deque[Command] = deque()
-        self.parked_bytes = 0
+        self.blocked_bytes = 0
         self.waits_for: object = None
-        self.parked_since_s = 0.0
-        self.parked_total_s = 0.0
-        self.found: dict[tuple[Dedup, bytes], tuple[int, bool]] = {}
+        self.blocked_since_s = 0.0
+        self.blocked_total_s = 0.0
+
+    @property
+    def address(self) -> str:
+        """Its name in messages to people."""
+        return f"connection {self.number}"
 
     @property
     def held_bytes(self) -> int:
         """Memory that goes when this connection goes, beside what memory.held_by adds."""
-        waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
+        waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.blocked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
         held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
         subscriptions = len(self.queue_subscriptions) + len(self.topic_subscriptions) + 2 * len(self.temp_queues)
@@ -299,14 +335,14 @@ class Connection:
             )
 
     def post(self, context: TurnContext, deliver: Deliver | SendToPeer, size: int, delivery: Delivery | None) -> None:
-        """Put a MESSAGE, or a word to a node, into its outgoing buffer; `delivery` where being written is its ack."""
+        """Put a MESSAGE, or a frame to a node, into its outgoing buffer; `delivery` where being written is its ack."""
         self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = context.turn_number
         self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))
         context.turn.replies.append(deliver)
 
     def say(self, context: TurnContext, reply: Reply, durable: bool = False) -> None:
-        """A reply that keeps its order: behind those still held for this connection; `durable`: behind the open batch.
+        """Queue a reply in order: behind those still held for this connection; `durable`: behind the open batch.
 
         A reply that promises the disk goes into the batch, and nowhere else.
         """
@@ -327,18 +363,19 @@ class Connection:
             self.say(context, Receipt(self.number, receipt), durable)
 
     def refused(self, context: TurnContext, command: Command, refusal: Refusal) -> None:
-        """A command was refused: by an ERROR that ends the connection, or by a RECEIPT where the SEND has asked for
-        that.
+        """Refuse a command: by an ERROR that ends the connection, or by a RECEIPT if the SEND has asked for that. A
+        refused Disconnect or Fail ends the connection in any case: nothing can follow it.
         """
-        if isinstance(command, Send | Administer) and command.survives_refusal and command.receipt is not None:
+        if isinstance(command, _SENT) and command.survives_refusal and command.receipt is not None:
             context.count("refusals")
             self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
         else:
-            self.refuse(context, refusal.code, str(refusal), command.receipt, Scope.COMMAND)
+            scope = Scope.CONNECTION if isinstance(command, Disconnect | Fail) else Scope.COMMAND
+            self.refuse(context, refusal.code, str(refusal), command.receipt, scope)
 
     def survives_refusal(self, command: Command) -> bool:
         """Whether the connection goes on where that command is refused."""
-        return self.closes_at > Scope.COMMAND or (isinstance(command, Send | Administer) and command.survives_refusal)
+        return self.closes_at > Scope.COMMAND or (isinstance(command, _SENT) and command.survives_refusal)
 
     def refuse(
         self,
@@ -348,8 +385,8 @@ class Connection:
         receipt: bytes | None = None,
         scope: Scope = Scope.CONNECTION,
     ) -> None:
-        """Refuse, behind the RECEIPTs due before it. receipt: that of the command which has caused it. Where the scope
-        is one that its session closes at, nothing more of the connection is carried out.
+        """Refuse, behind the RECEIPTs due before it. receipt: that of the refused command. If the scope is one at which
+        its session closes, no more commands of the connection are carried out.
         """
         self.is_closing = self.is_closing or scope >= self.closes_at
         context.count("refusals")
@@ -365,7 +402,7 @@ class Connection:
             raise Refusal("bad-request", f"The subscription {shown(name)} has no window of its own (prefetch-count).")
         subscription.prefetch_count = count
         if not subscription.is_listed and subscription.has_window():
-            self.unlisted_own[subscription] = None
+            self.unlisted_private[subscription] = None
         self.offer()
 
     @property
@@ -374,18 +411,18 @@ class Connection:
         return self.outbox_bytes < self.outbox_max_bytes and not self.is_closing
 
     def unlist(self, subscription: Subscription) -> None:
-        """Its queue found it without room. One whose own window is full is noted when a message leaves that window."""
+        """Its queue has found no room in it. If its own window is full, it is noted when a message leaves that."""
         if subscription.is_shared:
             if self.unlisted_shared:
                 insort(self.unlisted_shared, subscription, key=_place)
             else:
                 self.unlisted_shared.append(subscription)
         elif subscription.has_window():
-            self.unlisted_own[subscription] = None
+            self.unlisted_private[subscription] = None
 
     def forget(self, subscription: Subscription) -> None:
         """It is over: it waits for nothing."""
-        self.unlisted_own.pop(subscription, None)
+        self.unlisted_private.pop(subscription, None)
         shared = self.unlisted_shared
         index = bisect_left(shared, subscription.place, key=_place)
         if index < len(shared) and shared[index] is subscription:
@@ -401,25 +438,16 @@ class Connection:
             index = bisect_right(shared, self.last_place, key=_place) if len(shared) > 1 else 0
             subscription = shared.pop(index if index < len(shared) else 0)
             subscription.queue.join(subscription)
-        if not self.unlisted_own:
+        if not self.unlisted_private:
             return
-        own = list(self.unlisted_own)
+        own = list(self.unlisted_private)
         if len(own) > 1:
             own.sort(key=lambda s: (s.place <= self.last_own_place, s.place))
         for subscription in own:
             if not self.takes_more:
                 return
-            del self.unlisted_own[subscription]
+            del self.unlisted_private[subscription]
             subscription.queue.join(subscription)
-
-
-def reply_cost_bytes(reply: Reply) -> int:
-    """What a reply costs in memory while it is held."""
-    if type(reply) is Receipt:
-        return MESSAGE_COST_BYTES + len(reply.receipt)
-    if isinstance(reply, RefusedReceipt):
-        return MESSAGE_COST_BYTES + len(reply.receipt) + len(reply.sentence)
-    return MESSAGE_COST_BYTES
 
 
 def _place(subscription: Subscription) -> int:

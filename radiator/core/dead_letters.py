@@ -17,7 +17,7 @@ from radiator.model.headers import (
     block_of,
     without,
 )
-from radiator.model.journal import BURIED, DEAD_LETTERED, CameFrom
+from radiator.model.journal import AS_DEAD_LETTER, DEAD_LETTERED, CameFrom
 from radiator.model.message import Message, expires_by
 
 # What a message does not take along: the broker sets these anew, or they belong to the queue that it was in.
@@ -46,7 +46,7 @@ class DeadLetters:
         assert queue.settings.dead_letter is not None
         target = self.target(queue.settings.dead_letter)
         # D9: `leave` puts the Remove into this same batch
-        target.put(self.moved(queue, entry, target, reason), CameFrom(BURIED, entry.position, queue.name))
+        target.put(self.moved(queue, entry, target, reason), CameFrom(AS_DEAD_LETTER, entry.position, queue.name))
         if queue.journal is not None:
             position = self.context.last_position
             queue.journal.write(DEAD_LETTERED, queue.name, entry, reason, other=position, where=target.name)

@@ -1,8 +1,6 @@
 """What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
 
 from radiator.core.connections import Connection, Delivery
-from radiator.core.logs.log_consumer import LogConsumer
-from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
 from radiator.model.commands import AUTO, CLIENT, Ack, Nack
 from radiator.model.errors import Refusal, shown
@@ -10,10 +8,10 @@ from radiator.model.message import is_id_of, is_topic_id
 
 
 def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
-    """The deliveries that it settles; none where it means nothing (`auto` subscriptions, topics).
+    """The deliveries that it settles; none where it has no effect (`auto` subscriptions, topics).
 
-    `client`: this message and all sent before it on the same subscription, without those that wait in a transaction.
-    Raises Refusal for what is not unacked on this connection, or waits in an open transaction already.
+    `client`: this message and all sent before it on the same subscription, except those that wait in a transaction.
+    Raises Refusal for a message that is not unacked on this connection, or already waits in an open transaction.
     """
     message_id = command.message_id
     # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
@@ -28,7 +26,7 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
             "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
         )
     subscription = delivery.subscription
-    if type(command) is Nack and command.delay_ms is not None and isinstance(subscription.queue, LogConsumer):
+    if type(command) is Nack and command.delay_ms is not None and not subscription.queue.can_delay:
         raise Refusal("no-delay", f"{shown(message_id)} is of a log, which keeps nothing back: NACK without `delay`.")
     if subscription.ack != CLIENT:
         return [delivery]
@@ -80,15 +78,15 @@ def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
 def bytes_stored_anew(command: Ack | Nack, delivery: Delivery) -> int:
     """What it adds to the batch that settles it so: as a dead letter, or as a delayed message."""
     queue = delivery.subscription.queue
-    if isinstance(command, Ack) or not isinstance(queue, DurableQueue):
+    if isinstance(command, Ack):
         return 0
     event = Event.NACK if command.requeue else Event.GIVE_UP
     return delivery.entry.size if queue.goes_elsewhere(delivery.entry, event, command.delay_ms) else 0
 
 
 def extend(connection: Connection, message_id: bytes, timeout_s: float | None) -> int | None:
-    """Its ack timeout begins anew, with so much time, or the whole again. Until when, in ms since the epoch; None: it
-    has no ack timeout. Raises Refusal for what is not unacked on this connection.
+    """Restarts its ack timeout, with timeout_s or the whole time. Returns its end in ms since the epoch; None: it has
+    no ack timeout. Raises Refusal for a message that is not unacked on this connection.
     """
     delivery = connection.unacked.get(message_id)
     if delivery is None:

@@ -1,4 +1,4 @@
-"""Whether the disk has room for more. SENDs to persistent queues wait where it has not; nothing else does."""
+"""Whether the disk has room for more. While it has not, SENDs to persistent queues wait; nothing else does."""
 
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import Waitable
@@ -8,9 +8,9 @@ from radiator.model.limits import Limits, high_water_bytes
 
 
 class DiskPressure:
-    """store_used_bytes: of the store's file; free_bytes: what the disk has for messages. Both as the last Tick has
-    told, with what was written since. map_size, high_water_bytes: how large the store may become, and the mark at which
-    SENDs wait; free_min: what must stay free on the disk, in bytes.
+    """store_used_bytes: used in the store's file; free_bytes: free on the disk for messages. Both are as of the last
+    Tick, corrected for what was written since. map_size, high_water_bytes: how large the store may become, and the mark
+    at which SENDs wait; free_min: what must stay free on the disk, in bytes.
     """
 
     __slots__ = (
@@ -57,20 +57,20 @@ class DiskPressure:
 
     def judge(self) -> None:
         """Whether SENDs to persistent queues must wait; a log line when that changes."""
-        room = self.admission.disk_room
+        wait_list = self.admission.disk_wait_list
         left_bytes = self.admission.disk_left_bytes = min(
             self.high_water_bytes - self.store_used_bytes, self.free_bytes - self.free_min
         )
         promised = self.admission.promised_bytes
         is_tight = left_bytes < promised + promised // 2
-        if is_tight != room.is_tight:
-            room.is_tight = self.admission.destinations.windows.is_disk_tight = is_tight
+        if is_tight != wait_list.is_tight:
+            wait_list.is_tight = self.admission.destinations.windows.is_disk_tight = is_tight
             if is_tight:
                 self.context.note("warning", "disk_tight", **self.numbers())
             else:
                 self.context.note("info", "disk_has_room", **self.numbers())
-        if not is_tight and room.waiters:
-            self.unblocked[room] = None
+        if not is_tight and wait_list.waiters:
+            self.unblocked[wait_list] = None
 
     def numbers(self) -> dict[str, int]:
         """As they stand in the log and in `stats`."""

@@ -13,8 +13,8 @@ DELIVERY_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_
 class Histogram:
     """counts: one for each bucket, and one for what is longer. sum_ms: of all.
 
-    last_ms, repeats: what was added last, and how often it has come again since, which is not in the counts yet. Most
-    deliveries of a turn took as long as the one before: whoever adds many only adds 1 to `repeats` for those.
+    last_ms, repeats: the last value added, and how often it was repeated since, which is not in the counts yet. Most
+    deliveries of a turn took as long as the one before: for those only `repeats` is incremented.
     """
 
     __slots__ = ("buckets_ms", "counts", "last_ms", "repeats", "sum_ms")

@@ -38,7 +38,7 @@ class JournalLog(Stored, Protocol):
 
 
 class JournaledQueue(Protocol):
-    """A queue that is told of, or not."""
+    """A queue that may be journaled."""
 
     name: str
     ledger: Ledger
@@ -46,8 +46,8 @@ class JournaledQueue(Protocol):
 
 
 class JournalWriter:
-    """events: of the open batch, in order. log: where they are appended, once there is one. size_max: how many bytes
-    the log may have while the disk is tight; None while it is not.
+    """events: of the open batch, in order. log: the log that they are appended to, once there is one. size_max: how
+    many bytes the log may have while the disk is tight; None while it is not.
     """
 
     __slots__ = ("context", "events", "log", "size_max")
@@ -73,11 +73,11 @@ class JournalWriter:
             self.context.part(self.log)
 
     def ticked(self, keep_within: Callable[[int], bool], is_tight: bool) -> None:
-        """Time has passed. keep_within: takes off its oldest segments while it is larger, and returns whether it did.
+        """Time has passed. keep_within: removes the log's oldest segments while it is larger; returns whether it did.
 
-        While the disk is tight the journal does not grow: its oldest records go for new ones.
+        While the disk is tight the journal does not grow: its oldest records make room for new ones.
 
-        Otherwise messages that are returned again and again could fill the disk while SENDs wait for space on it.
+        If it grew, messages that are returned again and again could fill the disk while SENDs wait for space on it.
         """
         self.flush()
         log = self.log

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 
-from radiator.core.background import Purging, Sweeping
 from radiator.core.connections import ConsumedQueue
 from radiator.core.logs.checkouts import Checkouts
-from radiator.core.queues.durable_queue import DurableQueue
-from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.unbinding import unbound_first
 from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import BackgroundTask, TurnContext
-from radiator.model.limits import CHORE_MESSAGES
+from radiator.model.limits import STEP_MESSAGES
 
 
 class Lifetimes:
@@ -43,27 +40,22 @@ class Lifetimes:
         """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
         is_over = queue.settings.auto_delete and queue.had_consumer and queue.is_idle and not queue.is_gone
         if is_over and not self.context.is_stopping:
-            assert isinstance(queue, Queue)
-            if not self.checkouts.has(queue):
-                self.end(queue)
+            named = self.destinations.queues.find(queue.name)
+            if named is not None and named is queue and not self.checkouts.has(named):
+                self.end(named)
 
     def end(self, queue: Queue) -> None:
         """It goes by itself: at once, unless it has very many bindings."""
         exchanges = self.destinations.exchanges
-        if len(exchanges.bound.get(queue, ())) <= CHORE_MESSAGES and queue not in exchanges.leaving:
+        if len(exchanges.bound.get(queue, ())) <= STEP_MESSAGES and queue not in exchanges.unbinding:
             self.delete(queue)
-        elif queue not in exchanges.leaving:
+        elif queue not in exchanges.unbinding:
             self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue)))
 
     def delete(self, queue: Queue) -> None:
         """Now, with all that is in it."""
-        if isinstance(queue, MemoryQueue) and queue.ledger.stored > CHORE_MESSAGES:
-            # without its queue it would go all at once
-            self.begin(Purging(self.context, queue, lambda _: None))
-        self.destinations.delete(queue)
+        self.destinations.queues.delete(queue)
         if not queue.is_short_lived or queue.ledger.stored:
             self.context.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
-        if isinstance(queue, DurableQueue) and queue.ledger.stored:
-            self.begin(Sweeping(self.context, queue.number, queue.ledger.stored))
         if queue.waiters:
             self.unblocked[queue] = None

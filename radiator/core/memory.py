@@ -1,30 +1,31 @@
-"""What the broker holds that is nowhere else, who holds it, and who must wait or go for it.
+"""Memory that holds the only copy of something: its size, its holders, and which of these wait or are closed for it.
 
-Weighed from each Tick on (rounds.py), with all that has come in since. What is on the disk too (windows, messages in
-flight of persistent queues, what is read of logs) has bounds of its own, and is never a reason to refuse anybody.
+It is weighed from each Tick on (rounds.py), and what has come in since is added. What is on the disk too (windows,
+messages in flight of persistent queues, what is read of logs) has its own bounds, and never causes a refusal.
 """
 
 from heapq import heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from radiator.core.connections import Connection
+from radiator.core.producer import Producer
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
-from radiator.core.routing.exchanges import OWN_SETTINGS
-from radiator.model.limits import HOLDERS_TOLD, MEMORY_SHARE, MEMORY_TIGHT, NEXT_TO_NOTHING_BYTES, Limits
+from radiator.core.routing.exchanges import PRIVATE_SETTINGS
+from radiator.model.limits import HOLDERS_SHOWN, MEMORY_SHARE, MEMORY_TIGHT, NEXT_TO_NOTHING_BYTES, Limits
 
 if TYPE_CHECKING:
     from radiator.core.routing.destinations import Destinations
 
 
 class Memory:
-    """bytes: as last weighed (`weighed_bytes`), and what has come in since that began, gone again or not. tight_bytes:
-    past it only those go on who hold little. share_bytes: what a connection may hold then; least_bytes: next to
-    nothing. waiting_bytes: what goes on when a batch is on the disk. parts_bytes: of large messages that come from
-    other nodes, and are not whole. is_awaited: whether somebody has found no room in a memory queue since it was last
-    weighed.
-    holders: who held most then, with bytes: `connection NUMBER`, and addresses of memory queues. outbox_bytes: what all
-    outgoing buffers held then, and outbox_largest_bytes the one that held most.
+    """bytes: as last weighed (`weighed_bytes`), plus all that has come in since that began, even if gone again.
+    tight_bytes: past it only those that hold little go on. share_bytes: what a connection may hold then; least_bytes:
+    holders of less are never closed. waiting_bytes: of messages that go on when a batch is on the disk. parts_bytes: of
+    large messages from other nodes that are incomplete. is_awaited: whether a producer has found no room in a memory
+    queue since the last weighing.
+    holders: the largest then, with bytes: `connection NUMBER`, and addresses of memory queues. outbox_bytes: in all
+    outgoing buffers then, and outbox_largest_bytes in the fullest.
     """
 
     __slots__ = (
@@ -55,35 +56,35 @@ class Memory:
         windows = self.destinations.windows
         return windows.size + windows.out + self.destinations.readers.memory_bytes
 
-    def is_above_share(self, connection: Connection) -> bool:
+    def is_above_share(self, producer: Producer) -> bool:
         """Whether its SENDs wait while memory is tight. Past the bound, until the largest have gone, nearly all do."""
-        return held_by(connection) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)
+        return held_by(producer) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)
 
-    def has_room(self, queue: Target, size: int) -> bool:
-        """While memory is tight: whether so much more may come into a memory queue. It may hold as much as is free: one
-        that holds little goes on, however full the others are, and one that holds next to nothing in any case.
+    def has_capacity(self, queue: Target, size: int) -> bool:
+        """While memory is tight: whether `size` more bytes may come into a memory queue. It may hold as much as is
+        free, so one that holds little goes on however full the others are; up to least_bytes it always may.
         """
         if queue.memory_bytes + size <= max(self.least_bytes, self.bound_bytes - self.bytes):
             return True
         self.is_awaited = True
         return False
 
-    def told(self) -> str:
+    def holders_text(self) -> str:
         """Who holds most, in words."""
         return ", ".join(f"{name}: {size} bytes" for name, size in self.holders) or "nobody"
 
 
 class Weighing:
-    """All that is nowhere else, one after the other: first the memory queues, then the connections. Others may have
-    their turns in between, so that no byte is counted twice that moves from a connection into a queue.
+    """Adds up what has no other copy: first the memory queues, then the connections. In this order a byte that moves
+    from a connection into a queue between two slices is not counted twice.
 
-    bytes: what was found; unread: of that, what outgoing buffers hold, and unread_most the fullest of them; largest:
-    who holds most; large: connections that hold more than next to nothing, with how much; growing: those above their
-    share that held less the last time; awaited: queues that somebody waits for.
+    bytes: found so far; unread: of these, in outgoing buffers, and unread_most in the fullest; largest: the holders
+    of most; large: connections that hold least_bytes or more, a heap of (-bytes, number, connection); growing: those
+    above their share that held less at the last weighing; awaited: queues that producers wait for.
     """
 
     __slots__ = (
-        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_own", "large", "largest",
+        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_private", "large", "largest",
         "memory", "unread", "unread_most",
     )  # fmt: skip
 
@@ -92,8 +93,8 @@ class Weighing:
         self.began_bytes = memory.bytes
         self.began_waiting_bytes = memory.waiting_bytes
         self.bytes = self.unread = self.unread_most = self.found = 0
-        self.has_own = False
-        self.large: list[tuple[int, Connection]] = []
+        self.has_private = False
+        self.large: list[tuple[int, int, Connection]] = []
         self.growing: list[Connection] = []
         self.awaited: list[Queue] = []
         self.largest: list[tuple[int, int, Queue | Connection]] = []
@@ -103,7 +104,7 @@ class Weighing:
         if queue.ledger.stored:
             size = queue.memory_bytes
             self.bytes += size
-            self.tell(size, queue)
+            self.note_holder(size, queue)
         if queue.waiters:
             self.awaited.append(queue)
 
@@ -112,7 +113,7 @@ class Weighing:
         memory = self.memory
         self.bytes += memory.waiting_bytes + memory.parts_bytes
         self.began_waiting_bytes -= memory.waiting_bytes
-        self.has_own = bool(memory.destinations.replies or memory.destinations.exchanges.own)
+        self.has_private = bool(memory.destinations.temp_queues.by_id or memory.destinations.exchanges.private)
 
     def connection(self, connection: Connection) -> None:
         """One that is not being closed: what it holds would be let go of already."""
@@ -125,50 +126,49 @@ class Weighing:
         self.unread += unread
         if unread > self.unread_most:
             self.unread_most = unread
-        size = held + own_bytes(connection) if self.has_own else held
+        size = held + private_bytes(connection) if self.has_private else held
         if size:
             self.bytes += size
-            self.tell(size, connection)
+            self.note_holder(size, connection)
         size += connection.rest_bytes
         if size >= memory.least_bytes:
-            self.large.append((size, connection))
+            heappush(self.large, (-size, connection.number, connection))
 
-    def tell(self, size: int, who: Queue | Connection) -> None:
-        """It may be one of the largest; who holds next to nothing is none."""
+    def note_holder(self, size: int, holder: Queue | Connection) -> None:
+        """Keep it if it is one of the largest; none that holds under least_bytes is."""
         largest = self.largest
         if size < self.memory.least_bytes:
             return
-        if len(largest) < HOLDERS_TOLD:
+        if len(largest) < HOLDERS_SHOWN:
             self.found += 1
-            heappush(largest, (size, self.found, who))
+            heappush(largest, (size, self.found, holder))
         elif size > largest[0][0]:
             self.found += 1
-            heapreplace(largest, (size, self.found, who))
+            heapreplace(largest, (size, self.found, holder))
 
     def end(self) -> None:
-        """All has been weighed. What may have been missed, since it came or moved meanwhile, counts for who wants to
-        bring more, and for nobody who would have to go.
+        """All has been weighed. What came or moved meanwhile, and may have been missed, counts when a producer asks for
+        room, but not when it is decided which connections are closed.
         """
         memory = self.memory
         since = max(0, memory.bytes - self.began_bytes) + max(0, self.began_waiting_bytes)
         memory.weighed_bytes = self.bytes
         memory.outbox_bytes, memory.outbox_largest_bytes = self.unread, self.unread_most
         memory.bytes = self.bytes + since
-        memory.holders = [
-            (who.address if isinstance(who, Queue) else f"connection {who.number}", size)
-            for size, _, who in sorted(self.largest, reverse=True)
-        ]
+        memory.holders = [(holder.address, size) for size, _, holder in sorted(self.largest, reverse=True)]
 
 
-def held_by(connection: Connection) -> int:
-    """Memory that goes when this connection goes."""
-    return connection.held_bytes + connection.rest_bytes + own_bytes(connection)
+def held_by(producer: Producer) -> int:
+    """Memory that is freed when it ends. What is read back of a prepared transaction is in `waiting_bytes` instead."""
+    if isinstance(producer, Connection):
+        return producer.held_bytes + producer.rest_bytes + private_bytes(producer)
+    return producer.rest_bytes
 
 
-def own_bytes(connection: Connection) -> int:
-    """What is in the queues that go with it: temp queues, and those of its subscriptions to exchanges."""
+def private_bytes(connection: Connection) -> int:
+    """What is in the queues that end with it: temp queues, and those of its subscriptions to exchanges."""
     own = sum(queue.memory_bytes for queue in connection.temp_queues.values())
     for subscription in connection.queue_subscriptions.values():
-        if subscription.queue.settings is OWN_SETTINGS:
+        if subscription.queue.settings is PRIVATE_SETTINGS:
             own += subscription.queue.memory_bytes
     return own

@@ -1,15 +1,16 @@
-"""What becomes of those who hold memory when it runs short: some wait, some are refused, the largest goes."""
+"""When memory runs short, the connections that hold much of it wait or are refused, and the largest is closed."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from operator import itemgetter
+from heapq import heappop, heappush
 
 from radiator.core.connections import Connection
 from radiator.core.memory import Memory, Weighing, held_by
+from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
-from radiator.core.routing.waiting import Waitable
+from radiator.core.routing.waiting import Waitable, WaitList
 from radiator.core.turn import TurnContext
-from radiator.model.limits import REFUSED_LOOKS, Limits
+from radiator.model.limits import HEAP_LOOKS, REFUSED_LOOKS, Limits
 
 
 class MemoryPressure:
@@ -33,36 +34,24 @@ class MemoryPressure:
         self.connections = connections
         self.unblocked = unblocked
 
-    def in_use(self) -> int:
-        """All that is held now, what is on the disk too included, in bytes. Takes long where there is much."""
-        weighing = Weighing(self.memory)
-        for queue in self.admission.destinations.queues.values():
-            if not queue.is_persistent:
-                weighing.queue(queue)
-        weighing.begin_connections()
-        for connection in self.connections.values():
-            if not connection.is_closing:
-                weighing.connection(connection)
-        return weighing.bytes + self.memory.on_disk_too
-
     def judge(self, weighing: Weighing) -> Iterator[int]:
-        """Past 80 % of the bound who holds much waits, or goes where it goes on; past it the largest holder goes. What
-        that costs as it goes on, as in rounds.py.
+        """Past 80 % of the bound a connection that holds much waits, or is refused if it still grows; past the bound
+        the largest holders are closed. Yields what each step costs, as in rounds.py.
         """
-        memory, room, destinations = self.memory, self.admission.memory_room, self.admission.destinations
+        memory, wait_list, destinations = self.memory, self.admission.memory_wait_list, self.admission.destinations
         weighing.end()
         size = weighing.bytes
         is_tight = size > memory.tight_bytes
         if is_tight and destinations.readers.tails_bytes:
-            for log in destinations.logs.values():
+            for log in destinations.logs.all.values():
                 log.clear_tails()
         destinations.topics.is_pressed = size > memory.bound_bytes // 2
         gone: dict[Connection, None] = {}
-        if is_tight != room.is_tight:
-            room.is_tight = is_tight
+        if is_tight != wait_list.is_tight:
+            wait_list.is_tight = is_tight
             if is_tight:
                 self.context.note(
-                    "warning", "memory_tight", bytes=size, bound=memory.bound_bytes, holders=memory.told()
+                    "warning", "memory_tight", bytes=size, bound=memory.bound_bytes, holders=memory.holders_text()
                 )
             else:
                 self.context.note("info", "memory_has_room", bytes=size, bound=memory.bound_bytes)
@@ -72,21 +61,23 @@ class MemoryPressure:
             size -= sum(one.weighed_bytes for one in gone)
         is_unread = memory.is_awaited and weighing.unread > size // 2
         memory.is_awaited = False
-        if room.waiters:
-            room.waiters = deque(sorted(room.waiters, key=held_by))
-            self.unblocked[room] = None
+        if wait_list.waiters:
+            yield from _put_smallest_first(wait_list)
+            self.unblocked[wait_list] = None
         self.unblocked.update((queue, None) for queue in weighing.awaited if queue.waiters)
         if size > memory.bound_bytes:
-            there = [pair for pair in weighing.large if pair[1] not in gone]
-            yield from self.close_largest(held_by, there, memory.bound_bytes, size)
+            yield from self.close_largest(held_by, weighing.large, gone, memory.bound_bytes, size)
         elif is_unread:
-            # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
-            there = [(one.outbox_bytes, one) for _, one in weighing.large if one not in gone]
-            yield from self.close_largest(_outbox_bytes, there, memory.tight_bytes, size)
+            # a queue may be consumed, but a client that does not read never will: without this, producers wait in vain
+            fullest: list[tuple[int, int, Connection]] = []
+            for _, number, one in weighing.large:
+                heappush(fullest, (-one.outbox_bytes, number, one))
+                yield 1
+            yield from self.close_largest(_outbox_bytes, fullest, gone, memory.tight_bytes, size)
 
     def is_refused_for_growing(self, connection: Connection) -> bool:
-        """One that holds more than its share, and more than when it was last weighed, is refused. Not one that waits:
-        it is not read from.
+        """Refuse one that holds more than its share, and more than at the last weighing; not one that waits, as it is
+        not read from. Returns whether it was refused.
         """
         if connection.waits_for is not None or connection.is_closing:
             return False
@@ -102,17 +93,22 @@ class MemoryPressure:
     def close_largest(
         self,
         held_by: Callable[[Connection], int],
-        there: list[tuple[int, Connection]],
+        there: list[tuple[int, int, Connection]],
+        gone: dict[Connection, None],
         mark: int,
         size: int,
     ) -> Iterator[int]:
-        """As many of the largest holders as it takes to come below the mark; nobody who holds next to nothing."""
+        """Close as many of the largest holders as it takes to come below the mark; none under least_bytes. there: a
+        heap of (-bytes, number, connection), which this takes apart: to sort thousands at once makes a long turn.
+        """
         sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
-        there.sort(key=itemgetter(0), reverse=True)
-        for held, largest in there:
-            if size <= mark or held < self.memory.least_bytes:
+        while there and size > mark:
+            negative, _, largest = heappop(there)
+            if largest in gone:
+                continue
+            if -negative < self.memory.least_bytes:
                 return
-            size -= held
+            size += negative
             held = held_by(largest)
             # it may have let go of it while others had their turns
             if held >= self.memory.least_bytes and not largest.is_closing:
@@ -122,3 +118,23 @@ class MemoryPressure:
 
 def _outbox_bytes(connection: Connection) -> int:
     return connection.outbox_bytes
+
+
+def _put_smallest_first(wait_list: WaitList) -> Iterator[int]:
+    """Those that hold little need not wait for those above their share. Who came meanwhile is last. Yields what each
+    step costs: there may be thousands.
+    """
+    heap: list[tuple[int, int, Producer]] = []
+    for number, one in enumerate([*wait_list.waiters]):
+        heappush(heap, (held_by(one), number, one))
+        yield 1
+    at_once = len(heap) // HEAP_LOOKS  # what the last step costs
+    smallest_first: dict[Producer, None] = {}
+    while heap:
+        smallest_first[heappop(heap)[2]] = None
+        yield HEAP_LOOKS
+    yield at_once
+    waiting = dict.fromkeys(wait_list.waiters)
+    wait_list.waiters = deque(one for one in smallest_first if one in waiting)
+    wait_list.waiters.extend(one for one in waiting if one not in smallest_first)
+    yield at_once

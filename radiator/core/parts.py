@@ -1,5 +1,5 @@
-"""What one broker consists of, put together; for those too who look at all of it: requests of operators, statistics, a
-reload. Who has the parts can read them, and ask each for what it does; only the Broker takes turns and seals batches.
+"""The parts of one broker, put together; also for code that needs all of them: operators' requests, statistics, a
+reload. Code that has the parts can read and call them; only the Broker takes turns and seals batches.
 """
 
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from radiator.core.acks import Acks
 from radiator.core.answers import Answers
-from radiator.core.background import BackgroundTasks, Sweeping
+from radiator.core.authorization import Authorization, Authorizer
+from radiator.core.background import BackgroundTasks
 from radiator.core.blocking import Blocking
 from radiator.core.clients import Clients
 from radiator.core.clock import Clock
@@ -16,15 +17,19 @@ from radiator.core.connections import Connection, Delivery
 from radiator.core.dead_letters import DeadLetters
 from radiator.core.disk_pressure import DiskPressure
 from radiator.core.journal_writer import JournalWriter
+from radiator.core.kinds.table import start
 from radiator.core.lifetimes import Lifetimes
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.memory import Memory
 from radiator.core.memory_pressure import MemoryPressure
 from radiator.core.ports import ReloadPort
+from radiator.core.queues.sweeping import Sweeping
 from radiator.core.reading import Reading
 from radiator.core.rounds import Rounds
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.incoming import Incoming
+from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import Waitable
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.timers import Timers
@@ -40,9 +45,9 @@ from radiator.model.settings import JOURNAL, Declarations, Node
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free, in bytes;
-    entropy: gives so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock: the system's
-    clock is right, however far it is from the time that the store has kept.
+    """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free; both in
+    bytes. entropy: returns so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock:
+    follow the system's clock, however far it is from the time that the store has kept.
     """
 
     map_size: int
@@ -55,8 +60,8 @@ class Machine:
 
 
 class Parts:
-    """unblocked: what may have room again for those who wait. half_open: connections that have not said CONNECT, as the
-    shell has told.
+    """unblocked: what may have room again for its waiters. half_open: how many connections have not said CONNECT, as
+    the server reports.
     """
 
     reload: ReloadPort  # given by the Broker: it needs the parts
@@ -69,10 +74,12 @@ class Parts:
         machine: Machine,
         node: Node | None,
         *,
+        authorizer: Authorizer | None,
         carry_out: Callable[[Connection, Command], Waitable | None],
         postpone: Callable[[Read], None],
     ) -> None:
         """carry_out, postpone: as in blocking.py. Raises StoreError."""
+        self.authorization = Authorization(authorizer)
         self.version = machine.version
         self.started_s = machine.now_s
         self.limits = limits
@@ -81,14 +88,16 @@ class Parts:
         self.unblocked: dict[Waitable, None] = {}
         self.background = BackgroundTasks()
         self.context = TurnContext(recovery.store_id, recovery.boot)
-        self.context.wake = self.background.append
+        self.context.schedule = self.background.append
         self.clock = Clock(0 if machine.trust_clock else recovery.time_ms, machine.now_s, machine.now_ms)
         self.context.now_s, self.context.now_ms = machine.now_s, self.clock.at(machine.now_s, machine.now_ms)
         self._make_destinations(declarations, recovery, machine, node)
         self._make_what_waits(recovery, carry_out, postpone)
         self._make_commands()
         if self.journal is not None:
-            self.journal.started(self.destinations.logs[JOURNAL], self.destinations.everything(), recovery.was_clean)
+            self.journal.started(
+                self.destinations.logs.all[JOURNAL], self.destinations.queues.everything(), recovery.was_clean
+            )
 
     def _make_destinations(
         self, declarations: Declarations, recovery: Recovery, machine: Machine, node: Node | None
@@ -103,13 +112,15 @@ class Parts:
             limits,
             machine.entropy,
             self.dead_letters.put,
-            self.has_room,
+            self.wake_waiters,
             node is not None,
             self.journal,
         )
-        self.background.extend(Sweeping(context, number, left) for number, left in self.destinations.retired.items())
+        incoming = Incoming(context, self.destinations, limits)
+        self.kinds = start(incoming, recovery)
+        self.background.extend(Sweeping(context, number, left) for number, left in recovery.retired.items())
         self.memory = Memory(self.destinations, limits)
-        self.admission = Admission(context, self.destinations, limits, self.memory)
+        self.admission = Admission(Router(incoming, self.kinds), self.memory)
         self.disk = DiskPressure(
             context, limits, self.admission, self.unblocked, map_size=machine.map_size, free_min=machine.disk_free_min
         )
@@ -126,7 +137,7 @@ class Parts:
         postpone: Callable[[Read], None],
     ) -> None:
         context, destinations, begin = self.context, self.destinations, self.background.append
-        self.applying = Applying(context, destinations, self.admission, self.unblocked, begin)
+        self.applying = Applying(context, destinations, self.admission, self.unblocked, begin, self.authorization)
         self.prepared = PreparedTransactions(context, self.admission, self.limits, recovery, self.applying, begin)
         self.checkouts = Checkouts(context, destinations, begin)
         self.answers = Answers(begin, self.unblocked)
@@ -150,9 +161,10 @@ class Parts:
             lifetimes.delete,
             lifetimes.left,
             self.unblocked,
-            self.admission.router.kinds,
+            self.kinds,
         )
         self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
+        self.admission.into_transaction = self.transactions.send
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
         self.memory_pressure = MemoryPressure(
             context, limits, self.memory, self.admission, self.connections, self.unblocked
@@ -170,10 +182,10 @@ class Parts:
             transactions=self.transactions,
             connections=self.connections,
         )
-        self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background)
+        self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background, self.kinds)
         self.rounds = Rounds(
             context,
-            self.destinations,
+            self.kinds,
             self.connections,
             self.memory_pressure,
             self.blocking,
@@ -183,9 +195,9 @@ class Parts:
             forget_dedup_ids=self.timers.forget_dedup_ids,
         )
 
-    def has_room(self, room: Waitable) -> None:
+    def wake_waiters(self, waitable: Waitable) -> None:
         """Those who wait for it are tried again in this turn."""
-        self.unblocked[room] = None
+        self.unblocked[waitable] = None
 
     def read_back(self, deliveries: list[Delivery]) -> Reading:
         """What to wait for while bytes of what is out are read back."""

@@ -1,17 +1,16 @@
-"""Messages that are out, and whose bytes are on the disk alone, are read back for what is to become of them."""
+"""Reads back messages that are out, and whose bytes are on the disk alone, before they are settled."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery
-from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.routing.waiting import WaitList
 from radiator.model.commands import Loaded
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 
 
 class Reading(WaitList):
-    """Whoever waits for them waits here, and `then` is called when the last was read, or is known to be damaged."""
+    """Commands that wait for them wait here, and `then` is called when the last was read, or is known to be damaged."""
 
     __slots__ = ("asked", "left", "then")
 
@@ -25,7 +24,6 @@ class Reading(WaitList):
     def ask(self) -> None:
         """The next slice, of one queue."""
         queue = self.left[0].subscription.queue
-        assert isinstance(queue, DurableQueue)
         self.asked = [self.left.popleft()]
         bytes_left = LOAD_BYTES - self.asked[0].entry.size
         while self.left and self.left[0].subscription.queue is queue and len(self.asked) < LOAD_MESSAGES:
@@ -33,15 +31,13 @@ class Reading(WaitList):
             if bytes_left < 0:
                 break
             self.asked.append(self.left.popleft())
-        queue.read_back.read([delivery.entry.position for delivery in self.asked], self.answered)
+        queue.read([delivery.entry.position for delivery in self.asked], self.answered)
 
     def answered(self, answer: Loaded) -> None:
         """Each is as it was; a damaged one is out no more."""
         found = {stored.position: stored.message for stored in answer.messages}
         for delivery in self.asked:
-            queue = delivery.subscription.queue
-            assert isinstance(queue, DurableQueue)
-            queue.out_read(delivery, found)
+            delivery.subscription.queue.out_read(delivery, found)
         if self.left:
             self.ask()
         else:
@@ -60,4 +56,5 @@ def one_slice(deliveries: Sequence[Delivery]) -> list[Delivery]:
 
 
 def _place(delivery: Delivery) -> tuple[int, int]:
-    return delivery.subscription.queue.number, delivery.entry.position
+    queue = delivery.subscription.queue
+    return queue.number, delivery.entry.position

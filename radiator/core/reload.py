@@ -1,26 +1,24 @@
-"""config.toml has been read again: what a start with it would make of this broker is made of it as it runs.
+"""config.toml has been read again: the running broker becomes what a start with that file would make of it.
 
-First all is looked at, a slice in a turn, and what a start would refuse is refused here. Then either nothing changes,
-or everything does in one turn; only what is new is made, and bindings that are gone are taken off, in slices behind it.
-No message goes: what is above a lowered bound stays until it is consumed.
+First all that is there is compared with the file, a slice in a turn; what a start would refuse is refused here. Then
+either nothing changes, or everything does in one turn, except that new destinations and bindings are made, and bindings
+that are gone removed, in slices after it. No message is lost: what is above a lowered bound stays until it is consumed.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from radiator.core.logs.logs import partitions_mistake
 from radiator.core.parts import Parts
-from radiator.core.ports import Asker
+from radiator.core.ports import Requester
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import by_queue
-from radiator.core.routing.exchanges import Exchange
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.answers import ConfigurationReloaded
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
-from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
+from radiator.model.limits import BATCH_BYTES, MISTAKES_SHOWN, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
 from radiator.model.numbers import Rows
 from radiator.model.settings import Binding, Config, Declarations, QueueSettings
 from radiator.model.validation import LOG_PREFIX, check_dead_letter
@@ -29,15 +27,15 @@ _CODE = "configuration"
 
 
 class Reload:
-    """One, from the request for it, or a signal, to its end. A background task, from `read` on.
+    """One reload, from the request or signal to its end. A background task, from `read` on.
 
-    asker: None for a signal. ended: called at the end. is_trial: it only says what would change.
+    asker: None for a signal. ended: called at the end. is_trial: it only reports what would change.
     """
 
     __slots__ = ("asker", "ended", "is_done", "is_trial", "parts", "steps")
 
     def __init__(
-        self, parts: Parts, ended: Callable[[], None], asker: Asker | None = None, is_trial: bool = False
+        self, parts: Parts, ended: Callable[[], None], asker: Requester | None = None, is_trial: bool = False
     ) -> None:
         self.parts = parts
         self.ended = ended
@@ -66,7 +64,7 @@ class Reload:
                 return
 
     def go(self, read: Reread, config: Config) -> Iterator[int]:
-        """What each step costs; 1: about a microsecond."""
+        """Yields what each step costs; 1: about a microsecond."""
         judge = _Judge(self.parts, config)
         yield from judge.all()
         if not judge.mistakes and not self.is_trial:
@@ -77,38 +75,30 @@ class Reload:
             self.end()
             self.answer(read, is_applied=False)
         else:
-            gone = self.apply(config, judge)
+            self.apply(config, judge)
             yield RELOAD_LOOKS
-            yield from self.make(config.declarations, judge, gone)
+            yield from self.make(config.declarations, judge)
             self.end()
-            self.tell(read)
+            self.note_applied(read)
             self.answer(read, is_applied=True)
 
     # ---- all at once ------------------------------------------------------------------------------------------------
 
-    def apply(self, config: Config, judge: "_Judge") -> list[Exchange]:
-        """Exchanges that go with their bindings."""
+    def apply(self, config: Config, judge: "_Judge") -> None:
+        """What was read is in force, for all that is there."""
         parts, destinations, new = self.parts, self.parts.destinations, config.declarations
         old = destinations.declarations
-        exchanges = destinations.exchanges
-        destinations.all_fanouts.use(old.fanouts.keys(), new.fanouts)
-        gone = [exchanges.undeclare(name) for name in old.exchanges if name not in new.exchanges]
-        for name, settings in new.exchanges.items():
-            exchanges.declare(name, settings)
+        for kind in parts.kinds.values():
+            kind.use(old, new)
         self.use_limits(config.limits, config.disk_free_min)
         destinations.declared_bindings = by_queue(judge.kept)
-        for name, log in destinations.logs.items():
-            log.is_declared = name in new.logs
-            if log.is_declared:
-                destinations.all_logs.use(log, new.logs[name])
         # who holds these holds them for good
         for field in fields(Declarations):
             setattr(old, field.name, getattr(new, field.name))
         self.use_next(judge, RELOAD_AT_ONCE)
-        for outbox in destinations.outboxes.values():
+        for outbox in destinations.queues.outboxes.values():
             outbox.settings.dedup_window_s = judge.outbox_window_s
         parts.context.turn.applied = True
-        return [exchange for exchange in gone if exchange is not None]
 
     def use_limits(self, limits: Limits, disk_free_min: int) -> None:
         """They are in force from now on, for all who hold `limits`."""
@@ -127,16 +117,16 @@ class Reload:
         for _ in range(min(count, len(judge.settings))):
             queue, settings = judge.settings.popitem()
             if not queue.is_gone:
-                self.parts.destinations.use(queue, settings)
+                self.parts.destinations.queues.use(queue, settings)
                 if self.parts.cluster is not None:
                     self.parts.cluster.agreement.changed(queue)
 
     # ---- in slices, behind that -------------------------------------------------------------------------------------
 
-    def make(self, new: Declarations, judge: "_Judge", gone: list[Exchange]) -> Iterator[int]:
+    def make(self, new: Declarations, judge: "_Judge") -> Iterator[int]:
         """Bindings go that are declared no more, and what is new comes."""
         destinations, exchanges = self.parts.destinations, self.parts.destinations.exchanges
-        for queue in [*destinations.queues.values()]:
+        for queue in [*destinations.queues.all.values()]:
             queue.is_declared = queue.name in new.queues
             yield 1
         while judge.settings:
@@ -147,11 +137,12 @@ class Reload:
             if target is not None and binding.exchange in exchanges.all:
                 exchanges.undeclare_binding(binding.exchange, binding.key, target)
             yield _BINDING
-        for exchange in gone:
+        while exchanges.undeclared:
+            exchange = exchanges.undeclared[0]
             for key, bound in [*exchange.bindings]:
                 exchanges.take_off(exchange, key, bound)
                 yield _BINDING
-            del exchanges.all[exchange.name]
+            del exchanges.all[exchange.name], exchanges.undeclared[0]
         for name in (*(LOG_PREFIX + log for log in new.logs), *new.queues):
             yield 1 if _there(self.parts, name) is not None else _MADE
             destinations.make_declared(name)
@@ -171,12 +162,12 @@ class Reload:
     def refuse(self, mistakes: list[str]) -> None:
         """Nothing has changed."""
         self.end()
-        more = len(mistakes) - MISTAKES_TOLD
-        said = [*mistakes[:MISTAKES_TOLD], *([f"And {more} more."] if more > 0 else [])]
+        more = len(mistakes) - MISTAKES_SHOWN
+        sentences = [*mistakes[:MISTAKES_SHOWN], *([f"And {more} more."] if more > 0 else [])]
         if self.asker is not None:
-            self.asker.refuse(Refusal(_CODE, "\n".join(said)))
+            self.asker.refuse(Refusal(_CODE, "\n".join(sentences)))
         if not self.is_trial:
-            for sentence in said:
+            for sentence in sentences:
                 self.parts.context.note("warning", "reload_refused", sentence=sentence)
 
     def answer(self, read: Reread, is_applied: bool) -> None:
@@ -187,7 +178,7 @@ class Reload:
                 in_slices=True,
             )
 
-    def tell(self, read: Reread) -> None:
+    def note_applied(self, read: Reread) -> None:
         """In the log: each setting, and how many there are."""
         context = self.parts.context
         for change in read.changes:
@@ -212,7 +203,7 @@ class Reloading:
         """Whether one has been asked for that is not over."""
         return self.current is not None
 
-    def begin(self, asker: Asker, is_trial: bool) -> None:
+    def begin(self, asker: Requester, is_trial: bool) -> None:
         """Have the file read. is_trial: only say what would change."""
         self.current = Reload(self.parts, self.ended, asker, is_trial)
         self.parts.context.turn.reread = True
@@ -232,9 +223,9 @@ _QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what one costs that is looked at
 
 
 class _Judge:
-    """What a configuration would change of what is there. mistakes: what a start with it would refuse, and what a
-    running broker cannot do. settings: of each queue that has others then. bindings: all of config.toml, by queue; of
-    those bound and unbound come and go, and kept stay.
+    """What a configuration would change. mistakes: what a start with it would refuse, and what a running broker cannot
+    change. settings: the new ones of each queue whose settings change. bindings: all of config.toml, by queue; of
+    these, bound are new, unbound are gone, and kept stay.
     """
 
     def __init__(self, parts: Parts, config: Config) -> None:
@@ -251,7 +242,7 @@ class _Judge:
 
     def all(self) -> Iterator[int]:
         destinations, old = self.parts.destinations, self.parts.destinations.declarations
-        for queue in destinations.everything():
+        for queue in destinations.queues.everything():
             self.queue(queue)
             yield _QUEUE + len(self.new.queue_patterns)
         for queue in [*self.seen]:
@@ -271,7 +262,7 @@ class _Judge:
 
     def those_made_since(self) -> None:
         """While others had their turns."""
-        for queue in self.parts.destinations.everything():
+        for queue in self.parts.destinations.queues.everything():
             if queue not in self.seen:
                 self.queue(queue)
                 self.dead_letter(queue)
@@ -282,7 +273,7 @@ class _Judge:
         if queue.is_gone:
             return
         try:
-            settings = self.parts.destinations.settings_by(queue, self.new)
+            settings = self.parts.destinations.queues.settings_by(queue, self.new)
         except StoreError as unfit:
             self.mistakes.append(str(unfit))
             return
@@ -311,29 +302,20 @@ class _Judge:
             self.mistakes.append(f"Of {queue.address}: {refusal}")
 
     def settings_of(self, name: str) -> QueueSettings:
-        found = self.parts.destinations.find(name)
+        found = self.parts.destinations.queues.find(name)
         return self.new.queue_settings(name) if found is None else self.settings.get(found, found.settings)
 
     def others(self) -> None:
-        destinations = self.parts.destinations
-        for name, settings in self.new.logs.items():
-            log = destinations.logs.get(name)
-            if log is not None and log.log_settings.partitions != settings.partitions:
-                self.mistakes.append(partitions_mistake(name, settings, log.log_settings))
-        for name, declared in self.new.exchanges.items():
-            exchange = destinations.exchanges.all.get(name)
-            if exchange is not None and exchange.settings != declared:
-                self.mistakes.append(
-                    f"/exchange/{name} is there with other settings than a declared one has: that needs a restart. "
-                    "Take it out of the file until then, or delete the exchange first."
-                )
+        # as a start comes to them
+        for kind in reversed([*self.parts.kinds.values()]):
+            self.mistakes.extend(kind.contradictions(self.new))
 
 
 def _there(parts: Parts, name: str) -> Target | None:
     """A queue, or what `/log/NAME` stands for, if it is there."""
     if name.startswith(LOG_PREFIX):
-        return parts.destinations.logs.get(name.removeprefix(LOG_PREFIX))
-    return parts.destinations.queues.get(name)
+        return parts.destinations.logs.all.get(name.removeprefix(LOG_PREFIX))
+    return parts.destinations.queues.all.get(name)
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,5 @@
-"""From each Tick on every queue and every connection is looked at, some in each turn: time has passed, and memory is
-weighed. With a few thousand of them that is one turn; the next round begins with the first Tick after this one's end.
+"""Each Tick begins a round over every queue and connection, some in each turn: what is due by time is done, and memory
+is weighed. A few thousand of them take one turn; the next round begins with the first Tick after this one's end.
 """
 
 from collections.abc import Callable, Iterator
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from radiator.core.background import Expiring, ReleaseDelayed, Requeue
 from radiator.core.blocking import Blocking
 from radiator.core.connections import WINDOW_HELP, Connection, Delivery
+from radiator.core.kinds.table import Kinds
 from radiator.core.lifetimes import Lifetimes
 from radiator.core.memory import Weighing
 from radiator.core.memory_pressure import MemoryPressure
+from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.destinations import Destinations
 from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import BackgroundTask, TurnContext
@@ -22,19 +23,19 @@ from radiator.model.replies import Scope
 
 
 class Rounds:
-    """begin_task: has a background task go on; forget_dedup_ids: called at the end of a round that has found a queue
-    with a dedup window. expiring: queues from whose heads something goes.
+    """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
+    with a dedup window. expiring: queues whose expired messages are being removed. weighing, has_dedup: this round's.
     """
 
     __slots__ = (
-        "begin_task", "blocking", "connections", "context", "destinations", "expiring", "forget_dedup_ids", "lifetimes",
-        "looks", "memory", "transactions",
+        "begin_task", "blocking", "connections", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
+        "lifetimes", "looks", "memory", "transactions", "weighing",
     )  # fmt: skip
 
     def __init__(
         self,
         context: TurnContext,
-        destinations: Destinations,
+        kinds: Kinds,
         connections: dict[int, Connection],
         memory: MemoryPressure,
         blocking: Blocking,
@@ -45,7 +46,7 @@ class Rounds:
         forget_dedup_ids: Callable[[], None],
     ) -> None:
         self.context = context
-        self.destinations = destinations
+        self.kinds = kinds
         self.connections = connections
         self.memory = memory
         self.blocking = blocking
@@ -55,6 +56,8 @@ class Rounds:
         self.forget_dedup_ids = forget_dedup_ids
         self.expiring: set[Queue] = set()
         self.looks: Iterator[int] | None = None
+        self.weighing = Weighing(memory.memory)
+        self.has_dedup = False
 
     @property
     def is_under_way(self) -> bool:
@@ -68,7 +71,7 @@ class Rounds:
             self.step()
 
     def step(self) -> None:
-        """A slice. However full the open batch is: memory does not wait for the disk."""
+        """One slice, however full the open batch is: weighing memory does not wait for the disk."""
         if self.looks is None:
             return
         left = LOOKS_PER_TURN
@@ -79,36 +82,40 @@ class Rounds:
         self.looks = None
 
     def _looks(self) -> Iterator[int]:
-        """What each look costs; 1: about a microsecond."""
-        weighing = Weighing(self.memory.memory)
-        has_dedup = False
-        for queue in self.destinations.everything():
-            yield self._watch(queue)
-            if queue.ready_count and queue.subscriptions:
-                yield from self._look_at_windows(queue)
-            if queue.settings.dedup_window_s:
-                has_dedup = True
-            if not queue.is_persistent and not queue.is_gone:
-                weighing.queue(queue)
-        for queue in self.destinations.own_queues():
-            yield self._watch(queue)
+        """Yields what each look costs; 1: about a microsecond."""
+        self.weighing = weighing = Weighing(self.memory.memory)
+        self.has_dedup = False
+        for kind in self.kinds.values():
+            yield from kind.looks(self)
         weighing.begin_connections()
         for connection in [*self.connections.values()]:
             if not connection.is_closing:
                 weighing.connection(connection)
             yield 1
         yield from self.memory.judge(weighing)
+        # until the next round it would keep those that have closed, thousands of which would then go in one turn
+        self.weighing = weighing = Weighing(self.memory.memory)
         yield from self.blocking.refuse_late()
         yield from self.transactions.refuse_late()
-        if has_dedup:
+        if self.has_dedup:
             self.forget_dedup_ids()
 
+    def look_at(self, queue: Queue) -> Iterator[int]:
+        """At one that has a name of its own."""
+        yield self.watch(queue)
+        if queue.ready_count and queue.subscriptions:
+            yield from self._look_at_windows(queue)
+        if queue.settings.dedup_window_s:
+            self.has_dedup = True
+        if not queue.is_persistent and not queue.is_gone:
+            self.weighing.queue(queue)
+
     def _look_at_windows(self, queue: Queue) -> Iterator[int]:
-        """Consumers that wait for more before they ack, with a window that has no more, wait for ever."""
+        """Log a consumer whose window stays full: if it waits for more messages before it acks, it waits for ever."""
         context = self.context
         for one in [*queue.subscriptions]:
-            if one.ack == CLIENT and one.full_for_s(context.now_s) >= WINDOW_FULL_S and not one.is_told:
-                one.is_told = True
+            if one.ack == CLIENT and one.full_for_s(context.now_s) >= WINDOW_FULL_S and not one.is_noted:
+                one.is_noted = True
                 context.note(
                     "info",
                     "window_full",
@@ -120,14 +127,22 @@ class Rounds:
                 )
             yield 1
 
-    def _watch(self, queue: Queue) -> int:
+    def watch(self, queue: Queue) -> int:
+        """At its time, if that brings anything. What the look has cost."""
         is_timed = queue.ledger.stored_expiring or queue.timeouts or queue.next_due_ms or queue.settings.expires_ms
         if not is_timed or queue.is_gone:
             return 1
-        self.watch(queue)
+        self.time_passed(queue)
         return DELETED_LOOKS + queue.in_memory_count // 4 if queue.is_gone else WATCHED_LOOKS
 
-    def watch(self, queue: Queue) -> None:
+    def watch_reader(self, reader: Consumable) -> int:
+        """At one that reads a log: whether records are overdue. What the look has cost."""
+        if not reader.timeouts or reader.is_gone:
+            return 1
+        self.give_back_overdue(reader)
+        return WATCHED_LOOKS
+
+    def time_passed(self, queue: Queue) -> None:
         """Expiry at its head, consumer or not; what is due; deliveries that are overdue; whether it is used at all."""
         if queue.ledger.stored_expiring and queue not in self.expiring:
             expiring = Expiring(self.context, queue, self.expiring.discard)
@@ -142,7 +157,7 @@ class Rounds:
         if queue.timeouts:
             self.give_back_overdue(queue)
 
-    def give_back_overdue(self, queue: Queue) -> None:
+    def give_back_overdue(self, queue: Consumable) -> None:
         """What was not acked within its ack timeout comes back, and its connection is refused."""
         lacking: list[Delivery] = []
         for delivery in queue.overdue():

@@ -1,8 +1,8 @@
 """The life of a queued message, as tables: its states, the legal moves between them, what a crash makes of each.
 
-Everything that changes a message's state is in this file, and `move` is the only function that assigns one. A move that
-is not in the table is a bug and stops the program. A failed commit has no row: it halts the process before anything is
-answered. The tables in docs/DURABILITY.md are generated from these dictionaries.
+`move` is the only function that changes a message's state. A move that is not in the table is a bug and stops the
+program. A failed commit has no row: it halts the process before any reply is sent. The tables in docs/DURABILITY.md are
+generated from these dictionaries.
 """
 
 from enum import Enum
@@ -20,7 +20,7 @@ class State(Enum):
     IN_DOUBT = "offered to another node, which has not yet said that it is on its disk"
     REMOVING = "its removal is on its way to the disk"
     DELAYED = "on the disk (in a memory queue: accepted), and kept until its time"
-    WAKING = "its time has come, and its place in the queue is on its way to the disk"
+    DUE = "its time has come, and its place in the queue is on its way to the disk"
     GONE = "left its queue"
 
 
@@ -60,11 +60,11 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.UNACKED, E.DELAY): S.DELAYED,
     (S.UNACKED, E.GIVE_UP): S.REMOVING,
     (S.UNACKED, E.EXPIRE): S.REMOVING,
-    (S.DELAYED, E.DUE): S.WAKING,
+    (S.DELAYED, E.DUE): S.DUE,
     (S.DELAYED, E.EXPIRE): S.REMOVING,
     (S.DELAYED, E.DROP): S.REMOVING,
-    (S.WAKING, E.COMMITTED): S.READY,
-    (S.WAKING, E.DROP): S.REMOVING,
+    (S.DUE, E.COMMITTED): S.READY,
+    (S.DUE, E.DROP): S.REMOVING,
     (S.READY, E.OFFER): S.IN_DOUBT,
     (S.IN_DOUBT, E.TAKEN): S.REMOVING,
     (S.IN_DOUBT, E.NOT_TAKEN): S.READY,
@@ -74,7 +74,7 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.REMOVING, E.COMMITTED): S.GONE,
 }
 
-# Memory queues: no disk to wait for, so no STORING, no WAKING and no REMOVING.
+# Memory queues: no disk to wait for, so no STORING, no DUE and no REMOVING.
 MEMORY_MOVES: dict[tuple[State, Event], State] = {
     (S.READY, E.DELIVER): S.UNACKED,
     (S.UNACKED, E.ACK): S.GONE,
@@ -109,13 +109,13 @@ AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
         frozenset({S.DELAYED, S.READY, S.GONE}),
         "DELAYED once that is on the disk; until then what it was, and the receipt of its SEND or NACK has not left",
     ),
-    S.WAKING: (frozenset({S.DELAYED, S.READY}), "it is in exactly one of the two places"),
+    S.DUE: (frozenset({S.DELAYED, S.READY}), "it is in exactly one of the two places"),
     S.GONE: (frozenset({S.GONE}), "its removal is on the disk"),
 }
 
 
 class IllegalMove(AssertionError):
-    """A message was asked to do what its table does not know: a bug."""
+    """A move that is not in the message's table: a bug."""
 
 
 class Movable(Protocol):
@@ -125,7 +125,7 @@ class Movable(Protocol):
 
 
 def move(entry: Movable, event: Event, moves: dict[tuple[State, Event], State]) -> None:
-    """The only place where a state is assigned."""
+    """The only place where a state is changed."""
     try:
         entry.state = moves[entry.state, event]
     except KeyError:

@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE: which queue, or topic, a subscription is to, and what becomes of that when it ends.
+"""SUBSCRIBE and UNSUBSCRIBE: which queue or topic a subscription is to, and what happens to that when it ends.
 
 A durable subscription is a queue with a binding: both are there until an UNSUBSCRIBE says `durable:true`.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
 from radiator.core.logs.log import Log
+from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.queue_settings import DURABLE_PREFIX
@@ -22,8 +23,8 @@ from radiator.model.replies import Receipt
 
 
 class OffsetSearch:
-    """It is read where the new group of a SUBSCRIBE begins, which is at a time. offsets: that, once it is known;
-    waiting: who waits for it.
+    """Searches a log for the offsets at which a SUBSCRIBE's new group begins, given as a time. offsets: the result,
+    once it is known; waiting: the connections that wait for it.
     """
 
     __slots__ = ("command", "log", "offsets", "waiting")
@@ -36,9 +37,9 @@ class OffsetSearch:
 
 
 class Subscriptions:
-    """The subscriptions of all connections. delete: a queue whose durable subscription has ended; on_left: told of a
-    queue that has lost a consumer. unblocked: those whose waiters are to be tried again.
-    searches: what SUBSCRIBEs wait for.
+    """The subscriptions of all connections. delete: deletes a queue whose durable subscription has ended; on_left:
+    called with a queue that has lost a consumer. unblocked: those whose waiters are to be tried again.
+    searches: those that SUBSCRIBEs wait for.
     """
 
     __slots__ = ("context", "delete", "destinations", "kinds", "limits", "on_left", "searches", "unblocked")
@@ -77,8 +78,8 @@ class Subscriptions:
         return self.kinds[kind].subscribe(self, connection, command, name)
 
     def search(self, connection: Connection, command: Subscribe, log: Log) -> list[int] | Waitable:
-        """Where its new group begins, which is at a time, among all that is in the log now; or what to wait for while
-        it is read where that is.
+        """The offsets at which its new group begins, given as a time, among all that is in the log now; or what to wait
+        for while they are searched for.
         """
         search = self.searches.get(connection)
         if search is None or search.command is not command or search.log is not log:
@@ -90,7 +91,7 @@ class Subscriptions:
         return search.offsets
 
     def begin_search(self, search: OffsetSearch) -> None:
-        """Whoever waits goes on when it is over."""
+        """The connections that wait go on when it is over."""
         assert search.command.start is not None
         _, time_ms = search.command.start
 
@@ -100,7 +101,7 @@ class Subscriptions:
 
         # what is in the open batch cannot be read yet
         self.context.open.then.append(
-            lambda: search.log.tell_offsets(time_ms, found, lambda: not search.waiting.waiters)
+            lambda: search.log.find_offsets(time_ms, found, lambda: not search.waiting.waiters)
         )
 
     def consume_durably(
@@ -109,18 +110,18 @@ class Subscriptions:
         """With a persistent queue that is there already, or is made and bound now."""
         destinations = self.destinations
         queue_name = name_of(self.kinds[kind], address, command.durable_name or command.subscription)
-        there = destinations.durables.get(queue_name)
+        there = destinations.queues.durables.get(queue_name)
         if there is None or binding not in destinations.exchanges.bound.get(there, ()):
             destinations.exchanges.check_binding(*binding)
-        queue = destinations.durable(queue_name)
+        queue = destinations.queues.durable(queue_name)
         subscription = self.consume(connection, command, queue)
         destinations.exchanges.bind(*binding, queue)
         # D24: one that is there may have been made a moment ago, and be on no disk yet
         self.receipt(connection, command, durable=True)
         queue.join(subscription)
 
-    def consume(self, connection: Connection, command: Subscribe, queue: Queue) -> Subscription:
-        """A consumer of the queue, who is given nothing yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
+    def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
+        """Add a consumer, without delivering to it yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
         window = command.prefetch_count
         if window is None and command.ack == CLIENT and self.limits.ack_client_window > 1:
             window = self.limits.ack_client_window
@@ -153,7 +154,7 @@ class Subscriptions:
         topic_subscription = connection.topic_subscriptions.pop(command.subscription, None)
         if subscription is not None:
             subscription.queue.unsubscribe(subscription)
-            self.destinations.exchanges.drop_own(subscription.queue)
+            self.destinations.exchanges.drop_private(subscription.queue)
             self.receipt(connection, command)
             self.on_left(subscription.queue)
         elif topic_subscription is not None:
@@ -168,13 +169,13 @@ class Subscriptions:
     def is_of_queue(self, connection: Connection, command: Unsubscribe) -> bool:
         """Whether it ends a subscription on which words for durable ones say nothing, and can mean no other."""
         subscription = connection.queue_subscriptions.get(command.subscription)
-        durables = self.destinations.durables
+        durables = self.destinations.queues.durables
         if subscription is None or command.destination is not None:
             return False
         queue, name = subscription.queue, command.durable_name
-        is_own = queue in self.destinations.exchanges.own
+        is_private = queue in self.destinations.exchanges.private
         means_another = name is not None and any(other.endswith("/" + name_part(name)) for other in durables)
-        return not is_own and queue.name not in durables and not means_another
+        return not is_private and queue.name not in durables and not means_another
 
     def end_durable(self, connection: Connection, command: Unsubscribe) -> None:
         """Its queue goes, with what is in it; unless others consume it still. Raises Refusal."""
@@ -195,7 +196,7 @@ class Subscriptions:
 
     def durable_named(self, connection: Connection, command: Unsubscribe) -> Queue:
         """The queue of the durable subscription that an UNSUBSCRIBE means. Raises Refusal."""
-        durables = self.destinations.durables
+        durables = self.destinations.queues.durables
         durable = command.durable_name or command.subscription
         end = "/" + name_part(durable)
         subscription = connection.queue_subscriptions.get(command.subscription)
@@ -235,7 +236,7 @@ class Subscriptions:
         queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
         for subscription in connection.queue_subscriptions.values():
             subscription.queue.unsubscribe(subscription)
-            destinations.exchanges.drop_own(subscription.queue)
+            destinations.exchanges.drop_private(subscription.queue)
         # no circle is left: 1000 reply queues go now, not when garbage is collected (COLLECT_EVERY_S)
         connection.queue_subscriptions.clear()
         connection.topic_subscriptions.clear()

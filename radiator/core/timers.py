@@ -1,10 +1,13 @@
-"""What time brings beside the rounds (rounds.py): the clock of the store, dedup-ids that are forgotten, logs."""
+"""What each Tick does beside the rounds (rounds.py): keeps the time in the store, forgets dedup-ids, and runs what each
+kind of destination has to do.
+"""
 
 from functools import partial
 from math import inf
 
 from radiator.core.background import BackgroundTasks
 from radiator.core.clock import Clock
+from radiator.core.kinds.table import Kinds
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
 from radiator.core.turn import TurnContext
@@ -20,13 +23,13 @@ from radiator.model.writes import Forget, KeepTime
 
 
 class Timers:
-    """is_clock_noted: the log has said that the system's clock is not followed. time_kept_s, time_kept_in: when the
-    store has last kept the time, and in which batch; forget_s: when dedup-ids are forgotten next.
+    """is_clock_noted: it has been logged that the system's clock is not followed. time_kept_s, time_kept_in: when the
+    store last kept the time, and in which batch; forget_s: when dedup-ids are forgotten next.
     """
 
     __slots__ = (
-        "background", "clock", "context", "destinations", "forget_s", "admission", "is_clock_noted", "time_kept_in",
-        "time_kept_s",
+        "background", "clock", "context", "destinations", "forget_s", "admission", "is_clock_noted", "kinds",
+        "time_kept_in", "time_kept_s",
     )  # fmt: skip
 
     def __init__(
@@ -36,12 +39,14 @@ class Timers:
         destinations: Destinations,
         admission: Admission,
         background: BackgroundTasks,
+        kinds: Kinds,
     ) -> None:
         self.context = context
         self.clock = clock
         self.destinations = destinations
         self.admission = admission
         self.background = background
+        self.kinds = kinds
         self.is_clock_noted = False
         self.time_kept_s = -inf
         self.time_kept_in = 0
@@ -61,17 +66,14 @@ class Timers:
             context.write(KeepTime(context.now_ms), 0)  # in the place of the last one
             self.time_kept_s, self.time_kept_in = context.now_s, sealed + 1
 
-    def tick_logs(self) -> None:
-        """What a log keeps no longer; who waits for one, or reads until a time."""
-        destinations, retention = self.destinations, self.destinations.retention
+    def tick_kinds(self) -> None:
+        """The journal makes room where it must; then each kind of destination."""
+        destinations = self.destinations
         if destinations.journal is not None:
-            cut = partial(retention.keep_within, destinations.logs[JOURNAL])
-            destinations.journal.ticked(cut, self.admission.disk_room.is_tight)
-        if retention.look() and retention not in self.background:
-            self.background.append(retention)
-        for log in destinations.logs.values():
-            log.tell_waiting()
-        destinations.readers.ticked()
+            cut = partial(destinations.logs.retention.keep_within, destinations.logs.all[JOURNAL])
+            destinations.journal.ticked(cut, self.admission.disk_wait_list.is_tight)
+        for kind in self.kinds.values():
+            kind.tick(self.background)
 
     def forget_dedup_ids(self) -> None:
         """Those whose windows are over, from time to time."""

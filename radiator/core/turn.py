@@ -1,8 +1,8 @@
-"""What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the
+"""What one step of the broker wants done: a Turn; the part that must be on the disk first: a Batch; and the
 TurnContext, through which destinations act.
 
-A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is
-told `Committed`. So a receipt cannot escape early.
+A reply that promises the disk is `held`: it exists nowhere but in its Batch, and is sent only in the turn that handles
+`Committed`. So no receipt can be sent early.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Hist
 from radiator.core.queues.entry import Entry
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
-from radiator.model.replies import Reply
+from radiator.model.replies import MESSAGE_COST_BYTES, Receipt, RefusedReceipt, Reply
 from radiator.model.writes import Write
 
 NoteValue = str | int | float | bool
@@ -36,9 +36,9 @@ class Note:
 @dataclass(slots=True)
 class Turn:
     """Everything that one step wants done. `again`: there is work that needs no further event; is_background: some of
-    it may wait until others have had their turn; `stopped`: all is said. dials: name and address of each node that is
-    to be linked with beside those of the list. reread: somebody asks for config.toml to be read again; applied: what
-    was read is in force from this turn on; reread_over: whatever came of it, it may be read again.
+    it may wait until others have had their turn; `stopped`: no more replies will come. dials: name and address of each
+    node to link with beside those of the list. reread: a client asks for config.toml to be read again; applied: what
+    was read is in force from this turn on; reread_over: the reload has ended, applied or not; another may begin.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Turn:
 class Stored(Protocol):
     """A queue, or a node, that has a part in a batch."""
 
-    def books(self) -> Write:
+    def as_write(self) -> Write:
         """Its row as it stands (a queue's ledger), to be written with the batch."""
 
     def committed(self, part: "QueueChanges") -> None:
@@ -64,8 +64,8 @@ class Stored(Protocol):
 
 
 class BackgroundTask(Protocol):
-    """Work that goes on in slices. `step` does one of them, and adds the messages that it has handled to
-    TurnContext.handled: no more tasks are stepped in a turn once that comes to CHORE_MESSAGES. `can_go_on`: another
+    """Work that goes on in slices. `step` does one slice, and adds the messages that it has handled to
+    TurnContext.handled: once that reaches STEP_MESSAGES, no more tasks are stepped in this turn. `can_go_on`: another
     step would do something without a further event.
     """
 
@@ -82,13 +82,13 @@ class BackgroundTask(Protocol):
 class QueueChanges:
     """What a batch does in one queue: entries that it stores, wakes and removes.
 
-    beyond, delayed: how many messages it stores behind the window, and as delayed: they are on the disk alone.
+    beyond, delayed: how many messages it stores behind the window, and as delayed; these are on the disk alone.
     """
 
     beyond: int = 0
     delayed: int = 0
     storing: list[Entry] = field(default_factory=list)
-    waking: list[Entry] = field(default_factory=list)
+    due: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
 
 
@@ -96,8 +96,8 @@ class QueueChanges:
 class Batch:
     """What one commit must make durable, and what waits for it.
 
-    held: replies that leave, in this order, once the batch is on the disk.
-    then: what else happens at that moment (the memory part of a transaction). sealed_s: in the turn of that time.
+    held: replies that are sent, in this order, once the batch is on the disk.
+    then: what else is called then (the memory part of a transaction). sealed_s: the time of the turn that sealed it.
     """
 
     number: int
@@ -114,12 +114,21 @@ class Batch:
         return self.size + self.size // 2
 
 
+def reply_cost_bytes(reply: Reply) -> int:
+    """What a reply costs in memory while it is held."""
+    if type(reply) is Receipt:
+        return MESSAGE_COST_BYTES + len(reply.receipt)
+    if isinstance(reply, RefusedReceipt):
+        return MESSAGE_COST_BYTES + len(reply.receipt) + len(reply.sentence)
+    return MESSAGE_COST_BYTES
+
+
 class TurnContext:
     """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
 
     now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
-    `being_committed` is being committed. deliveries: how long messages of queues took until they were given to somebody
-    first; commits: how long batches took until they were on the disk.
+    `being_committed` is being committed. deliveries: how long messages of queues took until their first delivery;
+    commits: how long batches took from their seal until they were on the disk.
     """
 
     __slots__ = (
@@ -140,7 +149,7 @@ class TurnContext:
         "store_id",
         "turn",
         "turn_number",
-        "wake",
+        "schedule",
     )
 
     def __init__(self, store_id: str, boot: int) -> None:
@@ -161,7 +170,7 @@ class TurnContext:
         self.counters: dict[str, int] = {}
         self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
         self.commits = Histogram(COMMIT_BUCKETS_MS)
-        self.wake: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
+        self.schedule: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
 
     @property
     def batches(self) -> int:

@@ -1,9 +1,11 @@
-"""Addresses: what a SEND can name. One table, read by the sessions of clients, by the broker, and by links.
+"""Addresses: what a SEND can name. One table of their kinds, read by sessions, links, the broker and all tools.
 
-So a link can carry whatever a client may send: a message keeps the address that it was sent to, wherever it goes.
+So a link can carry whatever a client may send: a message keeps the address that it was sent to on every node. What each
+kind does is in core/kinds/, whose table has the same names.
 """
 
 import re
+from dataclasses import dataclass
 
 from radiator.model.errors import Refusal
 from radiator.model.limits import NAME_MAX_BYTES
@@ -14,10 +16,49 @@ EXISTING = "amq/queue"  # a queue that is there: never made by its use
 EXISTING_PREFIX = f"/{EXISTING}/"
 ADMIN = "/admin"
 
-KINDS = (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)
-_PREFIXES = (*(f"/{kind}/" for kind in KINDS), EXISTING_PREFIX)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressKind:
+    """What all parts of the program know of one kind of address.
+
+    section: of the numbers in `stats`, with a row for each destination; "": it has none. is_declared: it can be
+    declared, described and deleted at run time. leads_by: the setting that names queues, which must exist for that.
+    has_contents: deleting one may depend on its consumers and messages (`if_unused`, `if_empty`). is_target: a fanout
+    or a binding may lead to it. has_key: its name is followed by a slash and a key.
+    """
+
+    section: str = ""
+    is_declared: bool = False
+    leads_by: str = ""
+    has_contents: bool = False
+    is_target: bool = False
+    has_key: bool = False
+
+
+KINDS: dict[str, AddressKind] = {
+    QUEUE: AddressKind(
+        section="queues",
+        is_declared=True,
+        leads_by="dead_letter",
+        has_contents=True,
+        is_target=True,
+    ),
+    FANOUT: AddressKind(section="fanouts", is_declared=True, leads_by="children"),
+    TOPIC: AddressKind(section="topics"),
+    EXCHANGE: AddressKind(section="exchanges", is_declared=True, has_key=True),
+    LOG: AddressKind(section="logs", is_declared=True, is_target=True),
+    TEMP: AddressKind(),
+    REPLY: AddressKind(),
+}
+"""By the first word of their addresses: `/queue/NAME`. EXISTING, which is two words, and ADMIN are not in it."""
+
 ADDRESS_MAX_BYTES = len("/reply-queue/") + 2 * NAME_MAX_BYTES + 1  # at most: an exchange's has a name and a key
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def declared_kinds() -> tuple[str, ...]:
+    """Those that can be declared at run time: queues, and the others by name."""
+    return (QUEUE, *sorted(name for name, kind in KINDS.items() if kind.is_declared and name != QUEUE))
 
 
 def split(address: str) -> tuple[str, str]:
@@ -35,13 +76,13 @@ def split(address: str) -> tuple[str, str]:
 
 
 def name_in(kind: str, text: str) -> str:
-    """The NAME of something of that kind, which may be given as its address too. Raises ValueError for the address of
-    something else: nothing may be called so by a slip, since nobody would reach it.
+    """The NAME of something of that kind, which may be given as its address too. Raises ValueError for an address of
+    another kind: a name like that would be a mistake, since no SEND could reach it.
     """
     if kind == QUEUE and text.startswith(EXISTING_PREFIX):
         return text.removeprefix(EXISTING_PREFIX)
     name = text.removeprefix(f"/{kind}/")
-    if name == text and text.startswith(_PREFIXES):
+    if name == text and text.startswith((*(f"/{one}/" for one in KINDS), EXISTING_PREFIX)):
         raise ValueError(f"is {text!r:.80}, the address of something else; write NAME or /{kind}/NAME")
     return name
 
@@ -52,8 +93,8 @@ def queue_address(address: str) -> str:
 
 
 def address_mistake(address: str) -> str:
-    """What is wrong with the names in it, to stand behind the address; "" where they are right. Whether it is of a
-    known kind, `split` says.
+    """What is wrong with the names in it, as text after the address; "" where they are right. Whether its kind is known
+    is checked by `split`.
     """
     if _CONTROL.search(address):
         return "has a control character in it: a name may have none"
@@ -62,7 +103,7 @@ def address_mistake(address: str) -> str:
     kind, slash, name = address[1:].partition("/")
     if not slash or kind not in KINDS:
         return ""
-    if kind == EXCHANGE:
+    if KINDS[kind].has_key:
         name, _, key = name.partition("/")
         if len(key.encode()) > NAME_MAX_BYTES:
             return f"has a routing key of more than {NAME_MAX_BYTES} bytes"

@@ -1,36 +1,39 @@
-"""What operators and programs may ask of the broker beside messages: its topology, its numbers, and what is in its way.
+"""What operators and programs may ask of the broker besides messages: its topology, its numbers, and why messages wait.
 
-Each request is a command with typed fields, and has one answer in model/answers.py, which is named in its docstring.
-A protocol reads a request and writes its answer by a `Rendering` (model/rendering.py) of its own; JSON is the first one
-(protocols/administration.py).
+Each request is a command with typed fields, and has one answer in model/answers.py, which is named in its docstring. A
+protocol reads a request and writes its answer by a `Rendering` (model/rendering.py) of its own; JSON is the first one
+(protocols/administration).
 
-Names are without the kind before them (`orders`, not `/queue/orders`), and are valid: who makes a command has checked
-that. Where the core cannot do what a command asks it raises Refusal; its codes are listed in docs/PROTOCOL.md:
-`no-such-destination` for a name that nothing has, and those that a docstring names.
+Names are without the kind before them (`orders`, not `/queue/orders`), and are valid: the maker of a command has
+checked that. Where the core cannot do what a command asks it raises Refusal; its codes are listed in docs/PROTOCOL.md:
+`no-such-destination` for a name that does not exist, and those that a docstring names.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from radiator.model.addresses import KINDS
+
 Settings = Mapping[str, Any]
 """Settings by their names in config.toml, with values as JSON has them: only those that are given. model/validation.py
-checks them against what is there already."""
+checks them against those in force.
+"""
 
 
 # ---- numbers --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadStats:
     """The numbers of the whole broker: BrokerNumbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadSection:
     """The rows of one section of those numbers, by name: SectionNumbers.
 
-    section: a name in SECTIONS. after: only names behind this one; limit: at most so many rows; None: all.
+    section: one of `sections`. after: only names after this one; limit: at most that many rows; None: all.
     """
 
     section: str
@@ -38,10 +41,17 @@ class ReadSection:
     limit: int | None = None
 
 
-SECTIONS = ("queues", "fanouts", "exchanges", "logs", "peers", "topics")
+PEERS = "peers"
 
 
-@dataclass(frozen=True, slots=True)
+def sections() -> tuple[str, ...]:
+    """All of them, in their order: of what can be declared, of the other nodes, of the rest."""
+    kinds = [kind for kind in KINDS.values() if kind.section]
+    declared = [kind.section for kind in kinds if kind.is_declared]
+    return (*declared, PEERS, *(kind.section for kind in kinds if not kind.is_declared))
+
+
+@dataclass(slots=True)
 class ListQueues:
     """All queues that have a name, or a page of them, as of ReadSection: Queues."""
 
@@ -49,65 +59,74 @@ class ListQueues:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExplainQueue:
-    """Why nothing moves in a queue: QueueExplained."""
+    """Why a queue delivers nothing: QueueExplained."""
 
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExplainLog:
-    """Why nothing moves to the consumers of a log: LogExplained."""
+    """Why a log delivers nothing to its consumers: LogExplained."""
 
     log: str
 
 
-# ---- queues ---------------------------------------------------------------------------------------------------------
+# ---- destinations of any kind that can be declared (model/addresses.py) ----------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareQueue:
-    """A queue of that name with these settings is there from now on: QueueDeclared, once that is on the disk.
+@dataclass(slots=True)
+class DeclareDestination:
+    """Ensures that one of that kind and name exists with these settings: Declared, or of a queue QueueDeclared, once
+    that is on the disk.
 
-    passive: it must be there. create: its dead-letter queue need not be there, if a SEND could make it. Raises Refusal
-    `bad-request` for settings that are wrong.
+    passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. Raises
+    Refusal `bad-request` for invalid settings.
     """
 
-    queue: str
+    kind: str
+    name: str
     settings: Settings
     passive: bool = False
     create: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQueue:
-    """Settings, bindings and numbers of a queue: QueueDescribed."""
+@dataclass(slots=True)
+class DescribeDestination:
+    """Its settings and its numbers: the record of its kind, such as QueueDescribed, or DestinationDescribed."""
 
-    queue: str
+    kind: str
+    name: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteQueue:
-    """The queue goes, with all messages in it: Deleted, with the count of messages.
+@dataclass(slots=True)
+class DeleteDestination:
+    """Deletes it with everything in it; what came from it and is elsewhere stays: Deleted, with the count of messages
+    or records, or 1 for a kind that has none.
 
-    if_unused: refused (`in-use`) while it has consumers; if_empty: refused (`not-empty`) while it has messages. Refused
-    too while it is declared in config.toml (`declared`), or messages are in doubt or checked out (`in-use`).
+    Of queues: if_unused: refused (`in-use`) while it has consumers; if_empty: refused (`not-empty`) while it has
+    messages; refused too (`in-use`) while messages are in doubt or checked out. Of logs: refused (`in-use`) while it
+    has consumers, or a fanout leads to it. All: refused (`declared`) while config.toml declares it.
     """
 
-    queue: str
+    kind: str
+    name: str
     if_unused: bool = True
     if_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+# ---- queues ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
 class PurgeQueue:
-    """All messages go that are not unacked: Purged."""
+    """Removes all messages that are not unacked: Purged."""
 
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PeekQueue:
     """The oldest messages, at most `count`, unacked or not; nothing changes: Peeked."""
 
@@ -115,11 +134,11 @@ class PeekQueue:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MoveMessages:
-    """Messages that are ready go from one queue to another, the oldest first: Moved.
+    """Moves ready messages from one queue to another, the oldest first: Moved.
 
-    count: at most so many; None: all that are ready now. create: the target need not be there, if a SEND could make it.
+    count: at most that many; None: all ready now. create: the target need not exist, if a SEND could create it.
     """
 
     source: str
@@ -128,7 +147,7 @@ class MoveMessages:
     create: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AwaitQueue:
     """Answered as soon as a message of the queue is ready, or after timeout_ms: QueueReady."""
 
@@ -136,11 +155,11 @@ class AwaitQueue:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TakeCheckout:
     """A group takes up to max_messages more of the queue's ready messages: CheckedOut.
 
-    max_bytes: at most so many bytes, but at least one message; None: no bound.
+    max_bytes: at most that many bytes, but at least one message; None: no bound.
     """
 
     queue: str
@@ -149,7 +168,7 @@ class TakeCheckout:
     max_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AckCheckout:
     """The group has processed all numbers below `before`: CheckoutAcked, once that is on the disk."""
 
@@ -158,44 +177,21 @@ class AckCheckout:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReleaseCheckout:
-    """What the group has taken goes back to the queue, and the group is over: CheckoutReleased."""
+    """Returns what the group has taken to the queue, and ends the group: CheckoutReleased."""
 
     queue: str
     group: str
 
 
-# ---- exchanges and fanouts ------------------------------------------------------------------------------------------
+# ---- bindings --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareExchange:
-    """An exchange of that name is there from now on: Declared, once that is on the disk. passive: it must be there."""
-
-    exchange: str
-    settings: Settings
-    passive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeExchange:
-    """What it is, its numbers and its bindings: ExchangeDescribed."""
-
-    exchange: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteExchange:
-    """The exchange goes, and its bindings with it: Deleted, with 1."""
-
-    exchange: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AddBinding:
-    """What is sent to the exchange with a key that matches goes into the target too: Declared, once that is on the
-    disk. target: the name of a queue, or /log/NAME.
+    """Messages sent to the exchange with a matching key go into the target too: Declared, once that is on the disk.
+    target: the name of a queue, or /log/NAME.
     """
 
     exchange: str
@@ -203,72 +199,21 @@ class AddBinding:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RemoveBinding:
-    """That binding goes: Deleted, with 0 where there was none."""
+    """Removes that binding: Deleted, with 0 where there was none."""
 
     exchange: str
     key: str
     target: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeclareFanout:
-    """A fanout of that name is there from now on: Declared, once that is on the disk. settings: its `children`.
-    passive: it must be there. create: its children need not be there, if a SEND could make them.
-    """
-
-    fanout: str
-    settings: Settings
-    passive: bool = False
-    create: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeFanout:
-    """Its children, and how much was sent to it: FanoutDescribed."""
-
-    fanout: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteFanout:
-    """The fanout goes; its children stay: Deleted, with 1."""
-
-    fanout: str
 
 
 # ---- logs -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareLog:
-    """A log of that name is there from now on: Declared, once that is on the disk. passive: it must be there."""
-
-    log: str
-    settings: Settings
-    passive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeLog:
-    """Its settings, what each partition has on the disk, and who reads it: LogDescribed."""
-
-    log: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteLog:
-    """The log goes, with its records and the positions of its groups: Deleted, with the count of records. Refused while
-    it is declared in config.toml (`declared`) or has consumers (`in-use`).
-    """
-
-    log: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FindOffsets:
-    """Of each partition the offset of the first record that was accepted at time_ms (since the epoch) or later:
+    """For each partition the offset of the first record that was accepted at time_ms (since the epoch) or later:
     Offsets.
     """
 
@@ -276,7 +221,7 @@ class FindOffsets:
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AwaitLog:
     """Answered as soon as a partition's next offset is larger than in `known` (one for each partition, else
     `bad-request`), or after timeout_ms: LogEnds.
@@ -287,7 +232,7 @@ class AwaitLog:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AwaitLogs:
     """The same of several logs: LogsEnds. known: the offsets of one log after the other."""
 
@@ -296,18 +241,18 @@ class AwaitLogs:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadPosition:
-    """Where a group goes on: Position."""
+    """The position of a group: Position."""
 
     log: str
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SetPosition:
-    """The group goes on from these offsets, one for each partition (else `bad-request`): Position, once that is on the
-    disk. Refused (`in-use`) while the group has consumers.
+    """Sets the offsets from which the group continues, one for each partition (else `bad-request`): Position, once that
+    is on the disk. Refused (`in-use`) while the group has consumers.
     """
 
     log: str
@@ -315,9 +260,9 @@ class SetPosition:
     offsets: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ForgetPosition:
-    """The group has no position any more: Position, once that is on the disk. Refused as SetPosition is."""
+    """Removes the group's position: Position, once that is on the disk. Refused as SetPosition is."""
 
     log: str
     group: str
@@ -326,20 +271,20 @@ class ForgetPosition:
 # ---- what the asking connection has ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SetPrefetch:
-    """Another window, of `count` messages, for a subscription of the asking connection: PrefetchSet. subscription: its
-    id; None: for all that share the connection's window.
+    """Sets another window, of `count` messages, for a subscription of the asking connection: PrefetchSet. subscription:
+    its id; None: for all that share the connection's window.
     """
 
     subscription: bytes | None
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExtendAckTimeout:
-    """More time for a message that is unacked on the asking connection: AckTimeoutExtended. ack: its ack id. seconds:
-    from now; None: the whole ack timeout again.
+    """Extends the time of a message that is unacked on the asking connection: AckTimeoutExtended. ack: its ack id.
+    seconds: from now; None: the whole ack timeout again.
     """
 
     ack: bytes
@@ -349,10 +294,10 @@ class ExtendAckTimeout:
 # ---- prepared transactions ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommitPrepared:
-    """Several prepared transactions are committed at once, as one version of an app: PreparedCommitted, once that is on
-    the disk.
+    """Commits several prepared transactions at once, as one version of an app: PreparedCommitted, once that is on the
+    disk.
     """
 
     names: tuple[str, ...]
@@ -360,31 +305,31 @@ class CommitPrepared:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AbortPrepared:
-    """What is prepared under these names is dropped: PreparedAborted, once that is on the disk."""
+    """Drops the transactions prepared under these names: PreparedAborted, once that is on the disk."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AbortPrefix:
-    """What is prepared under names that begin so is dropped: PreparedAborted, once that is on the disk. refuse_s: for
-    so many seconds nothing more may be prepared under such names.
+    """Drops what is prepared under names with this prefix: PreparedAborted, once that is on the disk. refuse_s: for
+    that many seconds no transaction may be prepared under such names.
     """
 
     prefix: str
     refuse_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ListPrepared:
-    """All prepared transactions that are not over: Prepared."""
+    """All prepared transactions that are not finished: Prepared."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadAppVersion:
-    """The last version that was committed for an app: AppVersion. forget: the app is over, and has none."""
+    """The last version that was committed for an app: AppVersion. forget: removes it."""
 
     app: str
     forget: bool = False
@@ -393,45 +338,45 @@ class ReadAppVersion:
 # ---- nodes, configuration -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ListPeers:
-    """The nodes that this one is linked with, and those reached through them: Peers. Refused (`no-node`), as the others
-    of this section are, where the broker is alone.
+    """The nodes that this one is linked with, and those reached through them: Peers. Refused (`no-node`), like the
+    others of this section, where the broker has no [node].
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReleasePeer:
-    """What is in doubt with a node that is gone for good is ready again, and may be processed twice: PeerReleased."""
+    """Messages in doubt with a node gone for good are ready again, and may be processed twice: PeerReleased."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DropCopies:
-    """No copies are kept for a node until it is linked again, and those that wait go: CopiesDropped."""
+    """Keeps no copies for a node until it is linked again, and drops those that wait: CopiesDropped."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeepCopies:
-    """Copies are kept for that node again: CopiesKept."""
+    """Keeps copies for that node again: CopiesKept."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DrainNode:
-    """This node's messages go to other nodes: Draining. stop: no longer."""
+    """Hands this node's messages to other nodes: Draining. stop: no longer."""
 
     stop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReloadConfiguration:
-    """config.toml is read again, and what has changed takes effect: ConfigurationReloaded. is_trial: it is only listed
-    in the answer. Refused with all mistakes (`configuration`), or while another reload is under way (`in-use`).
+    """Reads config.toml again, and applies what has changed: ConfigurationReloaded. is_trial: the answer only lists the
+    changes. Refused with all mistakes (`configuration`), or while another reload is under way (`in-use`).
     """
 
     is_trial: bool = False
@@ -443,9 +388,9 @@ AdminCommand = (
     | ListQueues
     | ExplainQueue
     | ExplainLog
-    | DeclareQueue
-    | DescribeQueue
-    | DeleteQueue
+    | DeclareDestination
+    | DescribeDestination
+    | DeleteDestination
     | PurgeQueue
     | PeekQueue
     | MoveMessages
@@ -453,17 +398,8 @@ AdminCommand = (
     | TakeCheckout
     | AckCheckout
     | ReleaseCheckout
-    | DeclareExchange
-    | DescribeExchange
-    | DeleteExchange
     | AddBinding
     | RemoveBinding
-    | DeclareFanout
-    | DescribeFanout
-    | DeleteFanout
-    | DeclareLog
-    | DescribeLog
-    | DeleteLog
     | FindOffsets
     | AwaitLog
     | AwaitLogs

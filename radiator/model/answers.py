@@ -1,7 +1,7 @@
-"""What the broker answers to the commands of model/administration.py. Units are those of model/numbers.py.
+"""The broker's answers to the commands of model/administration.py. Units are those of model/numbers.py.
 
-An answer that may be long has Rows, which are made while the answer is written, some in a turn: each is of the moment
-in which it is made, and iterating is possible once.
+An answer that may be long has Rows, which are made while the answer is written, some in each turn: a row shows the
+moment at which it is made, and Rows can be iterated once.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from radiator.model.settings import LogSettings, QueueSettings
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SectionNumbers:
-    """Rows of one of the last six. section: which."""
+    """Rows of one section of the numbers. section: which."""
 
     section: str
     rows: NamedRows[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Named(Generic[Row]):
     """Numbers of a thing, and its name."""
 
@@ -30,17 +30,17 @@ class Named(Generic[Row]):
     numbers: Row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Queues:
     """All queues that have a name, by that."""
 
     queues: Rows[Named[QueueNumbers]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Consumer:
     """stands: what keeps it from the next message: `closing`, `outbox-full`, `window`, or nothing (`has-room`). window:
-    how many messages it may have unacked; None: it has no bound.
+    how many messages it may have unacked; None: no bound.
     """
 
     connection: int
@@ -51,7 +51,7 @@ class Consumer:
     outbox_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pressure:
     """blocked_by_disk, blocked_by_memory: connections that wait for room on the disk, or in memory, for any queue."""
 
@@ -62,9 +62,9 @@ class Pressure:
     memory_holders: list[Holder]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueExplained:
-    """verdict: one word; sentence: why nothing moves. next_due_ms: since the epoch, of the first delayed message."""
+    """verdict: one word; sentence: the reason. next_due_ms: since the epoch, of the first delayed message."""
 
     verdict: str
     sentence: str
@@ -75,7 +75,7 @@ class QueueExplained:
     consumer_list: list[Consumer]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogExplained:
     """As QueueExplained. readers, groups: how many; unread: by group, for the first groups."""
 
@@ -92,7 +92,7 @@ class LogExplained:
 # ---- topology -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Declared:
     """created: it was not there before. warnings: sentences about settings that have no effect."""
 
@@ -100,7 +100,7 @@ class Declared:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueDeclared:
     """The same of a queue, and what it has."""
 
@@ -110,14 +110,21 @@ class QueueDeclared:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Deleted:
-    """deleted: how many messages or records have gone with it, or 1, or 0 where it was not there."""
+    """deleted: how many messages or records were deleted with it, or 1, or 0 where it did not exist."""
 
     deleted: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class DestinationDescribed:
+    """numbers: what its kind has in `stats` of one, a record."""
+
+    numbers: Any
+
+
+@dataclass(slots=True)
 class BindingOfQueue:
     """Of a queue that is described."""
 
@@ -125,7 +132,7 @@ class BindingOfQueue:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BindingOfExchange:
     """Of an exchange that is described."""
 
@@ -133,7 +140,7 @@ class BindingOfExchange:
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueDescribed:
     """bindings: the first of bindings_count. oldest_ms: age of the oldest ready message, or None."""
 
@@ -150,7 +157,7 @@ class QueueDescribed:
     oldest_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExchangeDescribed:
     """bindings: the first of bindings_count."""
 
@@ -163,7 +170,7 @@ class ExchangeDescribed:
     bindings_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FanoutDescribed:
     """outboxes: the queues where copies wait for other nodes."""
 
@@ -172,7 +179,7 @@ class FanoutDescribed:
     accepted: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionsDescribed:
     """One value for each partition: offsets first and next, bytes, and when the first and the last record were accepted
     (since the epoch; None: there is no record).
@@ -185,7 +192,7 @@ class PartitionsDescribed:
     last_ms: list[int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogDescribed:
     """incarnation: a text that no other log of this name has had. groups: the names of the first."""
 
@@ -199,9 +206,9 @@ class LogDescribed:
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PeekedMessage:
-    """One message as it is. timestamp, expires: when it was accepted and when it expires (0: never), in ms since the
+    """One message, unchanged. timestamp, expires: when it was accepted and when it expires (0: never), in ms since the
     epoch. state: in lower case, one of core/states.py. headers: names and values, unescaped. body: at most the first
     PEEK_BODY_BYTES of body_bytes.
     """
@@ -219,35 +226,35 @@ class PeekedMessage:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Peeked:
     """The oldest first."""
 
     messages: Rows[PeekedMessage]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Purged:
-    """How many messages have gone."""
+    """How many messages were removed."""
 
     purged: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Moved:
     """How many messages are in the other queue, on the disk."""
 
     moved: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueReady:
-    """How many messages are ready; 0: the time is over."""
+    """How many messages are ready; 0: the time has run out."""
 
     ready: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckedOut:
     """What the group has: the numbers from `first` to before `next` in the log of that name and incarnation."""
 
@@ -257,28 +264,28 @@ class CheckedOut:
     next: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckoutAcked:
     """first: the first number that the group has still."""
 
     first: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckoutReleased:
     """How many messages went back."""
 
     released: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PrefetchSet:
     """The window from now on, in messages."""
 
     prefetch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AckTimeoutExtended:
     """due_ms: until when (since the epoch) the message may be unacked; None: for ever."""
 
@@ -288,14 +295,14 @@ class AckTimeoutExtended:
 # ---- logs -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Offsets:
     """One for each partition."""
 
     offsets: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogEnds:
     """Of each partition the next offset, and the first that is there."""
 
@@ -303,16 +310,16 @@ class LogEnds:
     first: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogsEnds:
     """The same of several logs, by name, in the order in which they were asked for."""
 
     logs: NamedRows[LogEnds]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Position:
-    """Where the group goes on in each partition; None: it has no position."""
+    """The group's offset in each partition; None: it has no position."""
 
     offsets: list[int] | None
 
@@ -320,7 +327,7 @@ class Position:
 # ---- prepared transactions ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedCommitted:
     """committed: False where that version, or a higher one, had been committed before. messages: how many."""
 
@@ -328,17 +335,17 @@ class PreparedCommitted:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedAborted:
     """How many transactions were dropped."""
 
     aborted: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedTransaction:
-    """One that is not over. name: empty for what was committed before a restart. applied: how many of its messages are
-    in their destinations. waits: why it does not go on, or None.
+    """One that is not finished. name: empty for one that was committed before a restart. applied: how many of its
+    messages are in their destinations. waits: why it does not proceed, or None.
     """
 
     name: str
@@ -350,7 +357,7 @@ class PreparedTransaction:
     waits: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """Those that are committed, then the others, the oldest first; count: of all."""
 
@@ -358,7 +365,7 @@ class Prepared:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AppVersion:
     """The last version that was committed, on the disk, or None."""
 
@@ -368,7 +375,7 @@ class AppVersion:
 # ---- nodes, configuration -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Peers:
     """node: this one's name. nodes: those that are reached, each with `name`, `hops`, and `via`, a linked one."""
 
@@ -378,28 +385,28 @@ class Peers:
     nodes: Rows[Mapping[str, str | int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PeerReleased:
     """How many messages are ready again."""
 
     released: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CopiesDropped:
-    """How many copies have gone."""
+    """How many copies were dropped."""
 
     dropped: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CopiesKept:
-    """changed: none were kept before."""
+    """changed: no copies were kept before."""
 
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draining:
     """left: messages still to be handed to other nodes; stays: those that are not handed over."""
 
@@ -408,7 +415,7 @@ class Draining:
     stays: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConfigurationReloaded:
     """changes: for each difference `setting`, `old`, `new`, and `takes_effect`, `now` or `restart`. warnings: sentences
     about settings that have no effect.
@@ -428,6 +435,7 @@ AdminAnswer = (
     | Declared
     | QueueDeclared
     | Deleted
+    | DestinationDescribed
     | QueueDescribed
     | ExchangeDescribed
     | FanoutDescribed

@@ -1,7 +1,7 @@
-"""What a link can carry of a message: whoever hands one over asks the very rules by which the other side reads it.
+"""Whether a link can carry a message: the sending node checks it by the same rules that the receiving node applies.
 
-What a node has accepted passes them. What does not was accepted under other limits, or is damaged: it is set aside
-where it is, and the link goes on with all else.
+A message that this node accepted passes them. One that fails was accepted under other limits, or is damaged: it is set
+aside where it is, and the link goes on with the rest.
 """
 
 from functools import lru_cache
@@ -14,13 +14,13 @@ from radiator.model.message import Message
 
 
 def block_bytes(limits: Limits) -> int:
-    """Of the largest header block."""
+    """The size of the largest header block that a link takes, in bytes."""
     return largest_message_bytes(limits) - limits.max_frame_bytes
 
 
 @lru_cache(LINK_TEXTS_KEPT)
 def carried_address(raw: bytes) -> str:
-    """Any address that a client may send to. Raises Violation for what is none."""
+    """`raw` as text. Raises Violation where it is no address that a stored message can have."""
     try:
         address = raw.decode()
         split(address)
@@ -34,7 +34,7 @@ def carried_address(raw: bytes) -> str:
 
 
 def check_sizes(headers_bytes: int, body_bytes: int, accepted_ms: int, expires_ms: int, limits: Limits) -> None:
-    """Raises Violation for what is larger than a link takes, or too far in the future."""
+    """Raises Violation where a message is larger than a link takes, or its times are too far in the future."""
     if headers_bytes > block_bytes(limits) or body_bytes > limits.max_frame_bytes:
         raise Violation(
             f"A message has {headers_bytes} bytes of headers and {body_bytes} of body: at most {block_bytes(limits)} "
@@ -46,7 +46,7 @@ def check_sizes(headers_bytes: int, body_bytes: int, accepted_ms: int, expires_m
 
 
 def carriage_mistake(message: Message, limits: Limits) -> str:
-    """Why no link can carry it; "" where links can."""
+    """Why no link can carry the message; "" if links can."""
     try:
         check_sizes(len(message.headers), len(message.body), message.accepted_ms, message.expires_ms, limits)
         check_block(message.headers, message.escaping, limits)

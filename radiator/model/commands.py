@@ -1,14 +1,15 @@
-"""What may be said to the broker: commands of a session, then reports of the shell.
+"""The broker's input: commands of a session, then reports of the server.
 
-`connection` is the number that the shell gave to the connection. Values from headers are unescaped; `receipt` is the
-receipt id asked for, or None. Words are never changed after construction.
+`connection` is the number that the server gave to the connection. Values from headers are unescaped; `receipt` is the
+receipt id asked for, or None. Commands are never changed after construction.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from radiator.model.message import Message
+from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
+from radiator.model.principal import ANYONE, Principal
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
@@ -25,12 +26,12 @@ Place = tuple[str, int]
 
 @dataclass(slots=True)
 class Send:
-    """SEND. `headers` is the block to store: hop headers and broker-set headers are already gone from it.
+    """SEND. `headers` is the block to store: hop headers and broker-set headers are already removed from it.
 
     expiration_ms: time to live in ms, or None. expires_ms: absolute, or None; 0 means never.
     reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
-    delay_ms: kept back for so long, or None; deliver_at_ms: until that time, or None. immediate: refused unless a
-    consumer can take it now. survives_refusal: a refusal is told with its RECEIPT, and the connection stays.
+    delay_ms: not delivered for that long, or None; deliver_at_ms: not before that time, or None. immediate: refused
+    unless a consumer can take it now. survives_refusal: a refusal comes as its RECEIPT, and the connection stays open.
     """
 
     connection: int
@@ -56,14 +57,25 @@ class Send:
         """Bytes of header block and body."""
         return len(self.headers) + len(self.body)
 
+    def message(self, headers: bytes, now_ms: int, ttl_ms: int | None) -> Message:
+        """The message as accepted at now_ms, milliseconds since the epoch, with that header block. It expires at the
+        earliest of `expiration_ms`, `expires_ms` and the queue's ttl_ms.
+        """
+        expires_ms = self.expires_ms or 0
+        if self.expiration_ms is not None:
+            expires_ms = expires_by(expires_ms, self.expiration_ms, now_ms)
+        if ttl_ms is not None:
+            expires_ms = expires_by(expires_ms, ttl_ms, now_ms)
+        return Message(self.destination, headers, self.escaping, self.body, now_ms, expires_ms)
+
 
 @dataclass(slots=True)
 class Administer:
-    """A request of an operator or a program: the SEND to /admin of STOMP.
+    """A request of an operator or a program: in STOMP, a SEND to /admin.
 
-    body: the request as `rendering` reads it, in the turn that has room for what it costs. escaping: of the answer's
-    headers. reply_to: the NAME of the temp queue that the answer goes to, with that correlation_id; None: nobody hears
-    it. survives_refusal: as of Send.
+    body: the request, which `rendering` reads in the turn that has room for its cost. escaping: of the answer's
+    headers. reply_to: the NAME of the temp queue that gets the answer, with that correlation_id; None: it is dropped.
+    survives_refusal: as of Send.
     """
 
     connection: int
@@ -88,9 +100,9 @@ class Subscribe:
     prefetch_count: width of its own window, or None for the connection's shared window of one.
     buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
-    durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so;
-    durable_name: under which name, where that is not `subscription`.
-    ack_timeout_s: instead of the queue's own, or None. is_getter: no consumer whose end an auto_delete queue waits for.
+    durable: messages are stored for it while it is not connected, until an Unsubscribe that ends it; durable_name: its
+    name, where that is not `subscription`.
+    ack_timeout_s: instead of the queue's own, or None. is_getter: an auto_delete queue does not wait for its end.
     Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
     partition: the only one, or None: all; group: whose position is kept, or None.
     """
@@ -117,9 +129,9 @@ class Subscribe:
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """UNSUBSCRIBE. durable: of a durable subscription the end, whoever is subscribed to it; destination: where it
-    named one; durable_name: its name, where that is not `subscription`; mistake: why it has none. On a queue's
-    subscription these four say nothing.
+    """UNSUBSCRIBE. durable: ends the durable subscription, whichever connection uses it; destination: where it named
+    one; durable_name: its name, where that is not `subscription`; mistake: why it has none. On a queue's subscription
+    these four have no effect.
     """
 
     connection: int
@@ -146,7 +158,7 @@ class Ack:
 
 @dataclass(slots=True)
 class Nack:
-    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after so long, or None."""
+    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after that time, or None."""
 
     connection: int
     message_id: bytes
@@ -168,9 +180,9 @@ class Begin:
 
 @dataclass(slots=True)
 class Commit:
-    """COMMIT. prepare: the name that it is prepared under, instead of being carried out.
+    """COMMIT. prepare: the name under which it is prepared, instead of being carried out.
 
-    app, version: carried out once for each such pair; then `transaction` may also name a prepared one.
+    app, version: each such pair is carried out once; `transaction` may then also name a prepared one.
     """
 
     connection: int
@@ -192,7 +204,7 @@ class Abort:
 
 @dataclass(slots=True)
 class Disconnect:
-    """DISCONNECT: its RECEIPT waits behind those due before it, then the connection is closed."""
+    """DISCONNECT: its RECEIPT comes after those due before it, then the connection is closed."""
 
     connection: int
     receipt: bytes | None = None
@@ -200,7 +212,7 @@ class Disconnect:
 
 @dataclass(slots=True)
 class Fail:
-    """The session saw the protocol broken: ERROR with this sentence, behind the RECEIPTs due before it, then close.
+    """The session saw a broken protocol: ERROR with this sentence, after the RECEIPTs due before it, then close.
 
     `receipt` is that of the offending frame where it could be read. code: of the ERROR; of a link whose other side has
     refused, that of its refusal.
@@ -210,6 +222,16 @@ class Fail:
     sentence: str
     receipt: bytes | None = None
     code: str = "protocol"
+
+
+@dataclass(slots=True)
+class InvalidSend:
+    """A SEND with a header that cannot be: refused with this sentence. It has asked for its refusal as a RECEIPT."""
+
+    connection: int
+    sentence: str
+    receipt: bytes
+    survives_refusal: bool = True
 
 
 @dataclass(slots=True)
@@ -223,8 +245,8 @@ class PeerMessage:
 
 @dataclass(slots=True)
 class Unheeded:
-    """A SEND or SUBSCRIBE to that destination has a header that asks other brokers for something, and nothing here:
-    told in the log. A session says so once.
+    """A SEND or SUBSCRIBE to that destination has a header that asks other brokers for something, and has no meaning
+    here: reported in the log. A session reports one at most.
     """
 
     connection: int
@@ -246,30 +268,33 @@ Command = (
     | Abort
     | Disconnect
     | Fail
+    | InvalidSend
     | PeerMessage
     | Unheeded
 )
 
 
-# ---- reports of the shell -----------------------------------------------------------------------------------------
+# ---- reports of the server ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Open:
     """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed.
 
-    peer: a linked node instead of a client; it says nothing but PeerMessage and Fail. closes_at: a refusal of that
-    scope, or a wider one, ends the connection: nothing that it said behind it is carried out.
+    peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
+    scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
+    commands of this connection are.
     """
 
     connection: int
     peer: Identity | None = None
     closes_at: Scope = Scope.COMMAND
+    principal: Principal = ANYONE
 
 
 @dataclass(slots=True)
 class Read:
-    """What one read of a connection gave. buffered_bytes: what its session holds of an unfinished frame."""
+    """The commands of one read of a connection. buffered_bytes: what its session holds of an unfinished frame."""
 
     connection: int
     commands: list[Command]
@@ -278,9 +303,9 @@ class Read:
 
 @dataclass(slots=True)
 class Reread:
-    """config.toml was read again, since a Turn or a signal has asked for it. config: what is in force if that is
-    applied; None: mistakes says why there is none. changes: a row for each difference from what is in force now, as
-    JSON has it. useless: sentences about settings that do nothing.
+    """config.toml was read again, at the request of a Turn or a signal. config: what is in force once that is applied;
+    None: mistakes says why there is none. changes: a row for each difference from the configuration in force, as JSON
+    has it. useless: sentences about settings without effect.
     """
 
     config: Config | None
@@ -307,9 +332,9 @@ class Closed:
 
 @dataclass(slots=True)
 class NotLinked:
-    """No link with that node has come of a try, its or ours; cause: why. is_refused: one of the two has said no.
+    """An attempt to link with that node failed, made here or there; cause: why. is_refused: one of the two has refused.
 
-    Who it was has not always been proved: a stranger may have used the name.
+    The node was not always proved: a stranger may have used the name.
     """
 
     peer: str
@@ -339,9 +364,9 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class Loaded:
-    """The answer to a Load: the messages of the queue after a position, in order, as last committed.
+    """The answer to a ReadQueue: the messages of the queue after a position, in order, as last committed.
 
-    `request` is the number of the Load. has_more: whether the queue has further ones behind them.
+    `request` is the number of the ReadQueue. has_more: whether the queue has further ones after them.
     """
 
     request: int
@@ -368,7 +393,7 @@ class LoadedDelayed:
 
 @dataclass(slots=True)
 class StoredRecord:
-    """One record of a log read back. message: None where it is damaged: it is passed over, and reported."""
+    """One record of a log read back. message: None where it is damaged: it is skipped, and reported."""
 
     offset: int
     message: Message | None
@@ -384,7 +409,7 @@ class LoadedLog:
 
 @dataclass(slots=True)
 class LoadedPrepared:
-    """The answer to a ReadPrepared. damaged: how many could not be read, and are missing in `sends`."""
+    """The answer to a ReadPrepared. damaged: how many could not be read, and are missing from `sends`."""
 
     request: int
     sends: list[Send] = field(default_factory=list)
@@ -402,14 +427,14 @@ class Found:
 
 @dataclass(slots=True)
 class Tick:
-    """Time has passed: sent several times a second, and more often never hurts.
+    """Time has passed: sent several times a second; more often does no harm.
 
     disk_free_bytes, store_used_bytes: what the disk has for messages, free or in the store's own file, and what the
     store uses (pages, not the file's size), each with what was written since that was read. checked_percent: how much
-    of the store's structure has been looked at since the start.
+    of the store's structure has been checked since the start.
 
-    To be told of only, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free pages;
-    half_open: connections that have not said CONNECT.
+    Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
+    pages; half_open: connections that have not sent CONNECT.
     """
 
     disk_free_bytes: int
@@ -422,8 +447,8 @@ class Tick:
 
 @dataclass(slots=True)
 class Stop:
-    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: what was said and
-    not carried out yet is not any more.
+    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: commands that were
+    not carried out yet are dropped.
     """
 
     at_once: bool = False

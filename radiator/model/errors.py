@@ -1,16 +1,16 @@
-"""Every way in which Radiator says no.
+"""Every way in which Radiator refuses or fails.
 
     RadiatorError
     ├── Violation        a client broke the protocol: it gets an ERROR and is closed
-    ├── Refusal          legal, but no: it gets an ERROR with a stable code and is closed (STOMP closes after any ERROR)
-    ├── LinkError        a linked node broke the rules of the link: it is told, and the link closed
+    ├── Refusal          refused though legal: an ERROR with a stable code, then closed (STOMP closes after any ERROR)
+    ├── LinkError        a linked node broke the rules of the link: it is sent the reason, and the link closed
     ├── ConfigError      the configuration is wrong: every mistake at once; exit status 2
     ├── StoreError       the data directory cannot be used as it is: one sentence that says what to do; exit status 1
     │                    at the start, 74 where damage is met while serving
     │   └── DamagedRecord    a stored record that is not what was written
     └── DiskFailed       a commit failed: the broker halts; exit status 74
 
-Whatever else escapes is a bug (AssertionError, IllegalMove in core/states.py) and stops the program.
+Any other exception is a bug (AssertionError, IllegalMove in core/states.py) and stops the program.
 """
 
 from radiator.model.limits import SHOWN_BYTES
@@ -41,9 +41,9 @@ class Refusal(RadiatorError):
 
 
 class LinkError(RadiatorError):
-    """A linked node said what it may not, or knows what it cannot: nothing is done for it, and the link is closed.
+    """A linked node broke a rule, or knows what it cannot know: its word has no effect, and the link is closed.
 
-    advice: what an operator is to do about it.
+    advice: what an operator should do about it.
     """
 
     def __init__(self, sentence: str, advice: str = "") -> None:
@@ -71,7 +71,7 @@ class DamagedRecord(StoreError):
 
 
 class Contradiction(StoreError, AssertionError):
-    """What is stored does not fit together, or a write to it: damage, or a bug. Nothing of the batch is kept."""
+    """Stored rows, or a write to them, contradict each other: damage, or a bug. Nothing of the batch is kept."""
 
 
 class DiskFailed(RadiatorError):
@@ -79,7 +79,7 @@ class DiskFailed(RadiatorError):
 
 
 def shown(value: bytes) -> str:
-    """A peer's bytes as they may stand in a sentence: quoted, printable, cut."""
+    """A peer's bytes as a sentence may show them: quoted, printable, cut."""
     cut = value[:SHOWN_BYTES]
     try:
         text = repr(cut.decode())

@@ -1,9 +1,9 @@
 """The one codec of a header block: the encoding in which headers are stored, handed to other nodes, and kept in memory.
 
 A block is bytes: a line `name:value` with its LF for each header, in order; docs/FORMAT.md describes it. The
-application's headers stand in it as they were sent and pass through untouched. What the broker itself sets or reads of
-a stored message is a line too, so that it is stored with it. Who wants one asks here, by its Field: nobody else outside
-the protocols knows a header's name, or cuts a line in two.
+application's headers are in it as they were sent and pass through untouched. What the broker itself sets or reads of a
+stored message is a line too, so that it is stored with it. Code outside the protocols reads and writes them by their
+Field here: it knows no header names, and splits no lines.
 
 *escaping* says which characters are escaped within names and values.
 """
@@ -15,8 +15,8 @@ from radiator.model.errors import Violation, shown
 from radiator.model.limits import LINK_ADDED_LINE_BYTES, LINK_ADDED_LINES, LINK_HEADERS_GROWTH, PATH_HOPS_MAX, Limits
 from radiator.model.patterns import NODE_NAME
 
-# Which characters are escaped. The numbers stand on the disk and on links; they are those of the minor versions of
-# STOMP whose clients write so. 3 is reserved (docs/FORMAT.md).
+# Which characters are escaped. The numbers are on the disk and on links; they are those of the minor versions of STOMP
+# whose clients write so. 3 is reserved (docs/FORMAT.md).
 ESCAPING_NONE = 0  # none
 ESCAPING_BUT_CR = 1  # \\ \n \c
 ESCAPING_ALL = 2  # \\ \n \c \r
@@ -33,7 +33,7 @@ class Field:
         self._later = b"\n" + self._first
 
     def value(self, block: bytes, escaping: int) -> bytes | None:
-        """Its value, unescaped, of several the first; None: the block has none."""
+        """Its value, unescaped, the first of several; None: the block has none."""
         if block.startswith(self._first):
             start = len(self._first)
         else:
@@ -49,14 +49,14 @@ class Field:
         return b"%b:%b\n" % (self.name, escape(value, escaping))
 
 
-# What the application says to the broker, and to whoever gets the message.
+# What the application sends to the broker, and to the message's consumers.
 CONTENT_TYPE = Field(b"content-type")
 CORRELATION_ID = Field(b"correlation-id")
 EXPIRATION = Field(b"expiration")
 EXPIRES = Field(b"expires")
 PARTITION_KEY = Field(b"partition-key")
 REPLY_TO = Field(b"reply-to")
-# What brokers add to a stored block, and no client can say.
+# What brokers add to a stored block, and no client can send.
 DEAD_LETTER_REASON = Field(b"dead-letter-reason")
 FANOUT_MESSAGE_ID = Field(b"fanout-message-id")
 NODE_PATH = Field(b"node-path")
@@ -91,7 +91,7 @@ def pairs(block: bytes, escaping: int) -> list[tuple[bytes, bytes]]:
 
 
 def block_of(escaping: int, *fields: tuple[Field, bytes]) -> bytes:
-    """A block of those fields, or what is added to one behind all that it has."""
+    """A block of those fields, or the lines to append to one."""
     return b"".join([field.line(value, escaping) for field, value in fields])
 
 
@@ -122,9 +122,7 @@ _ESCAPES = {ESCAPING_NONE: (), ESCAPING_BUT_CR: _ESCAPES_1_1, ESCAPING_ALL: (*_E
 
 
 def escape(value: bytes, escaping: int) -> bytes:
-    """`value` as it stands in a block. ESCAPING_NONE has no way to write a line feed: its caller leaves such a header
-    out.
-    """
+    """`value` as a block has it. ESCAPING_NONE cannot express a line feed: the caller leaves such a header out."""
     for plain, escaped in _ESCAPES[escaping]:
         value = value.replace(plain, escaped)
     return value
@@ -149,12 +147,12 @@ def unescape(value: bytes, escaping: int) -> bytes:
 
 # ---- what another node may hand over --------------------------------------------------------------------------------
 
-# What MESSAGE says itself, and only once, or what belongs to another hop: never stored, so none may come this way.
+# What MESSAGE sets itself, only once, or what belongs to another hop: never stored, so none may come this way.
 _HOP = rb"(?!(?:content-length|message-id|subscription|ack|destination|timestamp|redelivered|receipt|transaction):)"
-# A line is what its version's parser makes of it: another colon is escaped where that can be, so that every reader cuts
-# a line in the same place. An escape that the version does not define could not be sent on. No two parts of a pattern
-# can begin with the same byte, so it takes linear time; a group is never possessive, which CPython before 3.11.5 gets
-# wrong.
+# A line is what its version's parser makes of it: another colon is escaped where that is possible, so that every reader
+# splits a line in the same place. An escape that the version does not define could not be sent on. No two parts of a
+# pattern can begin with the same byte, so it takes linear time; a group is never possessive, which CPython before
+# 3.11.5 gets wrong.
 _LINES = {
     ESCAPING_NONE: rb"[^\n\0:]++:[^\n\0]*+\n",
     ESCAPING_BUT_CR: rb"(?:[^\n\0:\\]++|\\[\\nc])+:(?:[^\n\0:\\]++|\\[\\nc])*\n",
@@ -166,7 +164,7 @@ _PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (NODE_NAME.pattern, NO
 
 
 def check_block(block: bytes, escaping: int, limits: Limits) -> None:
-    """Raises Violation for a header block that says what no client could have said, nor a node added."""
+    """Raises Violation for a header block with anything that no client could have sent, nor a node added."""
     pattern = _BLOCKS.get(escaping)
     if pattern is None:
         raise Violation(f"A message is escaped by rules number {escaping}: there are 0, 1 and 2.")

@@ -1,6 +1,6 @@
 """The journal: the events in the life of a persistent message, and how a consumer reads them.
 
-An event is written in the same batch as the change that it is about; docs/JOURNAL.md says what each one means.
+An event is written in the same batch as its change; docs/JOURNAL.md defines each one.
 """
 
 import json
@@ -31,7 +31,7 @@ NUMBERS = {DELAYED: "due_ms", COPIED: "copies", STARTED: "messages", DELETED: "m
 
 # reasons
 WRITTEN, HANDED_OVER, LOST, ACK_TIMEOUT = "written", "handed-over", "lost", "ack-timeout"
-BURIED, RELEASED = "dead-letter", "released"  # and MOVED, HANDED_OVER: why it was accepted
+AS_DEAD_LETTER, RELEASED = "dead-letter", "released"  # and MOVED, HANDED_OVER: why it was accepted
 CLEAN, UNCLEAN = "clean", "unclean"  # how the last run had ended
 
 CLIENT_CHARACTERS = 64  # cut: of a client's name
@@ -43,8 +43,8 @@ class JournalEvent(NamedTuple):
 
     client: the consumer, as the number of its connection and the id of its subscription, or `node/NAME`; attempt: the
     message's redelivery count; size: bytes of header block and body; other: the position of the message that it came
-    from or went on as; other_queue: the name of the queue (or `/log/NAME`) of that one; address: what was sent to,
-    where that was not the queue; reason: one word; number: see NUMBERS. What is empty, or 0, is not there.
+    from or became; other_queue: the name of that one's queue (or `/log/NAME`); address: the destination of the SEND,
+    where that was not the queue; reason: one word; number: see NUMBERS. A value that is empty, or 0, is absent.
     """
 
     event: str
@@ -66,8 +66,8 @@ ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
 
 
 class CameFrom(NamedTuple):
-    """Where an accepted message was before; nothing is known of one that was sent. position, queue: there; client: the
-    node that hands it over; attempt: how often it had come back.
+    """Where an accepted message was before; empty for one that was sent. position, queue: there; client: the node that
+    hands it over; attempt: how often it had come back.
     """
 
     reason: str = ""

@@ -1,7 +1,7 @@
 """Every bound of the broker, with its unit and its reason.
 
-`Limits` are those an operator may set ([limits] in config.toml); the constants below them are ours. What happens at a
-bound stands beside it: wait (back-pressure), refuse (ERROR, close), close or cut. What a caller of radiator/client.py
+`Limits` are those that an operator may set ([limits] in config.toml); the constants below them are fixed. Beside each
+bound is what happens at it: wait (back-pressure), refuse (ERROR, close), close or cut. Whatever a caller of the client
 or of the command line may choose has its default there.
 """
 
@@ -18,9 +18,9 @@ class Limits:
     """The [limits] table; docs/OPERATING.md says how to choose them."""
 
     max_connections: int = 20_000  # one more is refused with ERROR; a connection costs under 20 KiB
-    max_half_open: int = 2000  # one of them is closed for one more: connections that have not said CONNECT yet
+    max_half_open: int = 2000  # connections that have not sent CONNECT yet; for one more, one of them is closed
     max_half_open_per_address: int = 500  # the same of one IPv4 address, or of one /64 of IPv6
-    max_memory_bytes: int = GIB  # past 80 % who holds much waits, past it the largest holder is closed
+    max_memory_bytes: int = GIB  # past 80 % the large holders wait, past it the largest holder is closed
     max_frame_bytes: int = 16 * MIB  # refuse: a frame is held whole in memory
     max_header_bytes: int = 64 * KIB  # refuse: the header block of one frame, command line included
     max_headers: int = 256  # refuse: header lines of one frame
@@ -30,23 +30,23 @@ class Limits:
     max_transactions: int = 16  # refuse: open, for each connection
     max_batch_bytes: int = 64 * MIB  # refuse: a transaction, or one SEND with all its copies
     outbox_max_bytes: int = 32 * MIB  # close: a topic's subscriber; by default two largest frames
-    connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
+    connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, a frame of which no byte comes for so long
     frame_timeout_s: float = 60  # ERROR, close: a frame that is not whole, or FRAME_BYTES_PER_S where that is longer
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
     transaction_max_s: float = 600  # close: how long a transaction may be open; its bytes are held for as long
-    prepared_max_s: float = 86_400  # let go of: a prepared transaction that nobody commits
-    app_max_s: float = 90 * 86_400  # forgotten: a txn-app-id without a commit
+    prepared_max_s: float = 86_400  # dropped: a prepared transaction that is not committed
+    app_max_s: float = 90 * 86_400  # forgotten: a producer-id without a commit
     tcp_timeout_s: float = 60  # close: a peer whose TCP answers nothing for so long
     heart_beat_ms: tuple[int, int] = (10_000, 10_000)  # what the server offers, and wants
 
     @property
     def outbox_filled_bytes(self) -> int:
-        """Queues fill no more of an outgoing buffer, and whoever leaves more unread is not read from."""
+        """Queues fill no more of an outgoing buffer, and a client that leaves more unread is not read from."""
         return min(self.outbox_max_bytes, OUTBOX_FILLED_BYTES)
 
     @property
     def has_default_outbox(self) -> bool:
-        """Whether outbox_max_bytes is what it is where nobody sets it."""
+        """Whether outbox_max_bytes has its default."""
         return self.outbox_max_bytes == outbox_default_bytes(self.max_frame_bytes)
 
 
@@ -57,65 +57,66 @@ ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what 
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each
-MATCHES_KEPT = 4096  # forgotten, and found anew: names that a trie knows the matches of; no more than its patterns
-MATCHED_KEPT = 8  # forgotten: what all that was found comes to, for each pattern of a trie
-WALK_STEPS_MAX = 500  # refuse: a pattern, where a name that goes its way costs a match so many steps, of some 0.4 µs
-MATCHES_DEAR = 64  # not kept: what was found in fewer steps, of some 0.4 µs each
+MATCHES_KEPT = 4096  # forgotten, and searched again: names whose matches a trie keeps; no more than its patterns
+MATCHED_KEPT = 8  # forgotten: the matches of all kept names together, for each pattern of a trie
+WALK_STEPS_MAX = 500  # refuse: a pattern that makes the matching of a name take that many steps, of some 0.4 µs
+MATCHES_DEAR = 64  # not kept: matches found in fewer steps, of some 0.4 µs each
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
 TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live together stay within 64 bits
 SIZE_MAX = 10**15 - 1  # refuse: bytes or messages that a header asks for; 15 digits, as a time has
 NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() of a long text is slow
-CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
-HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
-ADDRESSES_KEPT = 64  # forgotten, and decoded anew: destinations that a session remembers; a sender uses few
+CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make the broker hold before CONNECT is whole
+HEART_BEAT_MIN_MS = 100  # wait: the broker never sends more often, whatever was asked for
+ADDRESSES_KEPT = 64  # forgotten, and decoded again: destinations that a session remembers; a sender uses few
 PUBLISHED_BYTES = 256 * KIB  # of a larger one a single frame is kept
-PUBLISHED_KEPT = 16  # forgotten, and encoded anew: frames of the last message of a topic, by subscription id
-HEADER_LINES_KEPT = 1024  # forgotten, and encoded anew: lines of MESSAGEs that say `destination` or `subscription`
+PUBLISHED_KEPT = 16  # forgotten, and encoded again: frames of the last message of a topic, by subscription id
+HEADER_LINES_KEPT = 1024  # forgotten, and encoded again: `destination` and `subscription` lines of MESSAGEs
 SHOWN_BYTES = 60  # cut: how much of a peer's value a sentence repeats
-ERROR_MESSAGE_CHARACTERS = 200  # cut: how much of the sentence stands in ERROR's `message`; the body has all of it
-# What our client takes: a MESSAGE is the frame that was sent plus what the broker adds, and escaping for another
-# version may double a header.
+ERROR_MESSAGE_CHARACTERS = 200  # cut: the part of the sentence in ERROR's `message`; the body has all of it
+# The limits of Radiator's client: a MESSAGE is the frame that was sent plus what the broker adds, and escaping for
+# another version may double a header.
 CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max_headers=512)
 
 # ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
-READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
+READS_PER_TURN = 64  # wait: reads, or waiting connections, that one turn takes
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
 REPLIES_PER_TURN = 16_000  # wait: a burst to a topic of many subscribers goes on in the next turn
 COPIES_PER_TURN = 1024  # wait: copies that SENDs to exchanges, fanouts, and transactions make in a turn; one goes alone
 STEPS_PER_COPY = 8  # steps of matching that cost as much as a copy
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
-UNBINDINGS_PER_STEP = 320  # wait: bindings that one step takes off, of some 7 µs each
-STALE_TIMEOUTS = 64  # swept: deliveries with an ack timeout that are settled, beside as many as are out
-CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
-MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds much finds no room for SENDs
+UNBINDINGS_PER_STEP = 320  # wait: bindings that one step removes, of some 7 µs each
+STALE_TIMEOUTS = 64  # swept: ack timeouts of settled deliveries, past this number plus that of those still out
+STEP_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
+MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs of large holders wait
 MEMORY_SHARE = 8  # wait: past that, a connection that holds more than this part of it, and than a largest frame
 NEXT_TO_NOTHING_BYTES = 16 * KIB  # a connection that holds less is never closed for memory
 BACKGROUND_REST_S = 0.001  # wait: between two turns with background work, while a thread is busy at the disk
-WINDOW_FULL_S = 10.0  # told: of a consumer with ack:client, its window full, that acks nothing while more is ready
+WINDOW_FULL_S = 10.0  # logged: a consumer with ack:client, its window full, that acks nothing while more is ready
 RELOAD_LOOKS = 1000  # wait: what one slice of a reload looks at or changes, in microseconds
 RELOAD_AT_ONCE = 250  # wait: queues that get other settings in one turn; those beyond in the next ones
 CONFIG_MAX_BYTES = 16 * MIB  # refused: of config.toml, when a running broker reads it again
-CHANGE_CHARACTERS = 500  # cut: one value in what a reload tells
-MISTAKES_TOLD = 100  # cut: sentences about a configuration that cannot be reloaded
-UNHEEDED_TOLD = 256  # not told: further destinations of SENDs with a header that means nothing here
-HOLDERS_TOLD = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
+CHANGE_CHARACTERS = 500  # cut: one value in the report of a reload
+MISTAKES_SHOWN = 100  # cut: sentences about a configuration that cannot be reloaded
+UNHEEDED_NOTED = 256  # not logged: further destinations of SENDs with a header that means nothing here
+HOLDERS_SHOWN = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
 
 # ---- sockets
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
-WRITTEN_AT_ONCE_BYTES = 64 * KIB  # a write so large is told to the broker at once, a smaller one with the next turn
+WRITTEN_AT_ONCE_BYTES = 64 * KIB  # such a write is reported to the broker at once, a smaller one with the next turn
 FRAME_BYTES_PER_S = 16 * KIB  # ERROR, close: a frame that comes more slowly, once frame_timeout_s is over
-OUTBOX_FILLED_BYTES = 4 * MIB  # wait: queues, and readers of who does not read; topics too where memory is half used
+OUTBOX_FILLED_BYTES = 4 * MIB  # wait: queues, and clients that leave more unread; topics too where memory is half used
 SEND_BUFFER_BYTES = 256 * KIB  # wait: what the system buffers for a peer that does not read; unset it took 3.8 MiB
 GOODBYE_MAX_S = 10.0  # close: how long an ERROR, and what is due before it, may take to be written
 LINGER_S = 1.0  # close: how long a peer may take to hang up after the last byte; an earlier close could destroy it
-LINGER_BYTES = 4 * MIB  # close: what such a peer may still send us
+LINGER_BYTES = 4 * MIB  # close: what such a peer may still send
 ACCEPTS_AT_ONCE = 8  # wait: new connections taken before the others get their turn; 0.1 ms each where one makes way
 LISTEN_BACKLOG = 1024  # wait: in the system, before they are accepted
-HALF_OPEN_MIN = 32  # of max_half_open, or a tenth of all files: what there is where the system gives too few
+CHECKS_WAITING_MAX = 32  # refuse: connections whose identity check has not begun; a hash takes some 50 ms
+HALF_OPEN_MIN = 32  # for max_half_open where the system gives too few files: this, or a tenth of them if that is more
 UNIX_PATH_MAX_BYTES = 107  # refuse: sun_path of unix(7) has 108, a NUL included
 OPERATORS_CONNECTIONS = 32  # refuse: at radiator.sock, beside max_connections; as many more may be half-open there
 SPARE_FILES = 64  # open files beside those of connections
@@ -126,113 +127,114 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 RESET_LOOK_S = 1.0  # and after that, as long as nothing is read from it, whether it has reset the connection
 
 # ---- the disk
-GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
+GATHER_MAX_S = 0.0005  # wait: for the clients that the last commit answered, at most this, and no longer than it took
 GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
-UNAWAITED_MAX_S = 0.002  # how long a batch may wait that nobody waits for: ACKs without receipts share a commit
+UNAWAITED_MAX_S = 0.002  # how long a batch may wait that no client awaits: ACKs without receipts share a commit
 BLOCK_RECORDS = 256  # of a log, in one row of the disk
 BLOCK_BYTES = 256 * KIB  # the same in bytes, unless one record is larger
-EVENT_BYTES = 32  # what an event of the journal counts for in the books of its log; on the disk it takes about so many
-SEGMENT_RECORDS = 16_384  # a stretch of a log that goes at once: LMDB deletes its rows within some milliseconds
+EVENT_BYTES = 32  # the size of a journal event in its segment's counters; on the disk it takes about that much
+SEGMENT_RECORDS = 16_384  # a stretch of a log that is removed at once: LMDB deletes its rows within some milliseconds
 SEGMENT_BYTES = 8 * MIB  # the same in bytes
 PARTITIONS_MAX = 1024  # refuse: of a log; each costs a row of its segment in each batch that appends to it
-PARTITIONS_PER_TICK = 1024  # wait: partitions that a Tick looks at for what they keep no longer, some 2 µs each
-KEYED_BODY_MAX_BYTES = 16 * KIB  # passed over: a body in which a partition's key is looked for; hostile JSON takes 1 ms
-SEGMENTS_MIN = 8  # a log is kept in so many segments at least: so much more than its retention says may be there
+PARTITIONS_PER_TICK = 1024  # wait: partitions whose retention a Tick checks, some 2 µs each
+KEYED_BODY_MAX_BYTES = 16 * KIB  # passed over: a body that is searched for a partition's key; hostile JSON takes 1 ms
+SEGMENTS_MIN = 8  # a log has at least that many segments: it may keep one more than its retention allows
 GROUPS_MAX = 4096  # refuse: groups of one log
 POSITIONS_MAX = 262_144  # refuse: positions of all groups, one for each partition; some 70 bytes, and 1 KiB for a group
 WATCHED_MAX = 262_144  # refuse: partitions that all readers read, each as often as it is read; some 220 bytes
 GROUP_AHEAD_MAX = 100_000  # wait: records that a group reads of a partition beyond the first that it has not acked
 AHEAD_MAX = 262_144  # wait: what all groups have acked beyond such a one; some 160 bytes each
 RECORDS_PER_TURN = 2048  # wait: records handed to readers of logs in one turn; a thousand readers go on in the next
-RECORD_BYTES = 4 * KIB  # of a larger one each so many bytes count as one more
-READERS_BYTES = 32 * MIB  # what all readers of logs have read and not done with: past it each reads one record a time
-TAIL_BYTES = 8 * MIB  # the last records of all logs that are kept in memory for those who have read all before
+RECORD_BYTES = 4 * KIB  # each of these bytes of a larger record counts as one more
+READERS_BYTES = 32 * MIB  # what all readers of logs have read and not finished: past it each reads one record at a time
+TAIL_BYTES = 8 * MIB  # the last records of all logs, kept in memory for readers that have read all before
 AWAIT_MAX_MS = 60_000  # refuse: how long a request may wait for a log to grow, or for a message to be ready
 AWAITED_LOGS_MAX = 256  # refuse: how many logs one such request may wait for
 AWAITS_MAX = 16  # refuse: how many such requests of one connection may wait
-AWAITS_OF_ONE_MAX = 1000  # answered early: the oldest of more that wait for one log or queue, who are looked at often
+AWAITS_OF_ONE_MAX = 1000  # answered early: the oldest, where more wait for one log or queue: each is looked at often
 AWAITED_OFFSETS_MAX = 16_384  # answered early: the same, where all of them together wait for more offsets than this
 CHECKOUT_MESSAGES_MAX = 100_000  # refuse: what one request may take out of a queue
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
-BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and everybody waits for them
+BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and all clients wait for them
 LOAD_MESSAGES = 500  # one stretch of a window that is read back
 LOAD_BYTES = MIB
 WINDOW_MESSAGES = 1000  # READY messages of one persistent queue that are kept in memory
 WINDOW_BYTES = 2 * MIB  # the same in bytes; an empty window takes one message of any size
 PREPARED_MAX = 16_384  # refuse: transactions that are prepared, or not yet in their destinations; half a KiB each
 PREFIXES_MAX = 1024  # forgotten, the oldest: prefixes under which nothing can be prepared for a while
-REFUSE_MAX_S = 3600  # refuse: a longer such while
-APPS_MAX = 65_536  # refuse: values of txn-app-id that are remembered, of some 0.5 KiB each
+REFUSE_MAX_S = 3600  # refuse: a longer time without them
+APPS_MAX = 65_536  # refuse: values of producer-id that are remembered, of some 0.5 KiB each
 APPLIES_AT_ONCE = 4  # wait: committed transactions that are read back at once, LOAD_MESSAGES of each
-WAITS_NOTED_S = 1.0  # how long one must have found no room before the log tells of it
-OLDEST_AT_ONCE = 4  # answered later: queues whose oldest message is read back for its age, which nobody waits for
-WAKES_AT_ONCE = 4  # wait: queues whose delayed messages are read back at once, LOAD_MESSAGES of each
+WAITS_NOTED_S = 1.0  # how long one must have waited for room before the log reports it
+OLDEST_AT_ONCE = 4  # answered later: queues whose oldest message is read back only for its age
+DELAYED_READS_AT_ONCE = 4  # wait: queues whose delayed messages are read back at once, LOAD_MESSAGES of each
 WINDOWS_BYTES = 32 * MIB  # all windows together: past it one message is kept of each whose consumer has room
 WINDOWS_SHARE = 8  # and at most this part of max_memory_bytes
-OUT_BYTES = 16 * MIB  # what is in flight of all persistent queues, and at most half of the windows: past it on the disk
-MAP_BATCHES_MIN = 4  # refuse: a map_size that does not hold so many largest batches
-READERS_MAX = 16  # refuse, with a StoreError: who reads the store at once: the loader, backups and checks
-FILL_AHEAD_BYTES = 512 * KIB  # on the disk before they are used: a sync that makes a file longer takes twice as long
-FILL_AHEAD_GROWN_BYTES = 64 * KIB  # not behind a commit that takes more: its own bytes cost more than the sync's books
+OUT_BYTES = 16 * MIB  # unacked messages of all persistent queues, at most half of the windows: past it on disk only
+MAP_BATCHES_MIN = 4  # refuse: a map_size that holds fewer largest batches
+READERS_MAX = 16  # refuse, with a StoreError: readers of the store at one time: the loader, backups and checks
+FILL_AHEAD_BYTES = 512 * KIB  # allocated before they are used: a sync that makes a file longer takes twice as long
+FILL_AHEAD_GROWN_BYTES = 64 * KIB  # not after a commit that takes more: its bytes cost more than the file's metadata
 DRAIN_BYTES = 64 * MIB  # map beyond the pages of a file that has outgrown map_size: what emptying it copies
 BACKUP_META_BYTES = 16 * MIB  # map beyond the pages of a file, for a few rows of meta
-FORGET_MESSAGES = 1000  # dedup-ids that one Forget drops, beside twice as many as came in since the last
+FORGET_MESSAGES = 1000  # dedup-ids that one Forget drops, besides twice as many as came in since the last
 FORGET_BUSY_S = 1.0  # how often, while ids come in
 FORGET_IDLE_S = 10.0  # how often otherwise
-STRUCTURE_CHECKED_BYTES = 64 * MIB  # a longer file is not read through at each start: 0.1 to 0.4 s for so many
-STRUCTURE_PAGES = 16  # wait: of a longer one so many are looked at while it is served, at once; some 1 ms of Python
-STRUCTURE_SLICE_S = 0.002  # wait: or as many as this allows, but one
-STRUCTURE_REST_S = 0.025  # between two looks, and at least STRUCTURE_SHARE times as long as the last took: 2.5 MiB/s
+STRUCTURE_CHECKED_BYTES = 64 * MIB  # a longer file is not read completely at each start: 0.1 to 0.4 s for this size
+STRUCTURE_PAGES = 16  # wait: pages of a longer file that are checked at once while it is served; some 1 ms of Python
+STRUCTURE_SLICE_S = 0.002  # wait: or as many as this allows, but at least one
+STRUCTURE_REST_S = 0.025  # between two slices, and at least STRUCTURE_SHARE times as long as the last took: 2.5 MiB/s
 STRUCTURE_SHARE = 10
 CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pages that a running broker frees
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 
 # ---- operations
-CLOCK_SET_MS = 1_577_836_800_000  # 2020: a clock that shows less has not been set, whatever it is set to is followed
-CLOCK_JUMP_MAX_S = 180 * 86_400  # not followed: the system's clock where it is further from the time that is known
-CLOCK_KEPT_S = 60  # how often the store keeps the time, while anything is written
+CLOCK_SET_MS = 1_577_836_800_000  # 2020: a clock that shows less was never set; any time that it is set to is accepted
+CLOCK_JUMP_MAX_S = 180 * 86_400  # not accepted: the system's clock where it is further from the known time
+CLOCK_KEPT_S = 60  # how often the store saves the time, while anything is written
 CLOCK_KEPT_IDLE_S = 86_400  # and otherwise
-TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head, or a delayed message, is late by so much
+TICK_S = 0.25  # how often the broker gets the time: expiry at a head, or a delayed message, is late by up to this
 BEAT_S = 1.0  # how often a thread that touches the disk shows that it is not stuck
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
 STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop
-STOP_SAID_MAX_S = 1.5  # SIGTERM: so long what was read is carried out; what is left then was never receipted
-COLLECT_EVERY_S = 3600.0  # how often garbage in circles is looked for: it stops everything, 0.1 s for 500,000 messages
-COLLECT_EVERY_CONNECTIONS = 10_000  # or after so many were closed, each of which may leave 2 KiB
+STOP_FINISH_MAX_S = 1.5  # SIGTERM: for so long commands already read are carried out; the rest was never receipted
+COLLECT_EVERY_S = 3600.0  # how often reference cycles are collected: it stops everything, 0.1 s for 500,000 messages
+COLLECT_EVERY_CONNECTIONS = 10_000  # or after that many were closed, each of which may leave 2 KiB
 STOP_LINGER_S = 0.2  # SIGTERM: how long peers may take to hang up once everything is written
 HEAP_KEPT_BYTES = 16 * MIB  # free memory at the heap's end that is kept: frames of 64 KiB need no new pages each
-HEAP_MAPPED_BYTES = MIB  # a block so large is mapped by itself, and given back as it is freed
-HEAP_PAD_BYTES = 256 * KIB  # the heap grows by at least so much
+HEAP_MAPPED_BYTES = MIB  # a block of that size is mapped by itself, and returned as it is freed
+HEAP_PAD_BYTES = 256 * KIB  # the heap grows by at least that much
 LOG_LINES_MAX = 1000  # dropped and counted: lines that stderr does not take
-LOG_LINES_PER_S = 100  # dropped and counted: further lines of one event within a second, whoever causes them
+LOG_LINES_PER_S = 100  # dropped and counted: further lines of one event within a second, whatever causes them
 LOG_LINES_OF_CLIENT = 10  # dropped and counted: further lines of one event that one address causes within
-LOG_CLIENT_EVERY_S = 10.0  # so long; then it is told how many
+LOG_CLIENT_EVERY_S = 10.0  # this time; then the log reports how many
 LOG_CLIENTS_MAX = 1024  # pairs of address and event that are counted; the bound of the event alone holds for others
-LOG_CLIENTS_TOLD = 10  # cut: those of whom most was left out have a line each, the others one together
+LOG_CLIENTS_LISTED = 10  # cut: the clients with the most dropped lines have a line each, the others one together
 LOG_TRACE_LINES_MAX = 100  # cut: the last lines of a traceback in a JSON object
-LOG_DROPPED_EVERY_S = 1.0  # how often the log tells at most how many lines were dropped
+LOG_DROPPED_EVERY_S = 1.0  # how often, at most, the log reports the number of dropped lines
 LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
 LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end
-QUESTIONS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together
+READS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together
 PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
 PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
-ADMIN_COPIES = 64  # wait: what a request to /admin counts for among COPIES_PER_TURN; 0.1 ms of a turn
-ADMIN_BYTES_PER_COPY = 64  # and so much of its body for one more
-ANSWERS_WAITING_MAX = 4  # wait: long answers that one connection has asked for and not got; then it is not read from
+ADMIN_COPIES = 64  # wait: the cost of a request to /admin among COPIES_PER_TURN; 0.1 ms of a turn
+ADMIN_BYTES_PER_COPY = 64  # each of these bytes of its body costs one more
+ANSWERS_WAITING_MAX = 4  # wait: unfinished long answers to one connection; at this number it is not read from
 ANSWERS_AT_ONCE = 4  # wait: answers that are made at once, of all connections, of each of these lines
-# how many slices an answer has at most: `describe` and `why` 1 to 3, a page of 100 out of 10,000 queues 14
+# at most that many slices of an answer: `describe` and `why` 1 to 3, a page of 100 out of 10,000 queues 14
 ANSWER_LINES = (4, 16, inf)
 ANSWER_ROWS = 32  # wait: rows of a long answer that are made in one turn, of some 20 µs each
 ANSWER_SLICE_BYTES = 32 * KIB  # wait: the same in bytes, or one row
-ANSWER_MAX_BYTES = 60 * MIB  # refuse: a longer one fits neither its asker's queue nor what our client takes
+ANSWER_MAX_BYTES = 60 * MIB  # refuse: a longer one fits neither its asker's queue nor the limits of Radiator's client
 LOOKED_AT_PER_COPY = 2  # things that a request looks at in the turn it comes in, for one more; 0.8 µs each
 LOOKS_PER_TURN = 1000  # wait: queues and connections that are looked at in one turn from a Tick on, some 1 µs each
-WATCHED_LOOKS = 4  # what a queue counts for that has something to do with time; and one that goes
+WATCHED_LOOKS = 4  # the cost of a queue that depends on time; then of one that is deleted
 DELETED_LOOKS = 50
 REFUSED_LOOKS = 20  # and a connection that is refused
-LOOKED_AT_ONCE = 1000  # wait: what is looked at in one turn for a number, or an order, of an answer
+HEAP_LOOKS = 3  # and what is taken from a heap of thousands
+LOOKED_AT_ONCE = 1000  # wait: what is looked at in one turn for a number, or the order, of an answer
 WHY_LOOKED_AT = 10_000  # cut: messages in flight whose consumers `why` counts
 WHY_CONSUMERS = 20  # cut: consumers, and groups, in one answer to `why`
 DESCRIBED_BINDINGS = 1000  # cut: bindings in one answer to `describe`
@@ -242,73 +244,75 @@ DESCRIBED_GROUPS = 1000  # cut: groups in one answer to `describe`
 # ---- links between nodes
 NODE_NAME_MAX_BYTES = 64  # refuse: the name of a node; it is part of an LMDB key and of each message's path
 SECRET_MIN_BYTES = 16  # refuse: a shorter secret of nodes can be guessed
-SECRET_MAX_BYTES = 1024  # refuse: a longer one is no secret but another file
+SECRET_MAX_BYTES = 1024  # refuse: a longer one is not a secret but another file
 NODES_MAX = 1024  # refuse: nodes that one node hears of
 NODE_NEIGHBOURS_MAX = 1024  # refuse: links of one node
 NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster"
 PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up to cost most, they take 0.5 GB
-PEER_STORES_KEPT = 8  # forget: of the stores that a node had before, under one name, the longest not met
+PEER_STORES_KEPT = 8  # forgotten: of the earlier stores of a node, under one name, the one not met for longest
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
-LINK_ROOM_BYTES = 8 * MIB  # wait: what a node takes on one link before it says that there is room for more, by default
-LINK_ROOM_SHARE = 8  # and of what there is room for, each link has this share at most without having asked
-LINK_COST_BYTES = KIB  # what a message costs its taker beside its own bytes: its rows, and the header with its path
-LINK_WHOLE_BYTES = 64 * KIB  # a larger body goes ahead of its message in pieces, so that others can go between
+LINK_CAPACITY_BYTES = (
+    8 * MIB
+)  # wait: what a node takes on one link before it says that there is room for more, by default
+LINK_CAPACITY_SHARE = 8  # and each link has at most this part of the free capacity without having asked
+LINK_COST_BYTES = KIB  # what a message costs its taker besides its own bytes: its rows, and the header with its path
+LINK_WHOLE_BYTES = 64 * KIB  # a larger body is sent ahead of its message in pieces, so that others can go between
 PIECE_BYTES = 32 * KIB  # refuse: of a body at once
 PIECES_AHEAD_BYTES = 128 * KIB  # wait: what a link's outgoing buffer holds, before a further piece is put there
 LINK_PARTS_BYTES = 64 * MIB  # wait: bodies of all links that are not whole yet; one of any size has room
 PARTS_KEPT_S = 60.0  # dropped: such a body, when nothing more of it has come for so long
 LINK_CHILDREN_MAX = 1_000_000  # refuse: children that another node's fanout has; max_destinations is no more
-LINK_OFFER_MAX = 2**32  # cut: messages that a node says it could give; what relays add must still be a number
-SEQUENCE_MAX = 2**62  # refuse: where a link may begin to count anew, so that there is always room above
-EPOCH_STEP_MAX = 2**32  # cut: what an epoch that the other node calls over is raised by
-LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers
+LINK_SUPPLY_MAX = 2**32  # cut: messages that a node can supply; with what relays add it must still be a number
+SEQUENCE_MAX = 2**62  # refuse: a higher beginning of a link's sequence, so that there is always room above
+EPOCH_STEP_MAX = 2**32  # cut: the step by which a node raises an epoch that the other one rejects as over
+LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers' demand
 TOPIC_HOPS_MAX = 16  # drop: links that a topic's message crosses
-ROUTES_KEPT = 16_384  # forgotten, and found anew: the links for an origin and a topic
-ROUTES_PER_TURN = 16  # wait: routes found for messages of others; each may cost a tree of NODES_MAX nodes
+ROUTES_KEPT = 16_384  # forgotten, and searched again: the links for an origin and a topic
+ROUTES_PER_TURN = 16  # wait: routes found for other nodes' messages; each may cost a tree of NODES_MAX nodes
 SHARES_PER_TURN = 16  # wait: queues of scope "cluster" that a turn looks at after a change of links, and at a Tick
-TREES_KEPT = 64  # forgotten, and computed anew: trees of origins, each with a row for every node
-SCOPES_KEPT = 4096  # forgotten, and looked up anew: whether a topic is of scope "cluster"
+TREES_KEPT = 64  # forgotten, and computed again: trees of origins, each with a row for every node
+SCOPES_KEPT = 4096  # forgotten, and looked up again: whether a topic is of scope "cluster"
 INCARNATION_MAX = 2**62 - 1  # refuse: of a node; some 2 million boots
-PASSED_OVER_MAX = 64  # wait: messages that may travel no more, behind which one that may is looked for
-LINK_SETTINGS_MAX = 32  # refuse: settings of a queue that one node tells another
-UNLIKE_KEPT = 256  # not told: queues that a linked node has declared otherwise, beyond these
-UNLIKE_TOLD = 16  # cut: of these, in what `peers` answers
-CALM_MS = 1000  # wait: before a message comes back that the dead-letter queue of another node would have had by now
-QUEUE_HOPS_MAX = 4  # links that an Ask or an Offer crosses: so far work is looked for
-PATH_HOPS_MAX = 8  # wait: links that a queue's message crosses without rest, so that nothing is thrown to and fro
+PASSED_OVER_MAX = 64  # wait: messages that may not travel further, among which one that may is searched
+LINK_SETTINGS_MAX = 32  # refuse: settings of a queue that one node sends to another
+UNLIKE_KEPT = 256  # not logged: queues that a linked node has declared otherwise, beyond these
+UNLIKE_SHOWN = 16  # cut: of these, in what `peers` answers
+CALM_MS = 1000  # wait: before a message returns that another node's dead-letter queue would have had by now
+QUEUE_HOPS_MAX = 4  # links that a Demand or a Supply crosses: work is sought no further
+PATH_HOPS_MAX = 8  # wait: links that a queue's message crosses without rest, so that none is passed to and fro
 STARVING_S = 2.0  # go on: how long such a message is wanted elsewhere before it crosses another link
-HINTS_MAX = 8  # wait: what a node says of one queue to each it is linked with, from Tick to Tick while no message moves
-ASK_EVERY_S = 0.25  # wait: how often an Ask of one node is passed on, and how long answers are awaited
-PATIENCE_S = 1.0  # ask again: how long a node waits for messages that another has said it has
+HINTS_MAX = 8  # wait: words about one queue to each linked node, from Tick to Tick while no message moves
+DEMAND_EVERY_S = 0.25  # wait: how often a Demand of one node is passed on, and how long answers are awaited
+PATIENCE_S = 1.0  # ask again: how long a node waits for messages that another has offered to supply
 PATIENCE_MAX_S = 60.0  # and at most, where nothing ever comes
-AHEAD_DECAY = 8  # a share of what is asked for ahead is given up at each Tick where it was not needed
+AHEAD_DECAY = 8  # the part of the credit asked for ahead that is given up at each Tick where it was not needed
 LINK_SOCKETS = 4  # close: sockets of links for each node and one more, those of strangers included
-LINK_REFUSALS_KEPT = 1024  # forgotten, and told again: causes for which there is no link, as the log has told them
-DIAL_AGAIN_MIN_S = 0.1  # how long after a lost link, or a vain call, a node is dialled again; each time twice as long
+LINK_REFUSALS_KEPT = 1024  # forgotten, and logged again: causes for which there is no link, as they were logged
+DIAL_AGAIN_MIN_S = 0.1  # how long after a lost link, or a failed try, a node is dialled again; each time twice as long
 DIAL_AGAIN_MAX_S = 10.0
-LINK_STEADY_S = 10.0  # a link that was up for so long was no vain call
+LINK_STEADY_S = 10.0  # a link that was up for so long resets that time
 PEER_OUTBOXES_SHARE = 4  # wait: by default all outboxes together hold a quarter of map_size
-LAG_EVERY_S = 1.0  # wait: how often watchers of system.peers are told how far a node is behind
+LAG_EVERY_S = 1.0  # wait: how often watchers of system.peers get the lag of a node
 LINK_OUTBOX_BYTES = 32 * MIB  # drop: topic messages for a link whose outgoing buffer holds more; two largest frames
-NONCE_BYTES = 32  # refuse: chance that each side of a link adds to the proof, so that none can be used again
+NONCE_BYTES = 32  # refuse: random bytes that each side of a link adds to the proof, so that none can be used again
 GREETING_MAX_BYTES = 80  # close: the line that a link begins with
-STORE_ID_MAX_BYTES = 64  # refuse: ours have 16
+STORE_ID_MAX_BYTES = 64  # refuse: Radiator's have 16
 NODE_ADDRESS_MAX_BYTES = 300  # refuse: `peer://HOST:PORT`; a host's name has at most 253
 LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
-LINK_CAUSE_MAX = 512  # cut: characters that `radiator peers` shows of why there is no link
-LINK_HEADERS_GROWTH = 2  # refuse: a block so many times max_header_bytes: colons that a client left raw take two bytes
-LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of the queue that it died in takes 539
-LINK_ADDED_LINES = 6  # refuse: so many of them, each once
-LINK_TEXTS_KEPT = 4096  # forgotten, and checked anew: names and destinations that peers have said
+LINK_CAUSE_MAX = 512  # cut: characters of the cause for which there is no link, in `radiator peers`
+LINK_HEADERS_GROWTH = 2  # refuse: a block larger than max_header_bytes by this factor: unescaped colons take two bytes
+LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of a dead letter's queue takes 539
+LINK_ADDED_LINES = 6  # refuse: more of them, each once
+LINK_TEXTS_KEPT = 4096  # forgotten, and checked again: names and destinations that peers have sent
 REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its record has 32 bits
 
 assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"
-assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"
+assert STEP_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"
 
 
 def outbox_default_bytes(max_frame_bytes: int) -> int:
-    """outbox_max_bytes where nobody sets it: two largest frames that come at once close no subscriber that reads."""
+    """The default of outbox_max_bytes: two largest frames that come at once close no subscriber that reads."""
     return max(OUTBOX_FILLED_BYTES, 2 * max_frame_bytes)
 
 
@@ -324,9 +328,9 @@ def largest_message_bytes(limits: Limits) -> int:
 
 
 def high_water_bytes(map_size: int, limits: Limits) -> int:
-    """Used pages above which SENDs wait, so that what is accepted, and every Remove, still finds room.
+    """Used pages above which SENDs wait, so that accepted messages, and every Remove, still find room.
 
-    Ensures room for two largest batches (one being committed, one open: pages that the first gives free are not yet
-    usable) and a tenth for the pages that removing copies. At least half of the map_size that config accepts.
+    Ensures room for two largest batches (one being committed, one open: pages that the first frees are not yet usable)
+    and a tenth for the pages that removing copies. At least half of the map_size that config accepts.
     """
     return min(map_size - 2 * largest_batch_bytes(limits), map_size // 10 * 9)

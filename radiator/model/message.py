@@ -38,7 +38,7 @@ class Message:
         return len(self.headers) + len(self.body)
 
     def field(self, field: Field) -> bytes | None:
-        """The value of that header, unescaped; None: it has none."""
+        """The value of that header, unescaped; None if the message does not have it."""
         return field.value(self.headers, self.escaping)
 
     @property
@@ -74,12 +74,12 @@ def is_id_of(message_id: bytes, store_id: str) -> bool:
 
 
 def position_in(message_id: bytes) -> int:
-    """The position that an id has, which `message_id` made."""
+    """The position in an id that `message_id` made."""
     _, boot, sequence = message_id.rsplit(b"-", 2)
     return position_of(int(boot), int(sequence))
 
 
 def expires_by(expires_ms: int, ttl_ms: int, now_ms: int) -> int:
-    """When a message expires, in milliseconds since the epoch, that may live for so long from now; 0: it had no end."""
+    """The earlier of `expires_ms` (0: none) and `ttl_ms` from now, in milliseconds since the epoch."""
     by_ttl = now_ms + ttl_ms
     return min(expires_ms, by_ttl) if expires_ms else by_ttl

@@ -12,55 +12,56 @@ from typing import Any, Generic, TypeVar
 Row = TypeVar("Row")
 
 
-class Pause(Enum):
+class PauseRow(Enum):
     """The type of PAUSE."""
 
     PAUSE = "pause"
 
 
-PAUSE = Pause.PAUSE
-"""In place of a row: enough was looked at for one turn, and the next turn goes on here."""
+PAUSE = PauseRow.PAUSE
+"""In place of a row: this turn has looked at enough, and the next one continues here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rows(Generic[Row]):
     """A list that is made row by row."""
 
-    rows: Iterator[Row | Pause]
+    rows: Iterator[Row | PauseRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NamedRows(Generic[Row]):
     """The same of things by their names, in the order of these."""
 
-    rows: Iterator[tuple[str, Row] | Pause]
+    rows: Iterator[tuple[str, Row] | PauseRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Later(Generic[Row]):
     """One value that takes several turns to find: the last row."""
 
-    rows: Iterator[Row | Pause]
+    rows: Iterator[Row | PauseRow]
 
 
 # ---- numbers --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Holder:
-    """Who holds most memory: a connection or a queue."""
+    """One of the largest holders of memory: a connection or a queue."""
 
     name: str
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueNumbers:
-    """One queue: where its messages stand, and its ledger (model/writes.py) from `accepted` to `stored_delayed_bytes`.
+    """One queue: the states of its messages, and its ledger (model/writes.py) from `accepted` to
+    `stored_delayed_bytes`.
 
-    messages, bytes: all that it has. oldest_ms: age of the oldest ready message; None: there is none, or it is still to
-    be read from the disk. max_messages, max_bytes: None: no bound. blocked: connections that wait for room in it.
-    damaged: messages that cannot be read. adds_up: whether the ledger does.
+    messages, bytes: all that it has. oldest_ms: age of the oldest ready message; None: none, or still to be read from
+    the disk. max_messages, max_bytes: None: no bound. blocked: connections that wait for room in it. damaged: messages
+    that cannot be read. adds_up: whether the ledger balances.
     """
 
     persistent: bool
@@ -100,7 +101,7 @@ class QueueNumbers:
     adds_up: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FanoutNumbers:
     """One fanout. accepted: SENDs since the start."""
 
@@ -108,7 +109,7 @@ class FanoutNumbers:
     accepted: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExchangeNumbers:
     """One exchange. accepted, unrouted: SENDs since the start; bindings: how many."""
 
@@ -120,7 +121,7 @@ class ExchangeNumbers:
     bindings: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogNumbers:
     """One log. readers: consumers; unread: for each group, how many records are beyond its positions."""
 
@@ -135,10 +136,10 @@ class LogNumbers:
     damaged: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PeerNumbers:
-    """One node that this one has been linked with. since_s: for how long its state lasts; lag_ms: age of the oldest
-    message that is in doubt or waits for it; hops: links to it, 0 where it is not reached.
+    """One node that this one has been linked with. since_s: how long it has been in its state; lag_ms: age of the
+    oldest message that is in doubt or waits for it; hops: links to it, 0 where it is not reached.
     """
 
     address: str
@@ -162,14 +163,14 @@ class PeerNumbers:
     declared_otherwise: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TopicNumbers:
     """One topic without wildcards that has subscribers."""
 
     subscribers: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LatencyNumbers:
     """A histogram: counts[i] took more than buckets_ms[i - 1] and at most buckets_ms[i], the last one more than all.
     sum_ms: of all.
@@ -180,11 +181,12 @@ class LatencyNumbers:
     sum_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BrokerNumbers:
-    """The whole broker. docs/OPERATING.md says what each number means.
+    """The whole broker. docs/OPERATING.md defines each number.
 
-    limits, store, counters: numbers by name. parked: connections that wait for room.
+    limits, store, counters: numbers by name. parked: connections that wait for room. sections: by the names of
+    administration.sections, the numbers of each thing of one kind, such as QueueNumbers.
     """
 
     version: str
@@ -212,9 +214,4 @@ class BrokerNumbers:
     delivery_latency: LatencyNumbers
     store: Mapping[str, int]
     counters: Mapping[str, int]
-    queues: NamedRows[QueueNumbers]
-    fanouts: NamedRows[FanoutNumbers]
-    exchanges: NamedRows[ExchangeNumbers]
-    logs: NamedRows[LogNumbers]
-    peers: NamedRows[PeerNumbers]
-    topics: NamedRows[TopicNumbers]
+    sections: Mapping[str, NamedRows[Any]]

@@ -15,9 +15,9 @@ NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]{0,%d}" % (NODE_NAME_MAX_BY
 
 
 def name_mistake(name: str) -> str:
-    """Why it is no NAME of a destination, to stand behind "which"; "" where it is one.
+    """Why it is no NAME of a destination, as the end of a clause with "which"; "" if it is one.
 
-    A NAME is 1 to 255 bytes of UTF-8 with no control character; wildcards are no matter here.
+    A NAME is 1 to 255 bytes of UTF-8 with no control character; wildcards are not looked at.
     """
     if not name:
         return f"is empty; a name has 1 to {NAME_MAX_BYTES} bytes"

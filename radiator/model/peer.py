@@ -1,7 +1,7 @@
-"""What two linked nodes say to each other once each has proved who it is (docs/CLUSTER.md has the procedures).
+"""The words of two linked nodes to each other, once each has proved who it is (docs/CLUSTER.md has the procedures).
 
-Words are never changed after construction: one may be said to many. Sequences and epochs are whole numbers below
-2**63; names of nodes are NODE_NAME_MAX_BYTES at most; `queue` is a NAME without `/queue/`.
+Words are never changed after construction: one may be sent to many. Sequences and epochs are whole numbers below 2**63;
+names of nodes are NODE_NAME_MAX_BYTES at most; `queue` is a NAME without `/queue/`.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from radiator.model.message import Message
 
 @dataclass(slots=True)
 class Identity:
-    """Who is at the other end, as it has proved. is_dialled: we called it. address: where it can be dialled, or ""."""
+    """The node at the other end, as proved. is_dialled: by this node. address: where it can be dialled, or ""."""
 
     name: str
     store_id: str
@@ -25,7 +25,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Hello:
-    """The sender's new epoch, which is on its disk: connections of earlier ones count no more.
+    """The sender's new epoch, which is on its disk: connections of earlier ones are void.
 
     fanouts: those of scope "cluster" that the sender of this word has declared, and takes copies for; children: how
     often it stores one, for each of them.
@@ -38,7 +38,7 @@ class Hello:
 
 @dataclass(slots=True)
 class Welcome:
-    """Answers Hello: that epoch, and the last sequence accepted from you, are on my disk."""
+    """Answers Hello: that epoch, and the last sequence accepted from its sender, are on the disk."""
 
     epoch: int
     last: int
@@ -46,13 +46,13 @@ class Welcome:
 
 @dataclass(slots=True)
 class Transfer:
-    """One message changes its owner. It is in doubt on the sender's disk before this is said.
+    """One message changes its owner. It is in doubt on the sender's disk before this is sent.
 
     sequence: the one after the last; epoch: of this connection. destination: `/queue/NAME`, `/fanout/NAME` or
     `/topic/NAME`.
     message: as stored, with its time of acceptance and its expiry. path: names of the nodes it has been on, the sender
-    included. left: how many more the sender could give of that queue; of a topic's message for how many durable
-    subscriptions room was reckoned. parcel: 0, or the number under which the body has gone ahead: then the message's
+    included. left: how many more of that queue the sender could give; for a topic's message, for how many durable
+    subscriptions capacity was counted. parcel: 0, or the number under which the body was sent ahead: then the message's
     own is empty.
     """
 
@@ -69,15 +69,15 @@ class Transfer:
 
 @dataclass(slots=True)
 class Taken:
-    """Everything up to `last` is on my disk."""
+    """Everything up to `last` is on the sender's disk."""
 
     last: int
 
 
 @dataclass(slots=True)
 class Untaken:
-    """I have no such queue (any more): its message is not stored, and nothing that you have said behind it in this
-    epoch. Say Hello again; all that I do not say I have is yours.
+    """The sender has no such queue (any more): the message is not stored, nor any word after it in this epoch. The
+    receiver sends Hello again; what the sender does not then confirm as taken is still the receiver's.
     """
 
     epoch: int
@@ -86,7 +86,7 @@ class Untaken:
 
 @dataclass(slots=True)
 class Demand:
-    """My consumers of this queue are idle, and it is empty: who has some? path: who asks, then who passed it on."""
+    """This queue is empty, and its consumers are idle. path: the asking node, then those that passed it on."""
 
     queue: str
     path: list[str]
@@ -94,7 +94,7 @@ class Demand:
 
 @dataclass(slots=True)
 class Supply:
-    """I could give so many of this queue, from `hops` links away. is_draining: and wish to be rid of them."""
+    """That many messages of this queue can be given, `hops` links away. is_draining: the node wants to empty it."""
 
     queue: str
     ready: int
@@ -104,10 +104,10 @@ class Supply:
 
 @dataclass(slots=True)
 class Credit:
-    """You may hand me so many of this queue ("": copies, of fanouts and of topics) on this link in all, whatever was
-    granted before.
+    """The receiver may hand over that many messages of this queue ("": copies, of fanouts and of topics) on this link
+    in all, whatever was granted before.
 
-    Counted from the beginning of the link, so that what is on its way is not granted twice.
+    Counted from the beginning of the link, so that messages on their way are not granted twice.
     """
 
     queue: str
@@ -116,8 +116,8 @@ class Credit:
 
 @dataclass(slots=True)
 class Declared:
-    """How this queue is declared here, `NAME=VALUE` each: said once on a link of each that is of scope "cluster", and
-    in answer to who has declared it otherwise.
+    """How this queue is declared on the sender, `NAME=VALUE` each: sent once on a link for each that is of scope
+    "cluster", and in answer to a node that has declared it otherwise.
     """
 
     queue: str
@@ -126,9 +126,9 @@ class Declared:
 
 @dataclass(slots=True)
 class Capacity:
-    """You may hand me messages of queues (is_copies: copies) that cost so many bytes on this link in all.
+    """The receiver may hand over messages of queues (is_copies: copies) that cost that many bytes on this link in all.
 
-    `cost_bytes` says what each costs. It never goes back.
+    `cost_bytes` gives the cost of each. It never decreases.
     """
 
     is_copies: bool
@@ -145,10 +145,10 @@ class Want:
 
 @dataclass(slots=True)
 class Parcel:
-    """I have a large message for `destination`, whose body may go ahead in pieces: say from where on (Proceed).
+    """The sender has a large message for `destination`, whose body may be sent ahead: Proceed says from where on.
 
-    parcel: what it is called until it is handed over. life, boot, sequence: of its node, and its place there: they mean
-    this body and no other, on other links too. size: of the body; 0: what was said of this one before is taken back.
+    parcel: its number until it is handed over. life, boot, sequence: of its node, and its place there: they identify
+    this body and no other, on other links too. size: of the body; 0: this parcel is withdrawn.
     """
 
     destination: str
@@ -161,7 +161,7 @@ class Parcel:
 
 @dataclass(slots=True)
 class Proceed:
-    """The bytes of that body may come, from `have` on: those before are here."""
+    """The bytes of that body may be sent, from `have` on: those before have arrived."""
 
     parcel: int
     have: int
@@ -177,7 +177,7 @@ class Piece:
 
 
 def cost_bytes(size: int, children: int = 1) -> int:
-    """What a message of so many bytes of headers and body costs the node that takes it, and stores it so often."""
+    """What a message with that many bytes of headers and body costs the node that stores it that often."""
     return (size + LINK_COST_BYTES) * children
 
 
@@ -186,7 +186,7 @@ def cost_bytes(size: int, children: int = 1) -> int:
 
 @dataclass(slots=True)
 class Version:
-    """How new the news of a node is: compare as (incarnation, number)."""
+    """The version of a node's state: compare as (incarnation, number)."""
 
     origin: str
     incarnation: int
@@ -195,18 +195,17 @@ class Version:
 
 @dataclass(slots=True)
 class Digest:
-    """What I know of everybody: said once when the link comes up, and answered by the News that is newer."""
+    """The versions that the sender knows: sent when the link comes up; answered by each NodeState that is newer."""
 
     versions: list[Version]
 
 
 @dataclass(slots=True)
 class NodeState:
-    """Of one node, by itself, passed on by everybody to whom it was new.
+    """A node's own state, passed on by every node to which it is new.
 
-    is_full: all that there is of it; otherwise what has changed since the number before. neighbours: nodes it is
-    linked with; patterns: of topics of scope "cluster" that somebody there subscribes to. address: where it can be
-    dialled, or "".
+    is_full: the whole state; otherwise the changes since the number before. neighbours: nodes it is linked with;
+    patterns: of topics of scope "cluster" with a subscription there. address: where it can be dialled, or "".
     """
 
     version: Version
@@ -220,7 +219,7 @@ class NodeState:
 
 @dataclass(slots=True)
 class Publish:
-    """A message for subscribers of a topic of scope "cluster" behind this link.
+    """A message for subscribers of a topic of scope "cluster" beyond this link.
 
     sequence: ascends for each origin and incarnation; not every node gets every one. hops: links it has crossed.
     message.destination is the topic's address. copied: nodes whose durable subscriptions get it as a copy instead.
@@ -237,8 +236,8 @@ class Publish:
 
 @dataclass(slots=True)
 class Answer:
-    """A reply for somebody who has asked at that node: on the shortest way there, once, or lost with the link. hops:
-    links it has crossed. message.destination is `/reply-queue/ID@NODE`.
+    """A reply to a request from that node: sent once, on the shortest way there, or lost with the link. hops: links it
+    has crossed. message.destination is `/reply-queue/ID@NODE`.
     """
 
     node: str
@@ -249,7 +248,7 @@ class Answer:
 @dataclass(slots=True)
 class Standing:
     """Topics of scope "cluster" that durable subscriptions of the sender want: all of them when the link comes up
-    (is_full), then what has changed. counts: how many have each of these patterns.
+    (is_full), then the changes. counts: how many have each of these patterns.
     """
 
     is_full: bool

@@ -1,4 +1,4 @@
-"""What the broker may ask to be read back; the answers come as events (Loaded, Found in commands.py).
+"""Reads that the broker may ask for; the answers come as events (Loaded, Found in commands.py).
 
 A read sees the last committed state, nothing of a batch that is open or being committed.
 """
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReadQueue:
-    """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if any
-    is there. With `positions`, ascending: those of them that are there, whatever the limits.
+    """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if there is
+    any. With `positions`, ascending: those of them that are there, whatever the limits.
     """
 
     request: int
@@ -24,8 +24,8 @@ class ReadQueue:
 @dataclass(slots=True)
 class ReadDelayed:
     """The queue's delayed messages that are due before a time, in the order of time and then position, up to either
-    limit, at least one if any is there; damaged ones count for no limit. Only those behind a time and a position (0
-    and 0: from the first).
+    limit, at least one if there is any; damaged ones count for no limit. Only those after a time and a position (0 and
+    0: from the first).
     """
 
     request: int
@@ -64,7 +64,7 @@ class ReadPrepared:
     """SENDs of a prepared transaction from that number on, in order, up to either limit; if any is there, one."""
 
     request: int
-    stage: int
+    transaction: int
     first: int
     messages_max: int
     bytes_max: int

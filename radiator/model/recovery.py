@@ -16,8 +16,8 @@ from radiator.model.writes import (
 
 @dataclass(slots=True)
 class StoredQueue:
-    """A queue found at the start. settings: as KeepSettings has them, "" where it has none. next_due_ms: of its delayed
-    messages the first; 0: there are none.
+    """A queue found at the start. settings: as KeepSettings has them, "" where it has none. next_due_ms: when its first
+    delayed message is due; 0: there are none.
     """
 
     number: int
@@ -59,12 +59,12 @@ class StoredLog:
 class Recovery:
     """What a start finds. Its cost depends on the number of queues, never on the number of messages.
 
-    boot: this run's number, committed and synced before this word exists, so ids never repeat.
+    boot: this run's number, committed and synced before this object exists, so ids never repeat.
     next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
     was_clean: whether the last run ended by a clean stop. doubts: in the order of peer and sequence.
     declared: exchanges and fanouts that were declared at run time. bindings: all that are durable.
-    stages: prepared transactions that are not over. apps: the last version of each `txn-app-id`. time_ms: the last
-    time that was kept; 0: none.
+    transactions: prepared transactions that are not finished. apps: the last version of each `producer-id`. time_ms:
+    the last time that was kept; 0: none.
     """
 
     store_id: str
@@ -78,6 +78,6 @@ class Recovery:
     declared: list[KeepDeclared] = field(default_factory=list)
     bindings: list[Bind] = field(default_factory=list)
     logs: list[StoredLog] = field(default_factory=list)
-    stages: list[KeepTransaction] = field(default_factory=list)
+    transactions: list[KeepTransaction] = field(default_factory=list)
     apps: list[KeepApp] = field(default_factory=list)
     time_ms: int = 0

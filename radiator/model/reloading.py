@@ -1,5 +1,5 @@
-"""What of a configuration takes effect while the broker runs, and what with its next start: two configurations as
-tables, what differs between them, and what is in force once the second was read again.
+"""Which changes of a configuration take effect while the broker runs, and which at its next start: two configurations
+as tables, their differences, and what is in force once the second was read again.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
 from radiator.model.settings import (
     CLUSTER,
+    DIRECT,
     JOURNAL,
     NODE,
     STANDARD_EXCHANGES,
@@ -21,7 +22,7 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
 )
-from radiator.model.validation import LOG_PREFIX
+from radiator.model.validation import LOG_PREFIX, with_bounds
 
 NOW, RESTART = "now", "restart"
 
@@ -38,7 +39,7 @@ RELOAD: dict[str, dict[str, str]] = {
         "disk_free_min": NOW,
     },
     "logging": {"level": NOW, "format": NOW, "priorities": NOW},
-    # frames: linked nodes have agreed on them, and what the map must hold comes of them and of batches
+    # frames: linked nodes have agreed on their size; frames and batches determine what the map must hold
     "limits": _LIMITS
     | dict.fromkeys(("max_frame_bytes", "max_header_bytes", "max_headers", "max_batch_bytes"), RESTART),
     "create": {"queues": NOW, "topics": NOW},
@@ -57,9 +58,9 @@ RELOAD: dict[str, dict[str, str]] = {
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
 }  # fmt: skip
-"""When a setting of each table takes effect that is read again; docs/OPERATING.md has the same."""
+"""When a changed setting of each table takes effect; docs/OPERATING.md has the same."""
 
-# of these tables all waits for a restart where anything does: half of one would be a queue that no file declares
+# these tables wait for a restart as a whole if any setting does: half of one would be a queue that no file declares
 _WHOLE = ("journal", "node", "peer", "queue", "exchange", "fanout", "topic")
 
 Place = tuple[str, str]  # table and name; "" where the table has none
@@ -68,8 +69,8 @@ Tables = dict[Place, dict[str, Any]]
 
 @dataclass(slots=True, frozen=True)
 class Difference:
-    """setting: as the file has it, `limits.max_connections`, or a table, `queue.orders`, that is there in one of the
-    two only; old and new: None where it is not, or has no value. takes_effect: NOW or RESTART.
+    """setting: as the file has it, `limits.max_connections`, or a table that only one of the two has, `queue.orders`;
+    old and new: None where it is absent, or has no value. takes_effect: NOW or RESTART.
     """
 
     setting: str
@@ -79,8 +80,8 @@ class Difference:
 
 
 def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]], str]) -> list[Difference]:
-    """What is otherwise in the configuration that was read, in the order of its tables. dotted: writes keys."""
-    old, new = _tables(running), _tables(read)
+    """The differences of the configuration that was read, in the order of its tables. dotted: writes keys."""
+    old, new = tables_of(running), tables_of(read)
     in_force = _merged(old, new)
     found = []
     for place in {**new, **old}:
@@ -89,7 +90,7 @@ def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]
         before, after, then = old.get(place), new.get(place), in_force.get(place)
         if before is None or after is None:
             effect = NOW if then == after else RESTART
-            found.append(Difference(dotted(keys), _told(kind, before), _told(kind, after), effect))
+            found.append(Difference(dotted(keys), _shown(kind, before), _shown(kind, after), effect))
             continue
         assert then is not None, "what both have is there"
         for key in before:
@@ -102,8 +103,8 @@ def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]
 
 
 def merged(running: Config, read: Config) -> Config:
-    """What is in force once a broker that runs with `running` has applied `read`: what needs a restart is as it was."""
-    in_force = _config(running, _merged(_tables(running), _tables(read)))
+    """What is in force once a broker that runs with `running` has applied `read`: what needs a restart is unchanged."""
+    in_force = _config(running, _merged(tables_of(running), tables_of(read)))
     return replace(in_force, limits_given=read.limits_given, useless=read.useless)
 
 
@@ -139,7 +140,7 @@ def _targets(table: Mapping[str, Any]) -> list[Place]:
 
 
 def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> frozenset[str]:
-    """The keys of a table that is otherwise whose values wait for a restart."""
+    """The keys of a changed table whose values wait for a restart."""
     kind = place[0]
     if before is None or after is None:
         there = before or after or {}
@@ -150,14 +151,14 @@ def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str,
     if waiting and kind in _WHOLE:
         return frozenset(before)
     if differing and kind in ("fanout", "topic") and CLUSTER in (before["scope"], after["scope"]):
-        return frozenset(before)  # what other nodes have been told of it
+        return frozenset(before)  # other nodes know its settings
     if kind == "limits" and "max_frame_bytes" in waiting:
-        waiting.add("outbox_max_bytes")  # whose default comes of it
+        waiting.add("outbox_max_bytes")  # its default depends on max_frame_bytes
     return frozenset(waiting)
 
 
-def _told(kind: str, table: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A whole table: what is not as the default, of queues and logs."""
+def _shown(kind: str, table: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A whole table: of queues and logs, the values other than the defaults."""
     if table is None:
         return None
     defaults = asdict({"queue": QueueSettings, "log": LogSettings}.get(kind, _Nothing)())
@@ -172,7 +173,8 @@ class _Nothing:
 # ---- a configuration as tables, and back ----------------------------------------------------------------------------
 
 
-def _tables(config: Config) -> Tables:
+def tables_of(config: Config) -> Tables:
+    """All that is in force, in the order in which a file would have it."""
     declared = config.declarations
     tables: Tables = {
         ("server", ""): {key: getattr(config, key) for key in RELOAD["server"]},
@@ -208,38 +210,44 @@ def _config(running: Config, tables: Tables) -> Config:
     named: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in RELOAD}
     for (kind, name), table in tables.items():
         named[kind][name] = table
-    queues = {name: QueueSettings(**table) for name, table in named["queue"].items()}
-    exchanges = named["exchange"]
-    declared = Declarations(
-        queues={name: one for name, one in queues.items() if not is_pattern(name)},
-        queue_patterns=[(name, queues[name]) for name in sorted(filter(is_pattern, queues), key=rank)],
-        fanouts={name: table["children"] for name, table in named["fanout"].items()},
-        topics=list(named["topic"]),
-        cluster_fanouts=_of_cluster(named["fanout"]),
-        cluster_topics=_of_cluster(named["topic"]),
-        exchanges={
-            name: ExchangeSettings(type=table["type"])
-            for name, table in exchanges.items()
-            if name not in STANDARD_EXCHANGES
-        },
-        bindings=[Binding(name, *pair) for name, table in exchanges.items() for pair in table["bindings"]],
-        logs={name: LogSettings(**table) for name, table in named["log"].items()},
-        has_journal=named["journal"][""]["enabled"],
-        create_queues=named["create"][""]["queues"],
-        create_topics=named["create"][""]["topics"],
-    )
-    if declared.has_journal:
-        table = named["journal"][""]
-        bounds = {key: table[key] for key in ("retention_ms", "retention_bytes")}
-        declared.logs[JOURNAL] = replace(running.declarations.logs[JOURNAL], **bounds)
     return replace(
         running,
         **named["server"][""],
         limits=Limits(**named["limits"][""]),
         logging=Logging(**named["logging"][""]),
-        declarations=declared,
+        declarations=declarations_of(named),
     )
 
 
+def declarations_of(named: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Declarations:
+    """The declarations of these tables, by kind and name ("": the table has none). A table may leave settings out: they
+    have their defaults.
+    """
+    queues = {name: with_bounds(QueueSettings(**table)) for name, table in named["queue"].items()}
+    exchanges, journal, create = named["exchange"], named["journal"][""], named["create"][""]
+    declared = Declarations(
+        queues={name: one for name, one in queues.items() if not is_pattern(name)},
+        queue_patterns=[(name, queues[name]) for name in sorted(filter(is_pattern, queues), key=rank)],
+        fanouts={name: table.get("children", ()) for name, table in named["fanout"].items()},
+        topics=list(named["topic"]),
+        cluster_fanouts=_of_cluster(named["fanout"]),
+        cluster_topics=_of_cluster(named["topic"]),
+        exchanges={
+            name: ExchangeSettings(type=table.get("type", DIRECT))
+            for name, table in exchanges.items()
+            if name not in STANDARD_EXCHANGES
+        },
+        bindings=[Binding(name, *pair) for name, table in exchanges.items() for pair in table.get("bindings", ())],
+        logs={name: LogSettings(**table) for name, table in named["log"].items()},
+        has_journal=journal.get("enabled", False),
+        create_queues=create.get("queues", False),
+        create_topics=create.get("topics", False),
+    )
+    if declared.has_journal:
+        bounds = {key: value for key, value in journal.items() if key != "enabled"}
+        declared.logs[JOURNAL] = LogSettings(**bounds)
+    return declared
+
+
 def _of_cluster(tables: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    return frozenset(name for name, table in tables.items() if table["scope"] == CLUSTER)
+    return frozenset(name for name, table in tables.items() if table.get("scope") == CLUSTER)

@@ -17,13 +17,13 @@ class Rendering(Protocol):
     """Of an answer, as its `content-type` header says."""
 
     def read(self, body: bytes) -> AdminCommand:
-        """What a request asks. Raises Refusal `bad-request` or `unknown-request`."""
+        """The command that a request asks for. Raises Refusal `bad-request` or `unknown-request`."""
 
     def refusal(self, refusal: Refusal) -> bytes:
-        """The answer that says no."""
+        """The answer that refuses a request."""
 
     def whole(self, answer: AdminAnswer) -> bytes:
         """A short answer, without Rows."""
 
     def pieces(self, answer: AdminAnswer) -> Iterator[str]:
-        """An answer, piece by piece; "" where a row is not there yet and the turn should end."""
+        """An answer, piece by piece; "" where a row is not ready yet and the turn should end."""

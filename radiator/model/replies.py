@@ -1,4 +1,4 @@
-"""What the broker may say to a connection. The session turns a reply into bytes; the shell writes them in order."""
+"""The broker's replies to a connection. The session turns a reply into bytes; the server writes them in order."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -6,10 +6,13 @@ from enum import IntEnum
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
 
+# what a message costs in a buffer besides its own bytes: its head on the wire, its objects in memory
+MESSAGE_COST_BYTES = 256
+
 
 @dataclass(slots=True)
 class RecordPlace:
-    """Where a record of a log lies. skipped: how many records its group has missed before this one."""
+    """The place of a record in a log. skipped: how many records its group has missed before this one."""
 
     partition: int
     offset: int
@@ -25,10 +28,9 @@ class EndOfLog:
 class Deliver:
     """MESSAGE. `ack_due`: it carries `ack` (its value is the message id).
 
-    subscription: the id, or None where the client gave none (1.0).
-    written_due: the shell must report Written for it at once, not at the next occasion (`ack:auto`).
-    is_published: the same message goes to all subscribers of a topic. log: of a log's subscription, what this is; None:
-    it is of no log.
+    subscription: the id, or None where the client gave none (1.0). written_due: the server must report Written for it
+    at once, not at the next occasion (`ack:auto`). is_published: the same message goes to all subscribers of a topic.
+    log: its place in the log of a log's subscription; None: it is of no log.
     """
 
     connection: int
@@ -53,16 +55,16 @@ class Receipt:
 
 @dataclass(slots=True)
 class RefusedReceipt(Receipt):
-    """RECEIPT of a SEND that asked to be told so where nothing comes of it. code, sentence: why, as of Refuse."""
+    """RECEIPT that refuses a SEND, which asked for refusals in this form. code, sentence: why, as of Refuse."""
 
     code: str
     sentence: str
 
 
 class Scope(IntEnum):
-    """What a refusal leaves sound. COMMAND: everything but the refused command, of which nothing has happened. CHANNEL:
-    the connection, but not what was open on it, of which the refusal has ended some (a transaction, a delivery).
-    CONNECTION: nothing; the connection is over.
+    """What a refusal leaves intact. COMMAND: everything but the refused command, which has had no effect. CHANNEL: the
+    connection, but not everything that was open on it: the refusal has ended some of it (a transaction, a delivery).
+    CONNECTION: nothing; the connection is closed.
     """
 
     COMMAND = 1
@@ -72,7 +74,7 @@ class Scope(IntEnum):
 
 @dataclass(slots=True)
 class Refuse:
-    """Something is refused. `code` is stable (docs/PROTOCOL.md), `sentence` says what and why. The session decides by
+    """A refusal. `code` is stable (docs/PROTOCOL.md), `sentence` gives what is refused, and why. The session decides by
     the scope whether the connection ends: see Open.closes_at.
 
     receipt: the receipt id of the command that caused it, or None.
@@ -108,7 +110,7 @@ class Resume:
 
 @dataclass(slots=True)
 class SendToPeer:
-    """A word to a linked node. The shell counts it among the Delivers that Written reports."""
+    """A word to a linked node. The server counts it among the Delivers that Written reports."""
 
     connection: int
     word: PeerFrame

@@ -1,5 +1,5 @@
-"""What an operator has decided: queues with their settings, fanouts, topics, what first use may create, and what the
-server does. Plain data; radiator/config reads it from a file and judges it.
+"""An operator's decisions: queues with their settings, fanouts, topics, what first use may create, and what the server
+does. Plain data; tools/config reads it from a file and checks it.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"  # forms of a line of the log
 AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
 
-PORT = 61613  # the port that STOMP is known by
+PORT = 61613  # the usual port of STOMP
 PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
 HEART_BEAT_MS = 2000  # of a link: see Node
@@ -56,13 +56,13 @@ class QueueSettings:
     scope: str = NODE
 
     def redelivery_delay(self, redeliveries: int) -> int:
-        """Milliseconds for which a message is kept that has come back so often before: longer each time, up to a
-        maximum; 0: not at all.
+        """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;
+        0: not at all.
         """
         if not self.redelivery_delay_ms:
             return 0
         longest_ms = self.redelivery_delay_max_ms
-        factor = float(self.redelivery_delay_factor)  # a whole one, to the power of what a node says, would not end
+        factor = float(self.redelivery_delay_factor)  # an int to the power of a peer's count would not end
         try:
             return int(min(longest_ms, self.redelivery_delay_ms * factor**redeliveries))
         except OverflowError:
@@ -72,7 +72,7 @@ class QueueSettings:
 @dataclass(slots=True, kw_only=True)
 class LogSettings:
     """The settings of one log (docs/OPERATING.md). partition_key: a JSON pointer into the body, or None: the header
-    `partition-key` is the key. retention_ms, retention_bytes: what is older, or beyond, goes; None: nothing does.
+    `partition-key` is the key. retention_ms, retention_bytes: records older, or beyond, are removed; None: none.
     """
 
     partitions: int = 1
@@ -83,8 +83,8 @@ class LogSettings:
 
 @dataclass(slots=True, kw_only=True)
 class ExchangeSettings:
-    """The settings of one exchange (docs/OPERATING.md). durable: it outlives a restart, and so do its bindings to
-    persistent queues; one of config.toml always is. auto_delete: it goes with its last binding.
+    """The settings of one exchange (docs/OPERATING.md). durable: it survives a restart, and so do its bindings to
+    persistent queues; one of config.toml always is. auto_delete: it is deleted with its last binding.
     """
 
     type: str = DIRECT
@@ -106,9 +106,9 @@ class Declarations:
     """Everything that config.toml declares. `queue_patterns` are sorted: the first that matches wins.
 
     queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
-    table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster".
-    exchanges: without the three that are always there. bindings: to queues that are declared or may be created, or
-    to logs (`/log/NAME`), as children of fanouts may be. logs: by name; with the journal, its own too.
+    table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster". exchanges:
+    without the three that always exist. bindings: to queues that are declared or may be created, or to logs
+    (`/log/NAME`), as children of fanouts may be. logs: by name; with the journal, its own too.
     """
 
     queues: dict[str, QueueSettings] = field(default_factory=dict)
@@ -190,9 +190,9 @@ UNIX_MODE = 0o600
 
 @dataclass(slots=True, frozen=True)
 class UnixAddress:
-    """Where a listener is in the file system, for this machine alone: `stomp+unix:/run/radiator.sock`.
+    """A listener's place in the file system, for this machine alone: `stomp+unix:/run/radiator.sock`.
 
-    path: absolute. mode and group: of its file, which says who may connect; group "": that of the broker.
+    path: absolute. mode and group: of its file, which decide who may connect; group "": that of the broker.
     """
 
     scheme: str
@@ -206,7 +206,7 @@ class UnixAddress:
 
     @property
     def mistake(self) -> str:
-        """Why the system has no room for it, to stand behind a verb; "" where it has."""
+        """Why the system has no room for it, as text after a verb; "" where it has."""
         size = len(bytes(self.path))
         too_long = f"a path of {size} bytes, where a unix socket has at most {UNIX_PATH_MAX_BYTES}: {self}"
         return too_long if size > UNIX_PATH_MAX_BYTES else ""
@@ -217,11 +217,12 @@ ListenAddress = Address | UnixAddress
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
+    """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials this
+    one.
 
-    listen: None: nobody can dial us. advertise: where others may dial us, told to those with `discover`.
+    listen: None: no node can dial this one. advertise: where others may dial it, sent to those with `discover`.
     secret_file: where the secret was read. peer_outbox_...: bound and overflow of the copies that wait for one peer;
-    None: no bound but what the disk leaves.
+    None: no bound except the disk.
     """
 
     name: str
@@ -247,9 +248,9 @@ class Logging:
 
 @dataclass(slots=True, kw_only=True)
 class Config:
-    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names.
-    unix: whether operators_socket is listened on too.
-    useless: a sentence for each setting that has no effect beside the others.
+    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names. unix:
+    whether operators_socket is listened on too. useless: a sentence for each setting that has no effect beside the
+    others.
     """
 
     listen: list[ListenAddress] = field(default_factory=lambda: [DEFAULT_LISTEN])

@@ -1,9 +1,9 @@
-"""Whether values that people and programs write are valid: in config.toml, and in requests to /admin.
+"""Checks of values that people and programs write: in config.toml, and in requests to /admin.
 
-A check returns the value as the program wants it, or raises ValueError with what stands behind the key's name in the
+A check returns the value as the program wants it, or raises ValueError with the text that follows the key's name in the
 sentence about it: what is wrong, and what would be right. For each of queue, log, exchange, binding and fanout there is
-a table of checks, and functions for what must hold between the settings of one thing. What must hold between the
-tables of a file is in tools/config/rules.py.
+a table of checks, and functions for what must hold between the settings of one thing. What must hold between the tables
+of a file is in tools/config/rules.py.
 """
 
 import difflib
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from radiator.model.addresses import EXCHANGE as EXCHANGE_KIND
+from radiator.model.addresses import FANOUT as FANOUT_KIND
 from radiator.model.addresses import name_in
 from radiator.model.errors import Refusal
 from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
@@ -81,14 +83,14 @@ def one_of(words: Iterable[str]) -> str:
 
 
 def flag(value: object) -> bool:
-    """true or false."""
+    """true or false. Raises ValueError, a clause."""
     if not isinstance(value, bool):
         raise ValueError(f"is {shown(value)}; it must be true or false")
     return value
 
 
 def whole(least: int, most: int) -> Check:
-    """A whole number within bounds."""
+    """A whole number within bounds. What it returns raises ValueError."""
 
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -99,7 +101,7 @@ def whole(least: int, most: int) -> Check:
 
 
 def number(least: float, most: float, of_what: str = "") -> Check:
-    """A number within bounds, whole or not."""
+    """A number within bounds, whole or not. What it returns raises ValueError."""
 
     def check(value: object) -> float:
         # a nan is in no range
@@ -116,7 +118,7 @@ def seconds(least: float, most: float) -> Check:
 
 
 def size(least: int, most: int) -> Check:
-    """A size within bounds, as `parse_size` takes it."""
+    """A size within bounds, as `parse_size` takes it. What it returns raises ValueError."""
 
     def check(value: object) -> int:
         count = parse_size(value)
@@ -128,7 +130,7 @@ def size(least: int, most: int) -> Check:
 
 
 def choice(*words: str) -> Check:
-    """One of these words."""
+    """One of these words. What it returns raises ValueError."""
 
     def check(value: object) -> str:
         if value not in words:
@@ -138,7 +140,7 @@ def choice(*words: str) -> Check:
     return check
 
 
-RESERVED_QUEUES = ("$outbox/", "$durable/")  # what the names begin with of queues that the broker keeps for itself
+RESERVED_QUEUES = ("$outbox/", "$durable/")  # prefixes of the broker's own queues
 RESERVED_LOGS = ("$checkout/",)  # the same of logs, beside JOURNAL
 LOG_PREFIX = "/log/"  # a log, where a queue may be named too
 
@@ -149,7 +151,7 @@ Table = Mapping[str, Any]
 
 
 def queue_name(value: object) -> str:
-    """The NAME of one queue, which may be given as its address too."""
+    """The NAME of one queue, which may be given as its address too. Raises ValueError, a clause."""
     if not isinstance(value, str):
         raise ValueError(f"is {shown(value)}; it must be the name of a queue, as text")
     value = name_in("queue", value)
@@ -164,7 +166,7 @@ def queue_name(value: object) -> str:
 
 
 def log_name_mistake(name: str) -> str:
-    """Why it is no NAME of a log that may be declared, to stand behind "which"; "" where it is one."""
+    """Why it is no NAME of a log that may be declared, as text after "which"; "" where it is one."""
     if name == JOURNAL or name.startswith(RESERVED_LOGS):
         return "is kept for the broker itself"
     if is_pattern(name):
@@ -173,7 +175,7 @@ def log_name_mistake(name: str) -> str:
 
 
 def target_name(value: object) -> str:
-    """What a fanout or a binding may lead to: the name of one queue, or `/log/NAME`."""
+    """What a fanout or a binding may lead to: the name of one queue, or `/log/NAME`. Raises ValueError, a clause."""
     if not isinstance(value, str) or not value.startswith(LOG_PREFIX):
         return queue_name(value)
     mistake = log_name_mistake(value.removeprefix(LOG_PREFIX))
@@ -183,7 +185,7 @@ def target_name(value: object) -> str:
 
 
 def children(value: object) -> tuple[str, ...]:
-    """The queues and logs of a fanout."""
+    """The queues and logs of a fanout. Raises ValueError, a clause."""
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f'is {shown(value)}; it must be a list of at least one queue, such as ["audit", "mail"]')
     names = tuple(target_name(child) for child in value)
@@ -197,7 +199,7 @@ def children(value: object) -> tuple[str, ...]:
 
 
 def json_pointer(value: object) -> str:
-    """Where the key of a record stands in its body (RFC 6901)."""
+    """Where the key of a record stands in its body (RFC 6901). Raises ValueError, a clause."""
     right = 'a JSON pointer such as "/customer/id", in which ~ is ~0 and a / of a name ~1'
     if not isinstance(value, str) or (value and not value.startswith("/")):
         raise ValueError(f"is {shown(value)}; it must be {right}")
@@ -215,7 +217,7 @@ def retention(value: object) -> int | None:
 
 
 def binding_key(value: object) -> str:
-    """The key of a binding, for any type of exchange: it may be empty."""
+    """The key of a binding, for any type of exchange: it may be empty. Raises ValueError, a clause."""
     if not isinstance(value, str):
         raise ValueError(f"is {shown(value)}; it must be a routing key, as text")
     mistake = name_mistake(value) if value else ""
@@ -225,7 +227,7 @@ def binding_key(value: object) -> str:
 
 
 def exchange_name_mistake(name: str) -> str:
-    """Why it is no NAME of an exchange, to stand behind "which"; "" where it is one."""
+    """Why it is no NAME of an exchange, as text after "which"; "" where it is one."""
     if "/" in name:
         return "has a `/`; behind the name of an exchange that begins its routing key"
     if is_pattern(name):
@@ -234,13 +236,13 @@ def exchange_name_mistake(name: str) -> str:
 
 
 def standard_type_mistake(name: str, type_: str) -> str:
-    """Why an exchange of that name may not have that type, to stand behind `type`; "" where it may."""
+    """Why an exchange of that name may not have that type, as text after `type`; "" where it may."""
     standard = STANDARD_EXCHANGES.get(name, type_)
     return "" if standard == type_ else f'is {shown(type_)}, but {name} is always of type "{standard}"'
 
 
 def binding_mistake(type_: str, key: str) -> str:
-    """Why an exchange of that type takes no binding with that key, to stand behind `key`; "" where it does."""
+    """Why an exchange of that type takes no binding with that key, as text after `key`; "" where it does."""
     if type_ != TOPIC:
         return ""
     words = key.split(".")
@@ -251,7 +253,7 @@ def binding_mistake(type_: str, key: str) -> str:
 
 
 def words_mistake(key: str) -> str:
-    """Why nothing with that key can be sent to a topic exchange, to stand behind `key`; "" where it can."""
+    """Why nothing with that key can be sent to a topic exchange, as text after `key`; "" where it can."""
     words = key.count(".") + 1
     if words <= TOPIC_WORDS_MAX:
         return ""
@@ -301,8 +303,8 @@ NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
 
 
 def contradictions(given: Table) -> list[tuple[str, str]]:
-    """Settings of one queue that do not go together: the key, and what stands behind it. What is not given has its
-    default.
+    """Settings of one queue that contradict each other: the key, and the text that follows it. What is not given has
+    its default.
     """
     found = []
     if given.get("overflow") == DEAD_LETTER and given.get("dead_letter") is None:
@@ -326,8 +328,8 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
 
 
 def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int) -> list[tuple[str, str]]:
-    """Settings of one queue, other than the defaults, that do nothing beside the others: the key, and what stands
-    behind it. store_bytes: what the store takes before SENDs wait; memory_bytes: max_memory_bytes.
+    """Settings of one queue, other than the defaults, that have no effect beside the others: the key, and the text that
+    follows it. store_bytes: what the store takes before SENDs wait; memory_bytes: max_memory_bytes.
     """
     found, defaults = [], QueueSettings()
     if settings.overflow != BLOCK and settings.max_messages is None and settings.max_bytes is None:
@@ -368,8 +370,8 @@ def log_without_effect(settings: LogSettings, store_bytes: int) -> list[tuple[st
 
 
 def cycle_from(name: str, dead_letter: str | None, dead_letter_of: Callable[[str], str | None]) -> list[str]:
-    """The queues that dead letters of this one could go round for ever, the first of them again at the end; [] where
-    there is no cycle. dead_letter_of: of any other queue.
+    """The queues through which dead letters of this one could circulate for ever, the first of them again at the end;
+    [] where there is no cycle. dead_letter_of: of any other queue.
     """
     way = [name]
     target = dead_letter
@@ -380,13 +382,13 @@ def cycle_from(name: str, dead_letter: str | None, dead_letter_of: Callable[[str
 
 
 def cycle_mistake(cycle: list[str]) -> str:
-    """What stands behind the `dead_letter` that leads into the cycle."""
+    """The text after the `dead_letter` that leads into the cycle."""
     right = "a message could go round for ever; give one of them settings of its own without dead_letter"
     return f"leads to a cycle: {' -> '.join(map(shown, cycle))}; {right}"
 
 
 def not_persistent_mistake(target: str) -> str:
-    """What stands behind the `dead_letter` of a persistent queue that names one that is not."""
+    """The text after the `dead_letter` of a persistent queue that names one that is not."""
     wrong = f"is {shown(target)}, which is not persistent, while this queue is"
     return f"{wrong}; name a persistent queue, or set persistent = false here"
 
@@ -406,10 +408,10 @@ def with_bounds(settings: QueueSettings) -> QueueSettings:
 
 
 def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
-    """What is in force for a queue that is declared with these settings, where `base` would be without them.
+    """The settings in force for a queue that is declared with these, over those of `base`.
 
     given: as JSON has it; null is "none" where a setting may have none. Raises Refusal `bad-request` for the first
-    mistake. Whether its dead letters have where to go is another matter: see `check_dead_letter`.
+    mistake. Whether its dead letters have a target is checked by `check_dead_letter`.
     """
     checked = _checked("a queue", given, QUEUE, MAY_BE_NONE)
     settings = with_bounds(replace(base, **checked))
@@ -419,7 +421,7 @@ def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
 
 
 def as_json(settings: QueueSettings) -> dict[str, Any]:
-    """All settings of a queue, none left out: what `queue_settings` makes the same of, whatever its base."""
+    """All settings of a queue, none left out: `queue_settings` makes the same of them, whatever its base."""
     return asdict(settings)
 
 
@@ -448,24 +450,28 @@ def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[
 
 
 def log_settings(given: Table, base: LogSettings | None = None) -> LogSettings:
-    """What a log is that is declared with these, where `base` would be without them. Raises Refusal `bad-request`."""
+    """The settings of a log that is declared with these, over those of `base`. Raises Refusal `bad-request`."""
     return replace(base or LogSettings(), **_checked("a log", given, LOG, LOG_MAY_BE_NONE))
 
 
 def exchange_settings(given: Table, base: ExchangeSettings | None = None) -> ExchangeSettings:
-    """What an exchange is that is declared with these, where `base` would be without them. Raises Refusal
-    `bad-request`.
-    """
+    """The settings of an exchange that is declared with these, over those of `base`. Raises Refusal `bad-request`."""
     return replace(base or ExchangeSettings(), **_checked("an exchange", given, EXCHANGE))
 
 
 def fanout_children(given: Table) -> tuple[str, ...]:
-    """The queues of a fanout that is declared with these. Raises Refusal `bad-request`."""
+    """The queues of a fanout that is declared with these settings. Raises Refusal `bad-request`."""
     checked = _checked("a fanout", given, FANOUT)
     if "children" not in checked:
         raise mistake("children", 'is missing; name its queues, such as ["audit", "mail"]')
     names: tuple[str, ...] = checked["children"]
     return names
+
+
+DECLARED: dict[str, Callable[[Table], object]] = {EXCHANGE_KIND: exchange_settings, FANOUT_KIND: fanout_children}
+"""The stored settings of one that was declared at run time, by the kinds whose settings are a row of the store of their
+own. The settings of queues and logs are stored with these.
+"""
 
 
 def _checked(

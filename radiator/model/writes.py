@@ -1,8 +1,8 @@
-"""What the broker may ask of the disk. A batch of these is one LMDB transaction: all of it or nothing.
+"""The writes that the broker may ask of the disk. A batch of these is one LMDB transaction: all of it or nothing.
 
-Queues are numbers here: names stand in one Declare. The store carries the writes of a batch out in order, except
-that it may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch
-in core/turn.py).
+Queues are numbers here: only Declare has the name. The store carries the writes of a batch out in order, except that it
+may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch in
+core/turn.py).
 """
 
 from dataclasses import astuple, dataclass
@@ -14,10 +14,10 @@ from radiator.model.message import Message
 
 @dataclass(slots=True)
 class Ledger:
-    """A queue's books, in messages and bytes (header block + body).
+    """A queue's counters, in messages and bytes (header block + body).
 
     accepted = stored + acked + expired + dropped + purged + dead_lettered, in both columns, always.
-    `stored_expiring`: how many of the stored messages have an expiry; lets a start know which heads to watch.
+    `stored_expiring`: how many of the stored messages have an expiry; shows a start which heads to watch.
     `stored_delayed`, `stored_delayed_bytes`: those of the stored ones that wait for their time.
     """
 
@@ -38,6 +38,15 @@ class Ledger:
     stored_expiring: int = 0
     stored_delayed: int = 0
     stored_delayed_bytes: int = 0
+
+    def accept(self, size: int, expires_ms: int) -> None:
+        """Adds a message of `size` bytes. expires_ms: when it expires, 0: never."""
+        self.accepted += 1
+        self.accepted_bytes += size
+        self.stored += 1
+        self.stored_bytes += size
+        if expires_ms:
+            self.stored_expiring += 1
 
     def adds_up(self) -> bool:
         """Whether both columns balance and nothing is negative."""
@@ -143,7 +152,7 @@ class KeepDeclared:
 
 @dataclass(slots=True)
 class DropDeclared:
-    """It is no longer, or config.toml declares it now."""
+    """It is declared no longer, or config.toml declares it now."""
 
     kind: str
     name: str
@@ -151,7 +160,7 @@ class DropDeclared:
 
 @dataclass(slots=True)
 class Bind:
-    """What is sent to that exchange with a key that matches goes into the queue. exchange "": topics."""
+    """Messages sent to that exchange with a matching key go into the queue. exchange "": topics."""
 
     exchange: str
     key: str
@@ -160,7 +169,7 @@ class Bind:
 
 @dataclass(slots=True)
 class Unbind:
-    """No longer. A Retire of the queue, or the end of the exchange, comes with one for each of its bindings."""
+    """Removes a binding. A Retire of the queue, or the end of the exchange, comes with one for each of its bindings."""
 
     exchange: str
     key: str
@@ -181,8 +190,8 @@ class Retire:
 
 @dataclass(slots=True)
 class Sweep:
-    """Delete the first `count` messages of a retired queue, delayed ones behind the others. left: how many it has then;
-    with the last of them its row goes.
+    """Delete the first `count` messages of a retired queue, delayed ones after the others. left: how many it has then;
+    its row is deleted with the last of them.
     """
 
     queue: int
@@ -209,7 +218,7 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class PeerStore:
-    """Where both hand-overs with a store stand that a linked node had before. The fields are those of KeepPeer."""
+    """The state of both hand-overs with a store that a linked node had before. The fields are those of KeepPeer."""
 
     store_id: str
     out_taken: int = 0
@@ -222,9 +231,9 @@ class PeerStore:
 class KeepPeer:
     """What is known of a linked node: written once for each that the batch touches.
 
-    store_id: of the store that it had when last linked; earlier: those before, the latest last. out_*: what we hand
-    over to it: the epoch of our last connection, the last sequence that it has taken, the last that was offered. in_*:
-    what it hands over to us: the highest epoch, and the last sequence accepted.
+    store_id: of the store that it had when last linked; earlier: those before, the latest last. out_*: of messages that
+    this node hands over: the epoch of its last connection, the last sequence that the peer has taken, the last that was
+    offered. in_*: of messages that the peer hands over: the highest epoch, and the last sequence accepted.
     """
 
     peer: str
@@ -239,7 +248,7 @@ class KeepPeer:
 
 @dataclass(slots=True)
 class Doubt:
-    """The message is offered to that node under that sequence: until it is settled nobody else may have it."""
+    """The message is offered to that node under that sequence: until it is settled it is given to nobody else."""
 
     peer: str
     sequence: int
@@ -294,7 +303,7 @@ class AppendEvent:
 class KeepSegment:
     """A stretch of a partition as it is after this batch: written once for each that the batch touches.
 
-    first: its first offset, which names it. begin: what is before it is gone for readers; count: how many records it
+    first: its first offset, which names it. begin: earlier records are no longer readable; count: how many records it
     has had; so it ends before first + count. size: their bytes. first_ms, last_ms: accepted; 0 where it has none.
     """
 
@@ -310,7 +319,7 @@ class KeepSegment:
 
 @dataclass(slots=True)
 class KeepSegments:
-    """The books of a log: those segments that the batch has touched."""
+    """The segments of a log that the batch has touched."""
 
     log: int
     segments: list[KeepSegment]
@@ -328,7 +337,7 @@ class DropSegment:
 
 @dataclass(slots=True)
 class KeepPosition:
-    """Where a group goes on: for each partition of the log the first offset that it has not acked."""
+    """A group's position: for each partition of the log the first offset that it has not acked."""
 
     log: int
     group: str
@@ -350,7 +359,7 @@ class KeepTransaction:
     count, size: of all its SENDs; applied: how many of the first are in their destinations.
     """
 
-    stage: int
+    transaction: int
     name: str
     count: int
     size: int
@@ -362,30 +371,30 @@ class KeepTransaction:
 class StorePrepared:
     """SENDs of a prepared transaction; times in them are absolute. first: the number of the first, counted from 0."""
 
-    stage: int
+    transaction: int
     first: int
     sends: list[Send]
 
 
 @dataclass(slots=True)
 class RemovePrepared:
-    """So many of its first SENDs, from that number on, are in their destinations by this same batch, or given up."""
+    """That many of its SENDs, from that number on, are put into their destinations by this same batch, or given up."""
 
-    stage: int
+    transaction: int
     first: int
     end: int
 
 
 @dataclass(slots=True)
 class DropTransaction:
-    """It is over: nothing of it is left but what RemovePrepared has not named; that goes too."""
+    """It is finished: SENDs that RemovePrepared has not named are removed too."""
 
-    stage: int
+    transaction: int
 
 
 @dataclass(slots=True)
 class KeepApp:
-    """The last version that was committed for a `txn-app-id`."""
+    """The last version that was committed for a `producer-id`."""
 
     app: str
     version: int
@@ -394,15 +403,15 @@ class KeepApp:
 
 @dataclass(slots=True)
 class DropApp:
-    """Nothing was committed for it for so long that it is forgotten."""
+    """It is forgotten: nothing was committed for it for too long."""
 
     app: str
 
 
 @dataclass(slots=True)
 class Upgrade:
-    """The store has the present format from now on: what its earlier one had not is there, and empty. The store says so
-    itself, at its start.
+    """The store has the present format from now on: tables that its earlier one lacked exist, and are empty. Written by
+    the store itself, at its start.
     """
 
     from_format: int
@@ -410,14 +419,14 @@ class Upgrade:
 
 @dataclass(slots=True)
 class KeepNode:
-    """Whose store it is. The store says so itself, at its first start with a node's name."""
+    """The node that owns the store. Written by the store itself, at its first start with a node's name."""
 
     node: str
 
 
 @dataclass(slots=True)
 class BeginBoot:
-    """A run begins. The store says so itself, at its start: whoever is given the boot is given it by nobody again.
+    """A run begins. Written by the store itself, at its start: no later start gets this boot again.
 
     redelivered_below: messages of earlier boots than this were stored before an unclean stop.
     """
@@ -428,7 +437,7 @@ class BeginBoot:
 
 @dataclass(slots=True)
 class KeepTime:
-    """The broker's time, in milliseconds since the epoch: a start holds the system's clock against it."""
+    """The broker's time, in milliseconds since the epoch: a start compares the system's clock with it."""
 
     ms: int
 

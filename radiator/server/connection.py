@@ -3,21 +3,20 @@
     OPENING --Open--> OPEN --ERROR or Bye posted--> ENDING --all written--> LINGERING --hung up--> CLOSED
        `--no CONNECT, or a wrong one--> ENDING        `------ from every state: lost, or out of time ------'
 
-Open and Closed reach the broker once each, in this order, and between them what the client said, in order. Nothing here
-waits: what the transport does not take at once is written when the system says that it is writable, and a reader that
-must wait is not watched for anything to read.
+The broker gets Open and Closed once each, in this order, and between them the client's commands, in order. Nothing here
+waits: what the transport does not take at once is written when the system reports it writable, and a connection that
+must not be read from is not watched for input.
 """
 
 import time
 import traceback
+from functools import partial
 from typing import Any
 
 from radiator.model.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
 from radiator.model.limits import (
     COMMANDS_AT_ONCE,
-    FRAME_BYTES_PER_S,
     GOODBYE_MAX_S,
-    KIB,
     LINGER_BYTES,
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
@@ -25,11 +24,12 @@ from radiator.model.limits import (
     WRITE_BYTES,
     WRITTEN_AT_ONCE_BYTES,
 )
+from radiator.model.principal import Check, Verdict
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.protocols import Session
 from radiator.server.frame_clock import FrameClock
 from radiator.server.liveness import Liveness
-from radiator.server.outbox import Outbox
+from radiator.server.outbox import OutgoingBuffer
 from radiator.server.presence import Presence
 from radiator.server.shared import Shared
 from radiator.server.transport import Transport
@@ -38,13 +38,14 @@ _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
 
 # why nothing is read from a connection; a bit each
 _PAUSED = 1  # the broker: a command of it is blocked
-_OUTBOX_FULL = 2  # it does not read what we say
+_OUTBOX_FULL = 2  # the client does not read what it is sent
 _INBOX_FULL = 4  # the broker has not caught up
-_BEHIND = 8  # the broker has not come to all that it said
-_OVER = 16  # nothing that it says counts any more
+_BEHIND = 8  # the broker has not taken all its commands
+_OVER = 16  # its input is ignored
+_CHECKED = 32  # its client's identity is being checked
 
 _LAST_WORDS = (Disconnect, Fail)
-_HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR that is for what waits to be sent: it goes first
+_HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR about unsent bytes: it goes first
 
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 
@@ -52,32 +53,15 @@ _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 class ServerConnection:
     """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`.
 
-    presence: what the rest of the server knows of it, from its beginning to its end.
+    presence: the connection as the rest of the server counts it, from beginning to end. peer: the other end, as the log
+    names it. network: connections of one network are counted together.
     """
 
     __slots__ = (
-        "_beat_at_s",
-        "_cause",
-        "_deadline_s",
-        "_frame_clock",
-        "_holds",
-        "_is_report_due",
-        "_lingered_bytes",
-        "_liveness",
-        "_outbox",
-        "_presence",
-        "_reader",
-        "_reported_bytes",
-        "_session",
-        "_shared",
-        "_state",
-        "_transport",
-        "_was_read_s",
-        "_writer",
-        "is_touched",
-        "look_at_s",
-        "number",
-    )
+        "_beat_at_s", "_cause", "_deadline_s", "_frame_clock", "_holds", "_is_report_due", "_lingered_bytes",
+        "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session", "_shared", "_state",
+        "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number", "peer",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -89,6 +73,8 @@ class ServerConnection:
     ) -> None:
         now_s = time.monotonic()
         self.number = number
+        self.peer = transport.peer
+        self.network = transport.network
         self.is_touched = False  # something was posted in this turn
         self.look_at_s = 0.0
         self._shared = shared
@@ -101,9 +87,9 @@ class ServerConnection:
         self._was_read_s = now_s
         self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
         self._reported_bytes = 0  # of an unfinished frame, as the broker knows it
-        self._outbox = Outbox()
+        self._outbox = OutgoingBuffer()
         self._liveness = Liveness(shared.limits.tcp_timeout_s)
-        self._is_report_due = False  # somebody waits for a Deliver to be written
+        self._is_report_due = False  # the broker waits for a Deliver to be written
         self._cause = "closed"  # what the log says of its end
         self._beat_at_s = 0.0
         self._lingered_bytes = 0
@@ -115,16 +101,6 @@ class ServerConnection:
         if session.is_link:
             self._outbox.append(session.take_outgoing())
             self._write()
-
-    @property
-    def peer(self) -> str:
-        """The other end, as the log names it."""
-        return self._transport.peer
-
-    @property
-    def network(self) -> str:
-        """Whose it is, among those whose connections are counted together."""
-        return self._transport.network
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -146,58 +122,54 @@ class ServerConnection:
         try:
             commands = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
-            self._shared.log.trace("".join(traceback.format_exception(bug)))
-            self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
-            self.close("a bug in the session")
+            self._close_for(bug)
             return
-        held_bytes = self._session.buffered_bytes
+        self._heard(commands, len(data))
+
+    def _close_for(self, bug: Exception) -> None:
+        self._shared.log.trace("".join(traceback.format_exception(bug)))
+        self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
+        self.close("a bug in the session")
+
+    def _heard(self, commands: list[Open | Command], size: int) -> None:
+        """Handles what the session made of `size` bytes: its own answers are written, its commands go to the broker,
+        and its check to the thread of checks. Nothing is read while the broker has not caught up.
+        """
+        session = self._session
+        held_bytes = session.buffered_bytes
         if held_bytes or self._frame_clock is not None:
-            self._time_frame(len(data), held_bytes)
-        outgoing = self._session.take_outgoing()
+            self._time_frame(size, held_bytes)
+        outgoing = session.take_outgoing()
         if commands and self._state == _OPENING and self._presence.is_full():
             self.refuse_as_full()
             return
         if outgoing:
             self._outbox.append(outgoing)
             self._write()
-        if commands:
-            self._submit(commands, len(data))
-        elif held_bytes != self._reported_bytes and self._state == _OPEN:
-            self._submit([], len(data))
-        elif self._session.is_closing:
-            self.end(self._session.closing_cause)
+        if commands or (held_bytes != self._reported_bytes and self._state == _OPEN):
+            if self._state == _OPEN or self._opened(commands):
+                inbox = self._shared.inbox
+                self._reported_bytes = held_bytes
+                inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open came first
+                if commands and type(commands[-1]) in _LAST_WORDS:
+                    self._hold(_OVER)
+                elif len(commands) > COMMANDS_AT_ONCE:
+                    self._hold(_BEHIND)
+                    inbox.when_taken(self.number, partial(self._release, _BEHIND))
+                elif inbox.is_full:
+                    self._hold(_INBOX_FULL)
+                    inbox.when_not_full(partial(self._release, _INBOX_FULL))
+        elif session.is_closing:
+            self.end(session.closing_cause)
+        if session.pending is not None:
+            self._ask(session.pending)
 
-    def read_pending(self) -> None:
-        """What has come while the broker was busy counts, before a connection without a CONNECT is closed."""
-        if self._state == _OPENING:
-            self._readable()
-
-    def _time_frame(self, size: int, held_bytes: int) -> None:
-        if self._frame_clock is None:
-            self._frame_clock = FrameClock(self._shared.limits.frame_timeout_s)
-        self._frame_clock.read(self._was_read_s, size, held_bytes)
-
-    def _submit(self, commands: list[Open | Command], size: int) -> None:
-        """Gives them to the broker; the connection waits where it has not caught up."""
-        inbox = self._shared.inbox
-        if self._state != _OPEN:
-            first = commands[0] if commands else None
-            if self._state != _OPENING or not isinstance(first, Open):
-                return  # it was lost as we greeted it
-            self._opened(first)
-            commands = commands[1:]
-        held_bytes = self._reported_bytes = self._session.buffered_bytes
-        inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
-        if commands and type(commands[-1]) in _LAST_WORDS:
-            self._hold(_OVER)
-        elif len(commands) > COMMANDS_AT_ONCE:
-            self._hold(_BEHIND)
-            inbox.when_taken(self.number, self._caught_up)
-        elif inbox.is_full:
-            self._hold(_INBOX_FULL)
-            inbox.when_not_full(self._inbox_not_full)
-
-    def _opened(self, event: Open) -> None:
+    def _opened(self, commands: list[Open | Command]) -> bool:
+        """Takes off Open, which comes first. False: the connection was lost while it was greeted."""
+        if self._state != _OPENING:
+            return False
+        event = commands.pop(0)
+        assert isinstance(event, Open)
         self._state = _OPEN
         self._shared.open[self.number] = self
         self._shared.inbox.put(event)
@@ -205,12 +177,38 @@ class ServerConnection:
         now_s = self._was_read_s
         self._beat_at_s = now_s + self._session.heart_beat_send_s
         self._shared.timetable.enter(self, self._look_open(now_s))
+        return True
 
-    def _caught_up(self) -> None:
-        self._release(_BEHIND)
+    def _ask(self, check: Check) -> None:
+        """Nothing is read until the check is answered, within connect_timeout_s at most."""
+        if self._holds & _OVER:
+            return
+        self._hold(_CHECKED)
+        if self._state == _OPEN:
+            self._deadline_s = time.monotonic() + self._shared.limits.connect_timeout_s
+            self._shared.timetable.enter(self, self._deadline_s)
+        self._shared.checks.ask(self.number, check, self._answered)
 
-    def _inbox_not_full(self) -> None:
-        self._release(_INBOX_FULL)
+    def _answered(self, verdict: Verdict) -> None:
+        self._release(_CHECKED)
+        if self._holds & _OVER:
+            return
+        try:
+            commands = self._session.answered(verdict)
+        except Exception as bug:  # noqa: BLE001  # as in _readable
+            self._close_for(bug)
+            return
+        self._heard(commands, 0)
+
+    def read_pending(self) -> None:
+        """Reads what came while the broker was busy, before a connection without a CONNECT is closed."""
+        if self._state == _OPENING and not self._holds & _CHECKED:
+            self._readable()
+
+    def _time_frame(self, size: int, held_bytes: int) -> None:
+        if self._frame_clock is None:
+            self._frame_clock = FrameClock(self._shared.limits.frame_timeout_s)
+        self._frame_clock.read(self._was_read_s, size, held_bytes)
 
     def _hold(self, reason: int) -> None:
         if not self._holds and self._state < _LINGERING:
@@ -223,7 +221,7 @@ class ServerConnection:
         if self._holds & reason:
             self._holds &= ~reason
             if not self._holds and self._state < _LINGERING:
-                # its clocks stood still while we did not listen
+                # its clocks stood still while nothing was read
                 self._was_read_s = time.monotonic()
                 if self._frame_clock is not None:
                     self._frame_clock.go_on(self._was_read_s)
@@ -232,7 +230,7 @@ class ServerConnection:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def post(self, reply: Reply) -> None:
-        """Say this, or do it, after everything posted before; `flush` must follow. After the end it is dropped."""
+        """Sends or does this after everything posted before; `flush` must follow. After the end it is dropped."""
         if self._state != _OPEN:
             return
         if type(reply) is Deliver:
@@ -242,7 +240,7 @@ class ServerConnection:
                 self._outbox.append(self._session.encode(reply), is_deliver=True)
             if reply.written_due:
                 self._is_report_due = True
-        elif type(reply) is Receipt:  # one of a refusal comes to the same below
+        elif type(reply) is Receipt:  # one that refuses is written below
             self._outbox.append(self._session.encode(reply))
         elif type(reply) is SendToPeer:
             self._outbox.append(self._session.encode(reply), is_deliver=True)
@@ -260,7 +258,7 @@ class ServerConnection:
                 self._start_ending("closed")
 
     def flush(self) -> None:
-        """One write for all that was posted, unless an earlier one is still going on."""
+        """One write for everything posted, unless an earlier one is still going on."""
         self.is_touched = False
         if self._state >= _LINGERING:
             return
@@ -312,8 +310,8 @@ class ServerConnection:
         self._hold_if_full()
 
     def _hold_if_full(self) -> None:
-        """Who does not read what we say is not heard: its answers would only pile up. Nodes are: two that wait until
-        the other reads would wait for ever, and the broker bounds what it says to them.
+        """Stops reading from a client that does not read: its answers would only pile up. A link is always read: two
+        nodes that each wait for the other to read would wait for ever, and the broker bounds what it sends to nodes.
         """
         if self._session.is_link:
             return
@@ -339,8 +337,8 @@ class ServerConnection:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def _linger(self) -> None:
-        """Our last byte is out. To close with something unread would make the system reset the connection, and that
-        can destroy our last bytes before the client reads them; so what it still says is read and dropped.
+        """The last byte is written. If the socket were closed with input unread, the system would reset the connection,
+        which can destroy those last bytes before the client reads them; so further input is read and dropped.
         """
         self._state = _LINGERING
         self._report_closed(self._cause)
@@ -359,16 +357,18 @@ class ServerConnection:
             self.close("")
 
     def close(self, cause: str) -> None:
-        """Gone, at once, with what was not written. May be called again."""
+        """Closes at once; what was not written is lost. May be called again."""
         if self._state == _CLOSED:
             return
         was_opening = self._state == _OPENING
         self._state = _CLOSED
+        self._holds |= _OVER
+        self._shared.checks.drop(self.number)
         self.look_at_s = 0.0
         self._stop_writer()
         self._reader.stop()
         self._reader.close()
-        self._reader = None  # it holds this connection: without the circle both are gone at once
+        self._reader = None  # it refers to this connection: without the cycle both are freed at once
         self._transport.close()
         self._outbox.clear()
         self._session.forget()  # the timetable may hold this connection for a while yet
@@ -388,13 +388,14 @@ class ServerConnection:
 
     def look(self, now_s: float) -> float:
         """Does what is due: heart-beats, timeouts, a dead peer. Returns when to look again; 0: never."""
-        if self._state != _OPEN:
-            if now_s < self._deadline_s:
+        if self._state != _OPEN or self._holds & _CHECKED:
+            if now_s >= self._deadline_s:
+                self.close(self._why_too_late())
+                return 0.0
+            if self._state != _OPEN:
                 return self._deadline_s
-            self.close(self._why_too_late())
-            return 0.0
         if self._is_silent(now_s):
-            self._readable()  # what came while we were busy counts
+            self._readable()  # what came while the broker was busy counts
             if self._state == _OPEN and self._is_silent(now_s):
                 self.close("stalled within a frame" if self._session.buffered_bytes else "heart-beats missing")
         if self._is_frame_late(now_s):
@@ -402,7 +403,9 @@ class ServerConnection:
             if self._state == _OPEN and self._is_frame_late(now_s):
                 self._end_late_frame()
         if self._state == _OPEN and now_s >= self._liveness.due_s:
-            self._look_whether_alive(now_s)
+            cause = self._liveness.look(now_s, self._outbox.sent_bytes, self._holds != 0, self._transport.ask)
+            if cause:
+                self.close(cause)
         if self._state == _OPEN and self._session.heart_beat_send_s and now_s >= self._beat_at_s:
             self._beat(now_s)
         if self._state != _OPEN:
@@ -410,8 +413,10 @@ class ServerConnection:
         return self._look_open(now_s)
 
     def _why_too_late(self) -> str:
-        if self._state != _OPENING:
+        if self._state > _OPEN:
             return "did not read in time"
+        if self._holds & _CHECKED:
+            return "could not be recognised in time"
         return "did not prove in time who it is" if self._session.is_link else "sent no whole CONNECT in time"
 
     def _look_open(self, now_s: float) -> float:
@@ -424,6 +429,8 @@ class ServerConnection:
             due_s = min(due_s, self._beat_at_s)
         if self._holds:
             due_s = min(due_s, self._liveness.due_s)
+            if self._holds & _CHECKED:
+                due_s = min(due_s, self._deadline_s)
         else:
             due_s = min(due_s, self._was_read_s + self._silence_max_s())
             if self._session.buffered_bytes and self._frame_clock is not None:
@@ -436,26 +443,22 @@ class ServerConnection:
         return self._session.silence_max_s
 
     def _is_silent(self, now_s: float) -> bool:
-        """Whether it owes us a byte. While we do not listen, it does not."""
+        """Whether a heart-beat from the other end is overdue. Time in which nothing is read does not count."""
         return not self._holds and now_s - self._was_read_s >= self._silence_max_s()
 
     def _is_frame_late(self, now_s: float) -> bool:
-        """Whether a frame should be whole by now, for as long as we have listened."""
+        """Whether a frame should be whole by now. Time in which nothing is read does not count."""
         if self._state != _OPEN or self._holds or not self._session.buffered_bytes or self._frame_clock is None:
             return False
         return now_s >= self._frame_clock.due_s(self._session.frame_bytes)
 
     def _end_late_frame(self) -> None:
-        """A client gets an ERROR, behind what it is due."""
+        """A client gets an ERROR, after the replies that are due to it."""
         if self._session.is_link:
             self.close("took too long for a frame")
             return
-        timeout_s, came_bytes = self._shared.limits.frame_timeout_s, self._session.buffered_bytes
-        sentence = (
-            f"A frame took too long: {came_bytes} bytes of it came. It may take {timeout_s:g} s (frame_timeout_s), or "
-            f"its size at {FRAME_BYTES_PER_S // KIB} KiB/s where that is longer."
-        )
-        self._submit([Fail(self.number, sentence)], 0)
+        assert self._frame_clock is not None
+        self._heard([Fail(self.number, self._frame_clock.too_long(self._session.buffered_bytes))], 0)
 
     def _beat(self, now_s: float) -> None:
         """Any byte is a heart-beat: none is added where others are on their way already."""
@@ -464,15 +467,10 @@ class ServerConnection:
             self._outbox.append(self._session.heart_beat())
             self._write()
 
-    def _look_whether_alive(self, now_s: float) -> None:
-        cause = self._liveness.look(now_s, self._outbox.sent_bytes, self._holds != 0, self._transport.ask)
-        if cause:
-            self.close(cause)
-
     # ---- the stop ---------------------------------------------------------------------------------------------------
 
     def stop_reading(self) -> None:
-        """Nothing that it says from now on counts."""
+        """Further input is ignored."""
         if self._state == _OPENING:
             self.close("the broker stops")
         elif self._state == _OPEN:
@@ -484,12 +482,12 @@ class ServerConnection:
         return not self._outbox.pending_bytes
 
     def refuse_as_full(self) -> None:
-        """It cannot be connected now: ERROR is the first and last frame that it gets."""
+        """There is no place for it: ERROR is the first and last frame that it gets."""
         self._append_error("connections", self._presence.full_sentence)
         self.end("connections")
 
     def give_way(self) -> None:
-        """It has not said CONNECT, and its place is wanted: closed at once, with an ERROR if the system takes that."""
+        """It has not sent CONNECT, and its place is needed: closed at once, with an ERROR if the system takes that."""
         if self._state == _OPENING:
             sentence = "This connection has not said CONNECT, and others want its place: connect, and say it at once."
             self._append_error("connections", sentence)

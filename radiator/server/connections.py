@@ -1,12 +1,13 @@
-"""All connections: who is let in, who they are by number, and what is done with all of them at the stop."""
+"""All connections: which are admitted, what number each has, and what the stop does with them."""
 
 from typing import Any
 
 from radiator.model.limits import Limits
 from radiator.protocols import SCHEMES
+from radiator.server.checks import Checks
 from radiator.server.connection import ServerConnection
 from radiator.server.inbox import Inbox
-from radiator.server.links import Links
+from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 from radiator.server.presence import ClientPresence, LinkPresence
@@ -18,8 +19,8 @@ from radiator.server.transport import Transport
 class Connections:
     """Used on the hub only. open: by number, those whose Open the broker has, and not their Closed.
 
-    clients, operators: how many may be connected by the listeners of each. Links have bounds of their own, so no crowd
-    of clients keeps another node out.
+    clients, operators: how many may be connected through the listeners of each. Links have bounds of their own, so no
+    crowd of clients keeps another node out.
     """
 
     def __init__(
@@ -29,12 +30,12 @@ class Connections:
         inbox: Inbox,
         timetable: Timetable,
         log: EventLog,
-        links: Links,
+        links: LinkDialer,
         clients: Places,
         operators: Places,
         session_prefix: str,
     ) -> None:
-        self._shared: Shared[ServerConnection] = Shared(loop, limits, inbox, timetable, log, links)
+        self._shared: Shared[ServerConnection] = Shared(loop, limits, inbox, timetable, log, links, Checks(loop, log))
         self.open = self._shared.open
         self._clients = clients
         self._operators = operators
@@ -42,7 +43,7 @@ class Connections:
         self._admitted = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
-        """Takes over somebody who has connected to a listener of that scheme. One too many gets an ERROR."""
+        """Takes over a transport that a listener of that scheme accepted. One too many gets an ERROR."""
         make_session = SCHEMES[scheme].session
         if make_session is None:
             self._admit_link(transport)
@@ -50,7 +51,8 @@ class Connections:
         places = self._operators if is_operator else self._clients
         self._evict(transport.network, places)
         number = self._next_number()
-        session = make_session(number, f"{self._session_prefix}-{number}", self._shared.limits)
+        name = f"{self._session_prefix}-{number}"
+        session = make_session(number, name, self._shared.limits, transport.principal)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
         places.enter(number, transport.network)
@@ -62,7 +64,7 @@ class Connections:
         return self._admitted
 
     def _evict(self, network: str, places: Places) -> None:
-        """Makes place for one more half-open connection of that network. One that has sent CONNECT by now stays."""
+        """Makes room for one more half-open connection of that network. One that has sent CONNECT by now stays."""
         number = places.in_the_way(network)
         if number is None:
             return
@@ -80,20 +82,20 @@ class Connections:
             links.refused("", transport.peer, f"all {links.sockets_max} sockets for links are in use")
 
     def link(self, transport: Transport, dialled: str | None = None) -> None:
-        """Takes over a connection with another node. dialled: the one that we called."""
+        """Takes over a connection with another node. dialled: the node that this one called."""
         number = self._next_number()
         shared = self._shared
         presence = LinkPresence(number, transport.peer, shared.links, shared.log, dialled or "")
         ServerConnection(shared, number, transport, shared.links.session(number, dialled), presence)
 
     def stop_reading(self) -> None:
-        """The stop: what was read so far is all."""
+        """The stop: nothing more is read."""
         for connection in list(self._shared.by_number.values()):
             connection.stop_reading()
 
     @property
     def half_open(self) -> int:
-        """How many have not said CONNECT yet, links not counted."""
+        """How many have not sent CONNECT yet, links not counted."""
         return self._clients.half_open + self._operators.half_open
 
     @property
@@ -113,3 +115,4 @@ class Connections:
     def close(self) -> None:
         for connection in list(self._shared.by_number.values()):
             connection.close("the broker stops")
+        self._shared.checks.stop()

@@ -1,4 +1,4 @@
-"""Who dials the other nodes: for each whose address is known a greenlet that sees to it that there is a link."""
+"""Dials the other nodes: one greenlet for each node whose address is known, which dials whenever there is no link."""
 
 import random
 import re
@@ -12,14 +12,14 @@ from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEAD
 from radiator.model.settings import Address
 from radiator.server import tcp
 from radiator.server.connections import Connections
-from radiator.server.links import PEER, Links, Neighbour
+from radiator.server.links import PEER, DialledNode, LinkDialer
 
 _ADDRESS = re.compile(r"peer://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
 
 
 def back_off_s(tries: int, chance: float) -> float:
-    """How long to wait before the next try. tries: how many there were since the last steady link; chance: 0 to 1,
-    so that two nodes that lost each other do not dial at the same moment for ever.
+    """How long to wait before the next try. tries: how many there were since the last steady link; chance: 0 to 1, so
+    that two nodes that lost each other do not dial at the same moment for ever.
     """
     longest_s = min(DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S * 2.0 ** min(tries, 64))
     return longest_s * (1 + chance) / 2
@@ -28,20 +28,20 @@ def back_off_s(tries: int, chance: float) -> float:
 class Dialer:
     """Used on the hub only."""
 
-    def __init__(self, links: Links, connections: Connections, limits: Limits) -> None:
+    def __init__(self, links: LinkDialer, connections: Connections, limits: Limits) -> None:
         self._links = links
         self._connections = connections
         self._limits = limits
         self._greenlets: dict[str, gevent.Greenlet] = {}
 
     def start(self) -> None:
-        """Every node of the list that has an address is dialled from now on."""
+        """From now on every listed node that has an address is dialled."""
         for name in self._links.neighbours:
             self._begin(name)
 
     def add(self, name: str, address: str) -> None:
-        """A node that others know of is dialled too, unless it is in the list, which says where it is or to wait, or
-        has dialled us.
+        """Dials a node that others know of too, unless it has dialled this node, or is in the list, which gives its
+        address or none.
         """
         found = _ADDRESS.fullmatch(address)
         if found is None or name in self._links.neighbours:
@@ -55,10 +55,10 @@ class Dialer:
             self._greenlets[name] = gevent.spawn(self._keep, name, neighbour, neighbour.address)
 
     def stop(self) -> None:
-        """Nobody is dialled any more."""
+        """No node is dialled any more."""
         gevent.killall(list(self._greenlets.values()))
 
-    def _keep(self, name: str, neighbour: Neighbour, address: Address) -> None:
+    def _keep(self, name: str, neighbour: DialledNode, address: Address) -> None:
         """A greenlet's whole life."""
         tries = 0
         while True:
@@ -67,7 +67,7 @@ class Dialer:
                 tries = 0
                 neighbour.lasted_s = 0.0
             gevent.sleep(back_off_s(tries, random.random()))
-            if neighbour.is_wanting.is_set():  # else the other one has dialled us
+            if neighbour.is_wanting.is_set():  # else the other node has dialled this one
                 tries += 1
                 self._dial(name, address)
 
@@ -87,7 +87,7 @@ class Dialer:
 
 
 def _connected(address: Address) -> socket.socket:
-    """A socket to the first of its places that answers. OSError or UnicodeError where none does."""
+    """A socket to the first of the host's addresses that answers. Raises OSError or UnicodeError where none does."""
     places = _looked_up(address, socket.AI_NUMERICHOST)
     if isinstance(places, OSError):  # it is a name
         places = gevent.get_hub().threadpool.apply(_looked_up, (address,))
@@ -105,8 +105,8 @@ def _connected(address: Address) -> socket.socket:
 
 
 def _looked_up(address: Address, flags: int = 0) -> list[tuple[int, Any]] | OSError | UnicodeError:
-    """Each of its places. It returns what it would raise: an error that leaves a thread of gevent's is taken for a bug
-    of the hub.
+    """The host's addresses. An error is returned, not raised: gevent takes one that leaves its thread for a bug of the
+    hub.
     """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=flags)

@@ -1,8 +1,8 @@
 """The two threads that may touch the disk: the committer, which makes batches durable, one at a time and in order, and
 the loader, which reads back and measures.
 
-A batch belongs to the committer's thread from `submit` until it is answered: nobody else touches its writes. An error
-of the disk ends the process (halt.py): nothing that waited for it is ever answered.
+A batch belongs to the committer's thread from `submit` until it is answered: nothing else touches its writes. An error
+of the disk ends the process (halt.py): what waited for that batch is never answered.
 """
 
 import os
@@ -21,25 +21,25 @@ from radiator.storage.contract import Store, answer
 
 
 class CheckedStore(Store, Protocol):
-    """A store whose dead readers can be swept away."""
+    """A store that the two threads can also measure, check and rid of dead readers."""
 
     def reader_check(self) -> None:
-        """Gives free the slots of processes that died while they read."""
+        """Frees the slots of processes that died while they read."""
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the store's file occupies already, and uses no more."""
+        """Bytes of the disk that the store's file occupies and no longer uses."""
 
     @property
     def checked_percent(self) -> int:
-        """How much of its structure has been looked at since the start."""
+        """How much of the structure has been checked since the start, in percent."""
 
     def go_on_checking(self) -> bool:
-        """Looks at a little more of it; whether there is more. Raises StoreError where it is damaged."""
+        """Checks a little more of the structure; whether there is more. Raises StoreError where it is damaged."""
 
 
 @dataclass(slots=True)
 class Inquiry:
-    """A job for the loader. measure: also how much space there is."""
+    """A job for the loader. measure: also measure the free space."""
 
     read_requests: list[ReadRequest]
     measure: bool
@@ -47,7 +47,7 @@ class Inquiry:
 
 @dataclass(slots=True)
 class DiskSpace:
-    """free_bytes: of the file system. reusable_bytes: of the store's file, what commits use again before it grows.
+    """free_bytes: of the file system. reusable_bytes: of the store's file, which commits use again before it grows.
     used_bytes: of the store.
     """
 
@@ -57,9 +57,9 @@ class DiskSpace:
 
     @property
     def for_messages_bytes(self) -> int:
-        """What the disk still has for messages. The file never shrinks: without what it has to spare, a disk that it
-        has filled once would count as full for ever. But unless more is spare than used it may be scattered among
-        messages, and not do for a large one: then the file grows.
+        """The bytes of the disk that are left for messages. The file never shrinks: if its reusable bytes did not
+        count, a disk that it has filled once would be full for ever. They count only where they exceed the used ones:
+        fewer may be scattered among messages and not hold a large one, and then the file grows.
         """
         is_enough = self.reusable_bytes > self.used_bytes
         return self.free_bytes + (self.reusable_bytes if is_enough else 0)
@@ -67,8 +67,8 @@ class DiskSpace:
 
 @dataclass(slots=True)
 class Findings:
-    """What came of an Inquiry. space: if it was measured; checked_percent: how much of the store's structure has been
-    looked at then.
+    """The result of an Inquiry. space: if it was measured; checked_percent: how much of the store's structure had been
+    checked then.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Findings:
 
 
 def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) -> Worker[Batch, int]:
-    """Its answer is the number of the batch, which is on the disk then."""
+    """Its answer is the number of the batch, which is then on the disk."""
     beats_to_check = int(READER_CHECK_S / BEAT_S)
 
     def commit(batch: Batch) -> int:
@@ -124,6 +124,6 @@ def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:
 
 
 def free_bytes(data_dir: Path) -> int:
-    """What the file system still gives to an ordinary user."""
+    """What the file system still gives to an ordinary user, in bytes."""
     found = os.statvfs(data_dir)
     return found.f_bavail * found.f_frsize

@@ -1,8 +1,8 @@
-"""Where everything meets: takes what has happened, asks the broker for a turn, and sees to all that the turn wants.
+"""The event loop: takes the events, asks the broker for a turn, and carries out everything that the turn asks for.
 
 It runs as a callback of the hub, never waits, and never runs twice at once; so the broker needs no lock. Between two
 turns the hub always looks at sockets and timers, so however much is to be done, heart-beats are not late. One batch is
-being committed while the next one fills; what is held in a batch is not known here.
+being committed while the next one fills; what a batch holds is not known here.
 """
 
 import time
@@ -19,7 +19,7 @@ from radiator.model.limits import (
     BACKGROUND_REST_S,
     GATHER_MAX_S,
     GATHER_WRITES,
-    QUESTIONS_AT_ONCE,
+    READS_AT_ONCE,
     TICK_S,
     UNAWAITED_MAX_S,
 )
@@ -36,7 +36,7 @@ from radiator.server.reread import Rereader
 
 
 class Dispatcher:
-    """Used on the hub only. turns: how many there were. is_stopped: the broker has nothing more to say."""
+    """Used on the hub only. turns: how many there were. is_stopped: the broker has nothing more to send."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Dispatcher:
         rereader: Rereader,
         apply: Callable[[Config], None],
     ) -> None:
-        """apply: what the rest of the server does with another configuration."""
+        """apply: puts another configuration into force in the rest of the server."""
         self.turns = 0
         self.is_stopped = False
         self._loop = loop
@@ -72,7 +72,7 @@ class Dispatcher:
         self._begun_s: float | None = None  # when the open batch was first seen to hold anything
         self._read_requests: deque[ReadRequest] = deque()
         self._measure_due = False
-        # what was measured last, and what batches take that this may not have seen
+        # what was measured last, and the bytes of batches that it may not include
         self._space = measured(store, data_dir)
         self._checked_percent = store.checked_percent
         self._unseen_bytes = 0
@@ -84,7 +84,7 @@ class Dispatcher:
         self._tick = loop.timer(TICK_S, TICK_S)
         self._sync: Any = None
         self._sync_timer_s = 0.0
-        # gathering: who was answered by the last batch, and how long the next one waits for what they say to that
+        # gathering: how many connections the last batch answered, and how long the next one waits for them
         self._has_committed = False
         self._submitted_s = 0.0
         self._awaited = 0
@@ -94,7 +94,7 @@ class Dispatcher:
         self._loader = loader(loop, store, data_dir, self._found)
 
     def start(self) -> None:
-        """The threads run, and the clock ticks from now on."""
+        """Starts the threads and the clock."""
         self.committer.start()
         self._loader.start()
         self._tick.start(self._ticked)
@@ -106,7 +106,7 @@ class Dispatcher:
         return not (self.committer.is_busy or self._loader.is_busy)
 
     def finish(self) -> None:
-        """The end of the clock and of both threads; only at rest. After it the store may be closed."""
+        """Stops the clock and both threads; only at rest. After it the store may be closed."""
         self._tick.stop()
         self.committer.stop()
         self._loader.stop()
@@ -114,17 +114,17 @@ class Dispatcher:
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
     def _summon(self) -> None:
-        """The next turn comes after everything that can be read now has been read; a turn's own reports, and what it
-        left over, wait for one more look at the sockets (the hub runs many callbacks before it looks at them again).
+        """The next turn comes after everything that can be read now has been read. A turn's own reports and leftovers
+        wait until the hub has looked at the sockets once more: it runs many callbacks before it does.
 
         Background work rests between two turns while a thread is busy. Where turns follow each other at once, Python's
-        lock is free for too short to wake a thread that waits for it, and a commit takes it some thirty times: it
-        took 590 ms beside a flood of requests to /admin.
+        lock is released too briefly to wake a thread that waits for it, and a commit takes it some thirty times: a
+        commit took 590 ms beside a flood of requests to /admin.
         """
         if not self._is_in_turn:
             self._loop.run_callback(self._turn)
         elif self._can_rest and not self.is_at_rest:
-            self._rest.again(self._rested, update=True)  # `start` would go on with what was left of the last one
+            self._rest.again(self._rested, update=True)  # `start` would continue the last interval
         else:
             self._again.start(self._turn)
 
@@ -133,7 +133,7 @@ class Dispatcher:
         self._turn()
 
     def _turn(self) -> None:
-        """One turn, and all that it wants done."""
+        """One turn, and everything that it asks for."""
         self._is_in_turn = True
         events = self._inbox.take(self._broker.is_behind)
         now_s = time.monotonic()
@@ -174,7 +174,7 @@ class Dispatcher:
         self._is_in_turn = False
 
     def _post(self, replies: list[Reply]) -> int:
-        """Each to its connection; then one write for each connection. How many those were."""
+        """Posts each reply, then makes one write per connection. Returns the number of connections."""
         connections = self._connections.open
         touched: list[ServerConnection] = []
         for reply in replies:
@@ -189,7 +189,7 @@ class Dispatcher:
         return len(touched)
 
     def _log_notes(self, notes: list[Note]) -> None:
-        """Logs each once, with the address of whose connection it is about: the log has no other line of most."""
+        """Logs each once, with the address of its connection: most connections have no other line in the log."""
         for note in notes:
             connection = self._connections.open.get(int(note.fields.get("connection", 0)))
             if connection is None:
@@ -202,12 +202,12 @@ class Dispatcher:
     # ---- the disk ---------------------------------------------------------------------------------------------------
 
     def _seal(self, now_s: float) -> None:
-        """Submits the open batch if the last one is committed, those who are awaited have sent something or the batch
-        has filled without them, and sync_interval_ms has passed.
+        """Submits the open batch if the last one is committed, the awaited clients have sent something or the batch has
+        filled without them, and sync_interval_ms has passed.
 
         Clients that a batch has answered send again at once. If the first of them did not wait for the others, it would
-        be committed alone, and all others would wait for that: with 8 + 8 connections end to end the wait saves a fifth
-        of the CPU (116 µs a message without it, 86 with it). A batch that nobody awaits waits longer.
+        be committed alone, and all others would wait for that commit: with 8 + 8 connections end to end the wait saves
+        a fifth of the CPU (116 µs a message without it, 86 with it). A batch that no client awaits waits longer.
         """
         if self.committer.is_busy or not self._broker.has_batch:
             return
@@ -217,7 +217,7 @@ class Dispatcher:
                 self._begun_s = now_s
             due_s = max(due_s, self._begun_s + self._unawaited_max_s)
         elif self._is_gathering():
-            # the hub goes round without sleeping: its timers are no finer than a millisecond
+            # the hub polls without sleeping: its timers are no finer than a millisecond
             self._gathering.start(self._gathered)
             return
         if now_s < due_s:
@@ -235,8 +235,8 @@ class Dispatcher:
         self.committer.submit(batch)
 
     def _is_gathering(self) -> bool:
-        """Whether to wait for those who are awaited: not once the open batch has filled without them (producers with
-        wide windows).
+        """Whether to wait for the awaited clients: not once the open batch has filled without them (producers with wide
+        windows).
         """
         worth = self._awaited * GATHER_WRITES
         return self._broker.batch_writes < worth and time.monotonic() < self._gather_until_s
@@ -267,11 +267,11 @@ class Dispatcher:
         self._inbox.report(Committed(number))
 
     def sync_every(self, interval_s: float) -> None:
-        """From the next batch on."""
+        """Sets the sync interval, from the next batch on."""
         self._sync_interval_s = interval_s
 
     def sync_at_once(self) -> None:
-        """From now on no batch waits: the stop."""
+        """From now on no batch waits: the broker stops."""
         self._sync_interval_s = self._sync_at_s = self._unawaited_max_s = 0.0
 
     # ---- what is read back ------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class Dispatcher:
     def _ask(self) -> None:
         if self._loader.is_busy or not (self._read_requests or self._measure_due):
             return
-        count = min(len(self._read_requests), QUESTIONS_AT_ONCE)
+        count = min(len(self._read_requests), READS_AT_ONCE)
         inquiry = Inquiry([self._read_requests.popleft() for _ in range(count)], self._measure_due)
         if self._measure_due:
             self._unseen_by_measure_bytes = self._submitted_bytes
@@ -298,7 +298,7 @@ class Dispatcher:
         self._ask()
 
     def _ticked(self) -> None:
-        """The clock goes on whatever the disk does: with the last known numbers, less what was written since."""
+        """The clock ticks even while the disk is slow: with the numbers measured last, less what was written since."""
         space, unseen_bytes = self._space, self._unseen_bytes
         self._inbox.report(
             Tick(

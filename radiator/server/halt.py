@@ -1,7 +1,7 @@
-"""The end without a goodbye: what must not go on, stops here, with one clear line and an exit status that says why.
+"""Immediate exit, where going on is unsafe: one clear line, and an exit status that gives the reason.
 
-Nothing is rolled back or tidied up: what was promised is on the disk, and the next start takes it from there. Whatever
-exception nobody catches, in the hub or in a thread, ends here too.
+Nothing is rolled back or tidied up: what was promised is on the disk, and the next start continues from there. An
+uncaught exception, in the hub or in a thread, ends here too.
 """
 
 import os
@@ -16,14 +16,14 @@ from radiator.server.log import EventLog
 
 
 def halt(log: EventLog, status: int, sentence: str) -> NoReturn:
-    """Ends the process at once. May be called from every thread, also while another is in the middle of a commit."""
+    """Ends the process at once. May be called from every thread, also in the middle of another one's commit."""
     log.error("halted", status=status, sentence=sentence)
     log.close()
     os._exit(status)
 
 
 def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:
-    """The disk failed, or what it gave back is damaged (74); or this is a bug (70), shown with its traceback."""
+    """Status 74: the disk failed, or returned damaged data. Status 70: a bug, shown with its traceback."""
     if isinstance(error, DiskFailed | StoreError):
         # D7
         halt(log, EXIT_DISK_FAILED, str(error))
@@ -32,7 +32,7 @@ def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:
 
 
 def halt_on_uncaught(log: EventLog, hub: Hub) -> None:
-    """From now on an exception that nobody catches ends the process, in the hub, a greenlet or a thread."""
+    """From now on an uncaught exception in the hub, a greenlet or a thread ends the process."""
 
     def in_hub(context: object, kind: Any, value: Any, trace: Any) -> None:
         error = value if isinstance(value, BaseException) else kind()

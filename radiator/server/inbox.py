@@ -1,9 +1,9 @@
-"""What has happened and waits for the next turn of the broker.
+"""Events that wait for the broker's next turn.
 
-What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each (the hub reads each socket
-once between two turns): a consumer's ACK does not wait behind all that the producers poured in. The whole is bounded by
-INBOX_MAX_BYTES: `is_full` is for the readers to obey. Reports of our own (Committed, Loaded, Written, Tick) are always
-taken, and go before what clients say. However much comes, the dispatcher is woken once.
+The commands of one client keep their order; clients take turns, COMMANDS_AT_ONCE each (the hub reads each socket once
+between two turns): a consumer's ACK does not wait behind all that the producers sent. The whole is bounded by
+INBOX_MAX_BYTES: readers must stop while `is_full`. The server's own reports (Committed, Loaded, Written, Tick) are
+always taken, and go before clients' commands. However much comes, the dispatcher is woken once.
 """
 
 from collections import deque
@@ -21,11 +21,11 @@ class Inbox:
         self.summon: Callable[[], object] = lambda: None
         self._is_awake = False
         self._reports: list[Event] = []
-        # what the next turn takes whole: while nothing waits from an earlier turn, and it is not too much
+        # events that the next turn takes whole: while none waits from an earlier turn, and they are not too many
         self._fresh: list[Event] = []
         self._fresh_commands = 0
         self._fresh_bytes = 0
-        # all else, of each connection, with its bytes; the first connection is the next
+        # all others, by connection, with their bytes; the first connection is the next
         self._queued: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
         self._bytes = 0
@@ -38,17 +38,18 @@ class Inbox:
         return self._bytes >= INBOX_MAX_BYTES
 
     def when_not_full(self, call: Callable[[], None]) -> None:
-        """Calls it once, when the inbox is not full any more."""
+        """Calls it once, when the inbox has room again."""
         self._when_not_full.append(call)
 
     def when_taken(self, connection: int, call: Callable[[], None]) -> None:
-        """Calls it once, when all that this connection has said was taken. It is asked
-        only after more than COMMANDS_AT_ONCE at once: that always waits."""
+        """Calls it once, when all commands of this connection were taken. Only for one that has put more than
+        COMMANDS_AT_ONCE at once: those are always queued.
+        """
         assert connection in self._queued
         self._when_taken[connection] = call
 
     def put(self, event: Open | Read | Closed, size: int = 0) -> None:
-        """What a client did. size: bytes that were read for it."""
+        """Adds a client's event. size: bytes that were read for it."""
         commands = len(event.commands) if type(event) is Read else 0
         if (
             not self._queued
@@ -69,7 +70,7 @@ class Inbox:
             self.wake()
 
     def stop(self, at_once: bool = False) -> None:
-        """The last event: after everything that was said, or instead of what was not taken yet."""
+        """The last event: after everything that was put, or instead of what was not taken yet."""
         if at_once:
             self._queued.clear()
             self._fresh = []
@@ -78,20 +79,20 @@ class Inbox:
         self.wake()
 
     def report(self, event: Event, at_once: bool = True) -> None:
-        """What we have done for the broker. Not at_once: with whatever turn comes next."""
+        """Adds a report of the server's own. Not at_once: it goes with whatever turn comes next."""
         self._reports.append(event)
         if at_once:
             self.wake()
 
     def wake(self) -> None:
-        """There shall be a turn, even without an event."""
+        """Asks for a turn, even without an event."""
         if not self._is_awake:
             self._is_awake = True
             self.summon()
 
     def take(self, is_behind: bool = False) -> list[Event]:
-        """The events of the next turn: every report, and of what clients said as much as a turn may have. is_behind:
-        the broker has not done all of the last turn's, so clients wait here, where they have turns and a bound.
+        """The events of the next turn: every report, and as many commands of clients as a turn may have. is_behind: the
+        broker has not finished the last turn's, so commands stay here, where clients take turns and a bound holds.
         """
         self._is_awake = False
         events, self._reports = self._reports, []
@@ -122,7 +123,7 @@ class Inbox:
         return events
 
     def _take_from(self, connection: int, events: list[Event]) -> int:
-        """Up to COMMANDS_AT_ONCE of what it said; it goes behind the others if there is more. How many commands."""
+        """Takes up to COMMANDS_AT_ONCE of its commands, and puts it last if more are left. Returns how many."""
         queued = self._queued.pop(connection)
         taken = 0
         while queued and taken < COMMANDS_AT_ONCE:

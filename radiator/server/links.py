@@ -1,5 +1,5 @@
-"""Links with other nodes as the shell sees them: who may be linked with, who is, and what was logged of those
-who are not.
+"""Links with other nodes as the server sees them: which nodes may be linked with, which are, and which refusals were
+logged.
 """
 
 import os
@@ -20,10 +20,10 @@ PEER = "peer"  # the scheme of their addresses
 
 
 @dataclass(slots=True)
-class Neighbour:
+class DialledNode:
     """A node that may be linked with. address: where to dial it, or None.
 
-    is_wanting: no link with it is up, and no socket that we dialled is open. lasted_s: how long the last link was up.
+    is_wanting: no link with it is up, and no socket dialled to it is open. lasted_s: how long the last link was up.
     """
 
     address: Address | None
@@ -34,15 +34,15 @@ class Neighbour:
     is_wanting: Event = field(default_factory=Event)
 
     def judge(self) -> None:
-        """To be called after each change."""
+        """Must be called after each change."""
         if self.links or self.dialled:
             self.is_wanting.clear()
         else:
             self.is_wanting.set()
 
 
-class Links:
-    """Used on the hub only. node: this one, or None where it is alone. sockets_max: those of strangers included.
+class LinkDialer:
+    """Used on the hub only. node: this one, or None where it is alone. sockets_max: including those of strangers.
 
     report: tells the broker why there is no link.
     """
@@ -50,7 +50,7 @@ class Links:
     def __init__(
         self, node: Node | None, store_id: str, limits: Limits, log: EventLog, report: Callable[[NotLinked], object]
     ) -> None:
-        self.neighbours: dict[str, Neighbour] = {}
+        self.neighbours: dict[str, DialledNode] = {}
         self._node = node
         self._store_id = store_id
         self._limits = limits
@@ -64,7 +64,7 @@ class Links:
                 self.know(name, address)
 
     def session(self, number: int, dialled: str | None = None) -> Session:
-        """A new one for that connection. dialled: the node that we called, or None where somebody calls us."""
+        """A new session. dialled: the node that this one called, or None for an incoming connection."""
         assert self._node is not None
         nonce = os.urandom(NONCE_BYTES)
         return PeerSession(number, self._limits, self._node, self._store_id, nonce, dialled, self.is_known)
@@ -72,18 +72,18 @@ class Links:
     def know(self, name: str, address: Address | None) -> None:
         """From now on that node may be linked with. One too many, or one that is known already, changes nothing."""
         if name not in self.neighbours and len(self.neighbours) < NODE_NEIGHBOURS_MAX:
-            self.neighbours[name] = neighbour = Neighbour(address)
+            self.neighbours[name] = neighbour = DialledNode(address)
             neighbour.judge()
 
     def is_known(self, name: str) -> bool:
-        """Whether that node may be linked with: with `discover` everybody who has the secret, while there is room."""
-        has_room = len(self.neighbours) < NODE_NEIGHBOURS_MAX
-        return name in self.neighbours or (self._node is not None and self._node.discover and has_room)
+        """Whether that node may be linked with: with `discover` every node that has the secret, while there is room."""
+        has_capacity = len(self.neighbours) < NODE_NEIGHBOURS_MAX
+        return name in self.neighbours or (self._node is not None and self._node.discover and has_capacity)
 
     # ---- called by connections --------------------------------------------------------------------------------------
 
     def began(self, name: str) -> None:
-        """A socket is open. name: of the node that it was dialled for, or ""."""
+        """A socket is open. name: the node for which it was dialled, or ""."""
         self.sockets += 1
         self._count_dialled(name, 1)
 
@@ -100,7 +100,7 @@ class Links:
 
     def opened(self, name: str, peer: str) -> None:
         """A link with that node is up: both ends have proved who they are."""
-        neighbour = self.neighbours.setdefault(name, Neighbour(None))
+        neighbour = self.neighbours.setdefault(name, DialledNode(None))
         if not neighbour.links:
             neighbour.up_since_s = time.monotonic()
         neighbour.links += 1
@@ -109,7 +109,7 @@ class Links:
         self._logged = {key: None for key in self._logged if key[0] not in now_right}
 
     def closed(self, name: str) -> None:
-        """A link with that node is over."""
+        """A link with that node has ended."""
         neighbour = self.neighbours[name]
         neighbour.links -= 1
         if not neighbour.links:
@@ -117,9 +117,9 @@ class Links:
         neighbour.judge()
 
     def refused(self, name: str, peer: str, cause: str, other: str = "", is_refused: bool = False) -> None:
-        """No link came of it: logged once for each cause, until there is a link. name: whom we dialled, or "".
+        """No link was made: logged once for each cause, until there is one. name: the node that was dialled, or "".
 
-        peer: the address at the other end. other: the node that it says it is. is_refused: one of the two has said no.
+        peer: the other end's address. other: the node that it claims to be. is_refused: one of the two refused.
         """
         if name or other:
             self._report(NotLinked(name or other, cause, is_refused))
@@ -134,5 +134,5 @@ class Links:
 
 
 def _host(peer: str) -> str:
-    """Its port is another one each time."""
+    """Without the port, which differs each time."""
     return peer.rpartition(":")[0]

@@ -6,23 +6,23 @@ from typing import Any
 
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, Limits
-from radiator.model.settings import TCP, UNIX, ListenAddress
+from radiator.model.settings import TCP, UNIX, ListenAddress, UnixAddress
 from radiator.protocols import SCHEMES
 from radiator.server.log import EventLog
 from radiator.server.tcp import TcpAcceptor
 from radiator.server.transport import Acceptor, Transport
-from radiator.server.unix import UnixAcceptor
+from radiator.server.unix import UnixAcceptor, check
 
 ACCEPTORS: dict[str, Callable[[Any, Limits], Acceptor]] = {TCP: TcpAcceptor, UNIX: UnixAcceptor}
-"""The transport of a scheme -> what listens for it, given the address and the limits."""
+"""Scheme -> the acceptor of its transport, made from the address and the limits."""
 
 _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class Listener:
-    """Who connects once it is made waits for `start`; accepts from then to `close`. RadiatorError where the address
-    cannot be had. admit: takes over each that was accepted.
+    """Connections queue in the system until `start`, and are accepted from then to `close`. Raises RadiatorError where
+    the address cannot be had. admit: takes over each accepted transport.
     """
 
     def __init__(
@@ -33,14 +33,10 @@ class Listener:
         self._log = log
         self._has_no_file = False
         self._again: Any = None
-        scheme = SCHEMES[address.scheme]
         try:
-            self._acceptor = ACCEPTORS[scheme.transport](address, limits)
+            self._acceptor = ACCEPTORS[SCHEMES[address.scheme].transport](address, limits)
         except OSError as error:
-            table = "[node]" if scheme.session is None else "[server]"
-            raise RadiatorError(
-                f"Cannot listen on {address}: {error.strerror}. Give another {table} listen."
-            ) from error
+            raise RadiatorError(_sentence(address, error)) from error
         self.address = self._acceptor.address
         self._watcher = loop.io(self._acceptor.fileno(), _READABLE)
 
@@ -49,7 +45,7 @@ class Listener:
         self._log.info("listening", address=str(self.address))
 
     def close(self) -> None:
-        """Nobody new; what waits in the system is turned away."""
+        """Accepts no more; connections that wait in the system are turned away."""
         self._watcher.stop()
         self._watcher.close()
         if self._again is not None:
@@ -71,7 +67,7 @@ class Listener:
             self._admit(transport)
 
     def _back_off(self, error: OSError) -> None:
-        """The system has no file for it. Said once, until one is accepted again."""
+        """The system has no file for a connection. Logged once, until one is accepted again."""
         if not self._has_no_file:
             self._has_no_file = True
             self._log.warning("cannot_accept", address=str(self.address), error=error.strerror or "")
@@ -84,3 +80,23 @@ class Listener:
         self._again.close()
         self._again = None
         self._watcher.start(self._accept)
+
+
+def refused(address: ListenAddress) -> str:
+    """Why a start would not listen on an address that nobody listens on now, or "". What depends on other processes,
+    a port that is taken say, may be otherwise at a start, and is not judged.
+    """
+    if not isinstance(address, UnixAddress):
+        return ""
+    try:
+        check(address)
+    except OSError as error:
+        return _sentence(address, error)
+    except RadiatorError as error:
+        return str(error)
+    return ""
+
+
+def _sentence(address: ListenAddress, error: OSError) -> str:
+    table = "[node]" if SCHEMES[address.scheme].session is None else "[server]"
+    return f"Cannot listen on {address}: {error.strerror}. Give another {table} listen."

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from radiator.model.limits import LOOKS_PER_TCP_TIMEOUT, RESET_LOOK_S
-from radiator.server.transport import Answer
+from radiator.server.transport import PeerActivity
 
 _ZERO_WINDOW_PROBES = 3  # unanswered; a live peer answers each at once
 
 
-def is_dead(answer: Answer, owing_s: float, tcp_timeout_s: float) -> bool:
-    """Whether it must be taken for dead. owing_s: for how long it has been seen owing."""
+def is_dead(answer: PeerActivity, owing_s: float, tcp_timeout_s: float) -> bool:
+    """Whether the peer must be taken for dead. owing_s: for how long it has not acknowledged what was sent."""
     if not answer.is_owing or owing_s < tcp_timeout_s or answer.silent_ms < tcp_timeout_s * 1000:
         return False
     return answer.unacked > 0 or answer.probes >= _ZERO_WINDOW_PROBES
@@ -26,9 +26,9 @@ class Liveness:
         self._settled_bytes = 0  # sent, and known to have arrived
         self._owing_since_s = 0.0
 
-    def look(self, now_s: float, sent_bytes: int, is_held: bool, ask: Callable[[], Answer]) -> str:
-        """Why the connection must be closed; "" where it need not be. The system is asked only where something sent
-        may not have arrived, or where nothing is read (is_held), so that no read can say that it is lost.
+    def look(self, now_s: float, sent_bytes: int, is_held: bool, ask: Callable[[], PeerActivity]) -> str:
+        """Why the connection must be closed; "" where it need not be. The system is asked only where sent bytes may not
+        have arrived, or where nothing is read (is_held), so that no read reports that the connection is lost.
         """
         self.due_s = now_s + (RESET_LOOK_S if is_held else self._tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
         if self._settled_bytes == sent_bytes and not is_held:

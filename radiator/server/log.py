@@ -1,12 +1,12 @@
 """The log: stderr, one line an event: `2026-11-21T08:00:00.000Z info connected connection=7 peer=127.0.0.1:50312`, or
-the same as a JSON object. `Logging` says from which level on, in which form, and whether with journald's priorities.
+the same as a JSON object. `Logging` sets the lowest level, the form, and whether lines have journald's priorities.
 
 Nothing that a client sends can forge a line or a field: values with anything but plain printable ASCII are quoted and
 escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are written, the others
 are only counted; errors are always written. One client causes at most LOG_LINES_OF_CLIENT of an event in
-LOG_CLIENT_EVERY_S, so that it hides nobody else's. Writing never holds up the broker: a thread does it, and when stderr
-takes nothing for so long that LOG_LINES_MAX wait, further lines are dropped. A line says how many, at most one every
-LOG_DROPPED_EVERY_S, however many others are written meanwhile; of clients, as their time is over.
+LOG_CLIENT_EVERY_S, so that it hides no other client's. Writing never blocks the broker: a thread does it, and when
+stderr blocks for so long that LOG_LINES_MAX lines wait, further ones are dropped. A line gives their number, at most
+one every LOG_DROPPED_EVERY_S, however many others are written meanwhile; for clients, at the end of their period.
 """
 
 import json
@@ -21,8 +21,8 @@ from heapq import nlargest
 
 from radiator.model.limits import (
     LOG_CLIENT_EVERY_S,
+    LOG_CLIENTS_LISTED,
     LOG_CLIENTS_MAX,
-    LOG_CLIENTS_TOLD,
     LOG_DROPPED_EVERY_S,
     LOG_FLUSH_MAX_S,
     LOG_LINES_MAX,
@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")  # printable ASCII without space, quote,
 
 
 def shown(value: Value) -> str:
-    """A value as it stands in a line."""
+    """A value as a line shows it."""
     if not isinstance(value, str):
         return str(value).lower() if isinstance(value, bool) else str(value)
     is_cut = len(value) > LOG_VALUE_CHARACTERS
@@ -60,7 +60,7 @@ def _escaped(character: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Form:
-    """How a line is written. has_priorities: behind journald's `<N>`."""
+    """How a line is written. has_priorities: after journald's `<N>`."""
 
     is_json: bool = False
     has_priorities: bool = False
@@ -71,7 +71,7 @@ _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog's
 
 
 def form_of(logging: Logging, file: int) -> Form:
-    """What is configured, for that open file: `auto` has priorities where it is journald's."""
+    """The configured form, for that open file: `auto` means priorities where the file is journald's."""
     has_priorities = logging.priorities == ALWAYS or (logging.priorities == AUTO and _is_journal(file))
     return Form(logging.format == JSON, has_priorities)
 
@@ -111,11 +111,11 @@ class EventLog:
         self._file = file
         self._lines: deque[str] = deque()
         self._dropped = 0  # lines that no line has counted yet
-        self._tell_dropped_s = 0.0  # when that is due
+        self._report_dropped_s = 0.0  # when that is due
         self._second = 0
         self._written: dict[str, int] = {}  # how often each event was written within this second
-        # how often each client has caused each event since the first of them, when that time is over, and whether
-        # any of it was left out
+        # how often each client has caused each event in this period, when the period ends, and whether any event of a
+        # client was left out
         self._client_every_s = client_every_s
         self._of_clients: dict[tuple[str, str], int] = {}
         self._clients_until_s = 0.0
@@ -127,7 +127,7 @@ class EventLog:
         self._thread.start()
 
     def use(self, logging: Logging) -> None:
-        """From the next line on."""
+        """Applies from the next line on."""
         self._least = LOG_LEVELS.index(logging.level)
         self.form = form_of(logging, self._file)
 
@@ -144,8 +144,8 @@ class EventLog:
         self.write("error", event, fields)
 
     def write(self, level: str, event: str, fields: Mapping[str, Value], client: str = "") -> None:
-        """One event. `level`, `event` and the names are ours; values may be anybody's. client: who has caused it, by
-        its address.
+        """Logs one event. `level`, `event` and the names are the broker's own; values may come from clients. client:
+        the network of the client that caused it, or "".
         """
         if LOG_LEVELS.index(level) < self._least:
             return
@@ -159,7 +159,7 @@ class EventLog:
                 self._add(line(level, event, fields, now_s, self.form))
 
     def trace(self, text: str) -> None:
-        """A traceback: only for bugs. As it is, or as the lines of one object, the last ones where there are many."""
+        """A traceback, only for bugs: as it is, or as the lines of one JSON object (of many, the last ones)."""
         if self.form.is_json:
             lines = [_cut(one) for one in text.splitlines()[-LOG_TRACE_LINES_MAX:]]
             text = line("error", "trace", {}, time.time(), self.form)[:-2] + f', "lines": {json.dumps(lines)}}}\n'
@@ -182,12 +182,12 @@ class EventLog:
         return count > LOG_LINES_PER_S
 
     def _is_left_out(self, client: str, event: str) -> bool:
-        """Whether this client has caused enough of that event. Where too many clients do, only the event's own bound
-        counts for the others.
+        """Whether this client has reached its bound for that event. Where too many clients are counted, only the
+        event's own bound holds for the others.
         """
         now_s = time.monotonic()
         if now_s >= self._clients_until_s:
-            self._tell_clients()
+            self._report_clients()
             self._clients_until_s = now_s + self._client_every_s
         count = self._of_clients.get((client, event), 0)
         if not count and len(self._of_clients) >= LOG_CLIENTS_MAX:
@@ -197,19 +197,19 @@ class EventLog:
             return False
         if not self._is_client_left_out:
             self._is_client_left_out = True
-            self._changed.notify()  # the thread must wake as their time is over
+            self._changed.notify()  # the thread must wake at the end of their period
         return True
 
-    def _tell_clients(self) -> None:
-        """Their time is over: a line for each of those of whom most was left out; the others are in the next line
-        about all that was dropped.
+    def _report_clients(self) -> None:
+        """The period is over: a line for each of the clients with the most events left out; the others are part of the
+        next line about everything that was dropped.
         """
         left_out = {key: count - LOG_LINES_OF_CLIENT for key, count in self._of_clients.items()}
         self._of_clients = {}
         if not self._is_client_left_out:
             return
         self._is_client_left_out = False
-        most = nlargest(LOG_CLIENTS_TOLD, left_out, key=lambda key: left_out[key])
+        most = nlargest(LOG_CLIENTS_LISTED, left_out, key=lambda key: left_out[key])
         for client, event in most:
             lines = left_out[client, event]
             if lines > 0 and len(self._lines) < LOG_LINES_MAX:
@@ -229,9 +229,9 @@ class EventLog:
             self._changed.notify()
 
     def _drop(self, lines: int = 1) -> None:
-        """So many lines are only counted."""
+        """Counts lines that are not written."""
         if not self._dropped:
-            self._tell_dropped_s = time.monotonic() + LOG_DROPPED_EVERY_S
+            self._report_dropped_s = time.monotonic() + LOG_DROPPED_EVERY_S
             self._changed.notify()
         self._dropped += lines
 
@@ -241,7 +241,7 @@ class EventLog:
                 while not (self._lines or self._is_closing or self._wait_s() == 0):
                     self._changed.wait(self._wait_s())
                 if self._is_client_left_out and (self._is_closing or time.monotonic() >= self._clients_until_s):
-                    self._tell_clients()
+                    self._report_clients()
                 if self._dropped and (self._is_closing or self._dropped_wait_s() == 0):
                     fields = {"lines": self._dropped}
                     self._lines.append(line("warning", "log_lines_dropped", fields, time.time(), self.form))
@@ -255,19 +255,19 @@ class EventLog:
             self._write_all(text.encode("utf-8", "backslashreplace"))
 
     def _wait_s(self) -> float | None:
-        """How long until a line says what was left out; None: nothing was."""
+        """How long until a line must report what was left out; None: nothing was."""
         waits = [self._dropped_wait_s()]
         if self._is_client_left_out:
             waits.append(max(0.0, self._clients_until_s - time.monotonic()))
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _dropped_wait_s(self) -> float | None:
-        """How long until a line says how many were dropped; None: none were."""
-        return max(0.0, self._tell_dropped_s - time.monotonic()) if self._dropped else None
+        """How long until a line must report how many were dropped; None: none were."""
+        return max(0.0, self._report_dropped_s - time.monotonic()) if self._dropped else None
 
     def _write_all(self, data: bytes) -> None:
         try:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError:
-            pass  # nobody reads it any more; the broker goes on
+            pass  # the log cannot be written any more; the broker goes on

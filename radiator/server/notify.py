@@ -1,4 +1,4 @@
-"""systemd's notification protocol (sd_notify(3)): READY, STOPPING, and a watchdog that two parties must feed."""
+"""systemd's notification protocol (sd_notify(3)): READY, STOPPING, and a watchdog that depends on two signs of life."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Sends it to the service manager, if there is one. It never waits; what cannot be sent is dropped."""
+    """Sends it to the service manager, if there is one. Never waits; what cannot be sent is dropped."""
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
@@ -19,7 +19,7 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def watchdog_s(environment: Mapping[str, str] = os.environ) -> float:
-    """Within which time WATCHDOG=1 is expected; 0: not at all."""
+    """The interval in which WATCHDOG=1 is expected, in seconds; 0: no watchdog."""
     usec, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not usec.isdecimal() or (pid and pid != str(os.getpid())):
         return 0.0
@@ -27,7 +27,7 @@ def watchdog_s(environment: Mapping[str, str] = os.environ) -> float:
 
 
 class Watchdog:
-    """Pings as long as all signs of life change: a stuck dispatcher or commit thread means no ping."""
+    """Pings as long as all signs of life change: a stuck dispatcher or committer thread means no ping."""
 
     def __init__(self, loop: Any, within_s: float, signs: Callable[[], tuple[int, ...]]) -> None:
         self._signs = signs

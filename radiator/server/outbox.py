@@ -1,8 +1,8 @@
 """The bytes that are on their way to one client, in order, and which of them are Delivers.
 
-`next` gives what to write, `took` is told how much of it the system has taken; between the two nothing may be appended.
-A piece is copied only to join it with small neighbours, so that a turn costs one write. A frame begins with bytes; what
-is left of one that was begun, and the later pieces of a large one, are memoryviews.
+`next` gives what to write, `took` gets how much of it the system has taken; nothing may be appended between the two. A
+piece is copied only to join it with small neighbours, so that a turn costs one write. A frame begins with bytes; the
+rest of one that was begun, and the later pieces of a large one, are memoryviews.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from radiator.model.limits import WRITE_BYTES
 Piece = bytes | memoryview
 
 
-class Outbox:
+class OutgoingBuffer:
     """pending_bytes: not taken yet. sent_bytes and delivered: bytes, and Deliver replies, taken since the beginning."""
 
     __slots__ = ("_deliver_ends", "_pieces", "delivered", "pending_bytes", "sent_bytes")
@@ -27,7 +27,7 @@ class Outbox:
         self.delivered = 0
 
     def append(self, data: bytes, is_deliver: bool = False) -> None:
-        """After everything that was appended before. No data: only the Deliver is counted."""
+        """Appends after everything before. No data: only the Deliver is counted."""
         if data:
             self._pieces.append(data)
             self.pending_bytes += len(data)
@@ -35,7 +35,7 @@ class Outbox:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
     def append_pieces(self, pieces: Sequence[bytes]) -> None:
-        """The same of a Deliver that is so large that it comes in pieces."""
+        """Appends a Deliver that is so large that it comes in pieces."""
         first, *others = pieces
         self.append(first)
         for piece in others:
@@ -64,10 +64,10 @@ class Outbox:
         return len(self._pieces)
 
     def took(self, sent_bytes: int) -> bool:
-        """The system took so much of what `next` gave. Whether `delivered` has grown."""
+        """The system took so much of what `next` gave. Returns whether `delivered` has grown."""
         pieces = self._pieces
         if sent_bytes == self.pending_bytes:
-            # as nearly always: all of it
+            # nearly always: everything was taken
             pieces.clear()
             self.sent_bytes += sent_bytes
             self.pending_bytes = 0
@@ -90,7 +90,7 @@ class Outbox:
         return written > 0
 
     def drop(self) -> None:
-        """What was not begun to be sent is not: memory is wanted. The peer still gets whole frames, as it is closed."""
+        """Frees memory: drops every frame not yet begun. The peer still gets whole frames before it is closed."""
         if not self._pieces:
             return
         begun = [*takewhile(lambda piece: isinstance(piece, memoryview), self._pieces)]
@@ -99,7 +99,7 @@ class Outbox:
         self._deliver_ends.clear()
 
     def clear(self) -> None:
-        """Nothing of it will be sent."""
+        """Drops everything."""
         self._pieces.clear()
         self._deliver_ends.clear()
         self.pending_bytes = 0

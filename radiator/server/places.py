@@ -1,8 +1,8 @@
-"""Who has a place among the clients: those that are connected, and those that have not said CONNECT yet (half-open).
+"""Which clients have a place: those that are connected, and those that have not sent CONNECT yet (half-open).
 
-Half-open connections have bounds of their own, in all and for each network, so that sockets that say nothing never use
-up the places of clients. At such a bound the newcomer gets in, and one of the others goes, chosen by chance: no crowd
-that stands there keeps anybody out, and of a wave of clients that all come at once some finish before they are chosen.
+Half-open connections have bounds of their own, in all and for each network, so that silent sockets never use up the
+places of clients. At such a bound the newcomer gets in, and one of the others, chosen by chance, is closed: so no
+standing crowd keeps a client out, and of a wave of clients that all come at once some finish before they are chosen.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from radiator.server.log import EventLog
 
 @dataclass(slots=True)
 class _Crowd:
-    """The half-open connections of one network. is_logged: that they are at their bound."""
+    """The half-open connections of one network. is_logged: the log has that they are at their bound."""
 
     numbers: dict[int, None] = field(default_factory=dict)
     is_logged: bool = False
 
 
 class Places:
-    """Used on the hub only; a connection is known by its number, and those of links have no place here.
+    """Used on the hub only; a connection is known by its number. Links have no place here.
 
     half_open_each: how many of half_open_max may be of one network. setting: what bounds those that are connected.
-    choose: a number below the one given.
+    choose: returns a random number below the one given.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Places:
         self._is_crowd_logged = False
 
     def bound(self, connections_max: int, half_open_max: int, half_open_each: int) -> None:
-        """So many from now on. Who is connected stays."""
+        """Sets the bounds from now on. Connected clients stay."""
         self.connections_max = connections_max
         self._half_open_max = half_open_max
         self._half_open_each = half_open_each
@@ -57,7 +57,7 @@ class Places:
     def is_full(self, peer: str) -> bool:
         """Whether no further client can be connected. Logged once, until there is a place again.
 
-        peer: who wants to be.
+        peer: the client that wants the place.
         """
         is_full = len(self._connected) >= self.connections_max
         if is_full and not self._is_full_logged:
@@ -71,12 +71,12 @@ class Places:
         self._crowds.setdefault(network, _Crowd()).numbers[number] = None
 
     def connect(self, number: int) -> None:
-        """It has said CONNECT."""
+        """It has sent CONNECT."""
         self.leave(number)
         self._connected.add(number)
 
     def leave(self, number: int) -> None:
-        """It is closed. One that has no place changes nothing."""
+        """It is closed. A connection without a place changes nothing."""
         self._connected.discard(number)
         network = self._half_open.pop(number, None)
         if network is None:
@@ -90,7 +90,7 @@ class Places:
 
     @property
     def half_open(self) -> int:
-        """How many have not said CONNECT yet."""
+        """How many have not sent CONNECT yet."""
         return len(self._half_open)
 
     def is_half_open(self, number: int) -> bool:

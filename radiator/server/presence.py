@@ -1,42 +1,42 @@
-"""One connection as the rest of the server counts it: a client, that has a place; or a link with another node.
+"""One connection as the rest of the server counts it: a client, which has a place, or a link with another node.
 
-It says whether the connection may be open, and is called as that comes and goes; nothing else logs it.
+It decides whether the connection may open, and is called when that opens and ends; nothing else logs it.
 """
 
 from typing import Protocol
 
 from radiator.model.commands import Open
 from radiator.protocols import Session
-from radiator.server.links import Links
+from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 
 
 class Presence(Protocol):
-    """`is_full` before Open; then `opened`, and `closed` once, or `not_opened`; in any case `gone` as the last."""
+    """In this order: `is_full` before Open; then `opened` and one `closed`, or `not_opened`; `gone` always last."""
 
     @property
     def full_sentence(self) -> str:
-        """What is said where `is_full`."""
+        """The sentence of the ERROR where `is_full`."""
 
     def is_full(self) -> bool:
-        """Whether there is no place for one more. Where there is, it is taken."""
+        """Whether there is no place for one more. Where there is one, it is taken."""
 
     def opened(self, event: Open) -> None:
         """Its other end was accepted."""
 
     def not_opened(self, session: Session, cause: str) -> None:
-        """It came to an end before that."""
+        """It ended before that."""
 
     def closed(self, cause: str) -> None:
-        """It was open, and is over."""
+        """It was open, and has ended."""
 
     def gone(self) -> None:
         """Its transport is closed."""
 
 
 class ClientPresence:
-    """Of a client; `Places.enter` was called for it."""
+    """A client's connection; `Places.enter` was called for it."""
 
     __slots__ = ("_log", "_number", "_peer", "_places")
 
@@ -71,15 +71,15 @@ class ClientPresence:
 
 
 class LinkPresence:
-    """Of a link, or of what wants to be one. dialled: the node that we have called, or "". node: who it has proved to
-    be, or "".
+    """A link, or a connection that may become one. dialled: the node that this one called, or "". node: the one that it
+    has proved to be, or "".
     """
 
     __slots__ = ("_dialled", "_links", "_log", "_node", "_number", "_peer")
 
     full_sentence = ""
 
-    def __init__(self, number: int, peer: str, links: Links, log: EventLog, dialled: str) -> None:
+    def __init__(self, number: int, peer: str, links: LinkDialer, log: EventLog, dialled: str) -> None:
         self._number = number
         self._peer = peer
         self._links = links

@@ -1,4 +1,4 @@
-"""config.toml is read again, as somebody or SIGHUP asks for it: in a thread, beside the dispatcher's turns."""
+"""Reads config.toml again on an operator's request or on SIGHUP: in a thread, beside the dispatcher's turns."""
 
 import traceback
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Read = Callable[[Config], Reread]
 
 
 class Rereader:
-    """Used on the hub only; once at a time. running: what is in force. read: reads the file, and compares."""
+    """Used on the hub only, one reading at a time. running: the configuration in force. read: reads, and compares."""
 
     def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox, log: EventLog) -> None:
         self.running = running
@@ -28,7 +28,7 @@ class Rereader:
         self._found: Reread | None = None
 
     def ask(self) -> None:
-        """Read it; where it is being read, or what was read is being applied, again behind that."""
+        """Reads the file; while an earlier reading goes on or is being applied, reads it again after that."""
         if self._is_busy:
             self._is_asked_again = True
             return
@@ -52,13 +52,13 @@ class Rereader:
         self._inbox.report(found)
 
     def applied(self) -> Config:
-        """What was read last is in force now."""
+        """The configuration that was read last is now in force."""
         assert self._found is not None and self._found.config is not None, "nothing else can be applied"
         self.running = self._found.config
         return self.running
 
     def over(self) -> None:
-        """The broker is done with what was read last."""
+        """The broker has finished with the configuration that was read last."""
         self._is_busy = False
         if self._is_asked_again:
             self._is_asked_again = False

@@ -1,9 +1,9 @@
-"""The whole broker as a process: puts the parts together, and takes them apart again on SIGTERM.
+"""The whole broker as a process: builds its parts, and takes them down again on SIGTERM.
 
-    store and broker -> threads and clock -> listeners -> READY ... SIGTERM -> nobody new, nothing more is read
+    store and broker -> threads and clock -> listeners -> READY ... SIGTERM -> no new connections, nothing more is read
     -> everything accepted is committed and its RECEIPTs are written -> store closed -> exit 0
 
-Nothing is served before the store's boot number is on the disk, and nothing is closed before what was accepted is.
+Nothing is served before the store's boot number is on the disk; the store stays open until all that was accepted is.
 """
 
 import faulthandler
@@ -29,9 +29,9 @@ from radiator.model.limits import (
     HALF_OPEN_MIN,
     OPERATORS_CONNECTIONS,
     SPARE_FILES,
+    STOP_FINISH_MAX_S,
     STOP_LINGER_S,
     STOP_MAX_S,
-    STOP_SAID_MAX_S,
     TICK_S,
     Limits,
 )
@@ -45,7 +45,7 @@ from radiator.server.dispatcher import Dispatcher
 from radiator.server.halt import halt, halt_on_uncaught
 from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
-from radiator.server.links import Links
+from radiator.server.links import LinkDialer
 from radiator.server.listener import Listener
 from radiator.server.log import EventLog, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
@@ -62,19 +62,18 @@ _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process a
 
 
 def not_read(running: Config) -> Reread:
-    """Where the configuration is of no file."""
+    """For a configuration that comes from no file."""
     return Reread(None, mistakes=["The broker was started without a configuration file: there is nothing to read."])
 
 
 def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> int:
-    """read: reads the configuration again, and compares it with what is in force.
+    """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
 
-    Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
+    read: reads the configuration again, and compares it with the one in force.
 
-    What goes wrong later ends the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second
-    signal.
+    Later failures end the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second signal.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something that can be changed
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the configuration can be read again
     keep_heap()
     _have_last_words(config)
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
@@ -85,7 +84,7 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> i
 
 
 def _have_last_words(config: Config) -> None:
-    """Ends that the system makes leave a line: of a disk that cannot be read, and of LMDB's own over damaged pages."""
+    """Makes ends forced by the system leave a line: an unreadable disk, and LMDB's own abort over damaged pages."""
     faulthandler.enable(2, all_threads=False)  # not sys.stderr, which need not be a file
 
     form = form_of(config.logging, 2)
@@ -97,7 +96,7 @@ def _have_last_words(config: Config) -> None:
 
 
 def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> "Server":
-    """A start that fails has given out nothing: it is no unclean stop, and its messages need no mark."""
+    """A start that fails has served nothing: it is no unclean stop, and its messages need no redelivery mark."""
     try:
         return Server(config, store, trust_clock, read)
     except RadiatorError:
@@ -124,7 +123,7 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
 
 
 class Server:
-    """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
+    """One run. Everything is built before any of it runs; raises RadiatorError where it cannot be."""
 
     def __init__(self, config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> None:
         hub = gevent.get_hub()
@@ -136,7 +135,7 @@ class Server:
         broker = _broker(config, recovery, trust_clock)
         self._inbox = Inbox()
         self._rereader = Rereader(loop, config, read, self._inbox, self._log)
-        self._links = links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
+        self._links = links = LinkDialer(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS
@@ -187,7 +186,7 @@ class Server:
             raise
 
     def _listen(self, config: Config) -> None:
-        """Raises RadiatorError where a listed address cannot be had. The operators' socket is there if it can be."""
+        """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
         operators = config.operators_socket
         node = config.node
         listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]
@@ -229,7 +228,7 @@ class Server:
         return 0
 
     def _use(self, config: Config) -> None:
-        """What has changed in the configuration is in force in the broker; here too from now on."""
+        """The broker has put a changed configuration into force; the server follows."""
         self._log.use(config.logging)
         self._dispatcher.sync_every(config.sync_interval_ms / 1000)
         if _places_wanted(config) != self._places_wanted:
@@ -248,7 +247,7 @@ class Server:
         self._stop.set()
 
     def _wind_up(self) -> None:
-        """What the contract promises of SIGTERM. Slow readers are waited for until STOP_MAX_S, the disk always."""
+        """Keeps the contract of SIGTERM. Waits for slow readers until STOP_MAX_S, for the disk always."""
         notify("STOPPING=1")
         give_up_s = time.monotonic() + STOP_MAX_S
         self._close_listeners()
@@ -256,7 +255,7 @@ class Server:
         self._connections.stop_reading()
         self._dispatcher.sync_at_once()
         self._inbox.stop()
-        at_once_s = time.monotonic() + STOP_SAID_MAX_S
+        at_once_s = time.monotonic() + STOP_FINISH_MAX_S
         while not (self._dispatcher.is_stopped and self._dispatcher.is_at_rest):
             if time.monotonic() >= at_once_s and not self._dispatcher.is_stopped:
                 self._inbox.stop(at_once=True)
@@ -273,19 +272,19 @@ class Server:
         self._dispatcher.finish()
         self._log.info("stopped")
         self._log.close()
-        gc.freeze()  # else Python looks through all that is in memory as it ends: seconds for a GiB of messages
+        gc.freeze()  # else Python scans the whole heap as it ends: seconds for a GiB of messages
 
 
 class Collector:
-    """Python's collector of garbage in circles, kept from stopping the broker whenever it likes.
+    """Python's collector of reference cycles, kept from stopping the broker at moments of its own.
 
-    By itself it looks through everything each time that this has grown by a quarter: with 200,000 messages in memory
-    queues it took 15 % of the CPU and held up everybody for 60 ms at a time. Messages are in no circle and go without.
+    By default it scans everything each time the heap has grown by a quarter: with 200,000 messages in memory queues it
+    took 15 % of the CPU and stopped everything for 60 ms at a time. Messages are in no cycle and are freed without it.
     """
 
     def __init__(self, loop: Any, connections: Connections) -> None:
         gc.collect()
-        gc.freeze()  # what is there now stays
+        gc.freeze()  # what exists now is never scanned again
         gc.disable()
         self._connections = connections
         self._collected_s = time.monotonic()
@@ -307,11 +306,11 @@ def _places_wanted(config: Config) -> tuple[int, int, int]:
 
 
 def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int, int]:
-    """The bounds of Places: as many of clients as there are files for beside those of links. Raises the soft limit as
-    far as needed. Where files are too few, half-open connections have a tenth of what there is; it is logged where
-    the configuration asks for more.
+    """The bounds of Places: as many clients as there are files for beside those of links. Raises the soft limit as far
+    as needed. Where files are too few, half-open connections get a tenth of them; logged where the configuration asks
+    for more.
 
-    Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
+    Ensures that connections never take the last files: a commit that found none would look like a failed disk.
     """
     limits = config.limits
     connections, half_open = limits.max_connections, limits.max_half_open

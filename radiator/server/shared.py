@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from radiator.model.limits import Limits
+from radiator.server.checks import Checks
 from radiator.server.inbox import Inbox
-from radiator.server.links import Links
+from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
 from radiator.server.timetable import Timetable
 
@@ -21,6 +22,7 @@ class Shared(Generic[One]):
     inbox: Inbox
     timetable: Timetable
     log: EventLog
-    links: Links
+    links: LinkDialer
+    checks: Checks
     by_number: dict[int, One] = field(default_factory=dict)
     open: dict[int, One] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""TCP: what it is asked to do for us, and what it says of a peer. Linux.
+"""TCP: its socket options, and what the system reports about a peer. Linux.
 
-A dead peer is found within about tcp_timeout_s: an idle one by keepalive, one that owes us acknowledgements by when its
+A dead peer is found within about tcp_timeout_s: an idle one by keepalive, one that owes acknowledgements by when its
 TCP last answered anything (liveness.py). TCP_USER_TIMEOUT is not used: it also ends a live peer that does not read for
-so long (its window is zero), and nobody is closed for reading slowly.
+so long (its window is zero), and no client is closed for reading slowly.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import struct
 
 from radiator.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES, Limits
 from radiator.model.settings import Address
-from radiator.server.transport import Answer, SocketTransport
+from radiator.server.transport import PeerActivity, SocketTransport
 
 _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with where a listener takes both
 _TCP_RTO_MAX_MS = 44  # Linux 6.15 and later
@@ -25,7 +25,7 @@ _TCP_CLOSE = 7  # of a connection that was open: it has been reset
 
 
 def set_up(connected: socket.socket, tcp_timeout_s: float) -> None:
-    """The options of every connection. An OSError is left to the caller: the peer may be gone already."""
+    """Sets the options of every connection. An OSError is left to the caller: the peer may be gone already."""
     connected.setblocking(False)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES // 2)  # the system doubles it
@@ -34,22 +34,22 @@ def set_up(connected: socket.socket, tcp_timeout_s: float) -> None:
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, interval_s)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval_s)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
-    # Ensures that a peer with a zero window is asked, and answers, several times within tcp_timeout_s. An older system
-    # asks it less and less often, up to every 2 minutes.
+    # Ensures that a peer with a zero window is probed, and answers, several times within tcp_timeout_s. Older kernels
+    # probe it less and less often, up to every 2 minutes.
     with contextlib.suppress(OSError):
         rto_max_ms = max(_RTO_MAX_MS_MIN, min(120_000, int(tcp_timeout_s * 1000 / 4)))
         connected.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, rto_max_ms)
 
 
-def ask(connected: socket.socket) -> Answer:
+def ask(connected: socket.socket) -> PeerActivity:
     """Asks the system, not the peer."""
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
     state, probes, unacked, silent_ms, unsent_bytes = _TCP_INFO.unpack(info)
-    return Answer(unacked, unsent_bytes, probes, silent_ms, state == _TCP_CLOSE)
+    return PeerActivity(unacked, unsent_bytes, probes, silent_ms, state == _TCP_CLOSE)
 
 
 def network_of(host: str) -> str:
-    """Whose connections count together: those of an IPv4 address, or of the /64 of an IPv6 address, which one host may
+    """The network whose connections count together: an IPv4 address, or the /64 of an IPv6 address, which one host may
     have to itself. "" for what is no IP address.
     """
     try:
@@ -64,8 +64,8 @@ def network_of(host: str) -> str:
 
 
 def transport(connected: socket.socket, host: str, port: int, tcp_timeout_s: float) -> SocketTransport:
-    """Of a connected socket, whoever called whom; host and port: where its other end is. OSError: it is gone already,
-    and closed.
+    """The transport of a connected socket, incoming or dialled; host and port: its other end. OSError: the connection
+    is lost already, and the socket closed.
     """
     try:
         set_up(connected, tcp_timeout_s)
@@ -77,7 +77,7 @@ def transport(connected: socket.socket, host: str, port: int, tcp_timeout_s: flo
 
 
 class TcpAcceptor:
-    """Listens at a host and port. limits: those of the moment in which somebody is accepted."""
+    """Listens at a host and port. limits: applied as they are when a connection is accepted."""
 
     def __init__(self, address: Address, limits: Limits) -> None:
         """OSError where the address cannot be had."""

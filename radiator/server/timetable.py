@@ -1,7 +1,7 @@
 """When each connection must be looked at: one heap and one timer for all of them.
 
-A connection has one entry, for the earliest thing that may be due; what is due, it knows itself. So data that comes in
-costs no timer, and 10,000 idle connections cost a heap entry each.
+A connection has one entry, for the earliest thing that may be due; the connection itself knows what is due. So incoming
+data costs no timer, and 10,000 idle connections cost a heap entry each.
 """
 
 import heapq
@@ -14,7 +14,7 @@ IDLE_S = 3600.0  # how long the timer sleeps where nothing is entered
 
 
 class Timed(Protocol):
-    """Something with things to do at certain times."""
+    """An object that must act at certain times."""
 
     look_at_s: float
     """When it is to be looked at (monotonic); 0: not entered, or gone."""
@@ -60,7 +60,7 @@ class Timetable:
             left -= 1
             due_s, _, looked = heapq.heappop(self._heap)
             if looked.look_at_s != due_s:
-                continue  # an earlier entry took the place of this one, or it is gone
+                continue  # an earlier entry replaced this one, or the connection is gone
             looked.look_at_s = 0.0
             again_s = looked.look(now_s)
             if again_s:

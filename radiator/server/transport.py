@@ -1,8 +1,8 @@
 """What carries the bytes of one connection: a TCP socket, a unix socket, or anything else that can do the same.
 
-A connection knows nothing below this. A transport that encrypts keeps two rules more: `receive` gives all that it has
-decrypted, since no watcher tells of bytes that have left the system; and `send` counts the last byte of what it is
-given only when all of it is with the system, so a connection whose outbox is empty has nothing left to send.
+A connection depends on nothing below this. A transport that encrypts keeps two more rules: `receive` returns everything
+that it has decrypted, since no watcher reports bytes that have left the system; and `send` counts the last byte of its
+argument only when all of it is with the system, so a connection whose outbox is empty has nothing left to send.
 tests/server/tls.py is one.
 """
 
@@ -11,17 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from radiator.model.principal import ANYONE, Principal
 from radiator.model.settings import ListenAddress
 
 Sendable = bytes | memoryview
 
 
 @dataclass(slots=True)
-class Answer:
-    """What the system says of the other end.
+class PeerActivity:
+    """What the system knows of the other end.
 
-    unacked: segments that it has not acknowledged. unsent_bytes: what it has no window for. probes: how often it was
-    asked in vain. silent_ms: since its system last answered anything. is_reset: it has ended the connection at once,
+    unacked: segments that it has not acknowledged. unsent_bytes: bytes for which it has no window. probes: how many
+    probes are unanswered. silent_ms: since its system last answered anything. is_reset: it has reset the connection,
     and will not read what was sent to it.
     """
 
@@ -40,7 +41,8 @@ class Answer:
 class Transport(Protocol):
     """Used on the hub only, and nothing here waits. An OSError other than BlockingIOError: the connection is lost.
 
-    peer: the other end, as the log names it. network: whose connections are counted together; "" for nobody's.
+    peer: the other end, as the log names it. network: connections of one network are counted together; "": of none.
+    principal: the other end's identity, as far as the transport can tell.
     """
 
     @property
@@ -49,38 +51,47 @@ class Transport(Protocol):
     @property
     def network(self) -> str: ...
 
+    @property
+    def principal(self) -> Principal: ...
+
     def fileno(self) -> int:
         """What the hub watches for bytes to read, or room to write."""
 
     def receive(self, most_bytes: int, /) -> bytes:
-        """What has come; b"" once the other end sends nothing more. BlockingIOError: nothing has come."""
+        """Returns what has come; b"" once the other end sends nothing more. BlockingIOError: nothing has come."""
 
     def send(self, data: Sendable, /) -> int:
-        """How many bytes of it were taken; the others are given again, first. BlockingIOError: none."""
+        """How many bytes of it were taken; the rest must be given again, first. BlockingIOError: none."""
 
     def finish(self) -> None:
-        """Nothing more is sent; what the other end sends is still read."""
+        """Sends nothing more; what the other end sends is still read."""
 
     def close(self) -> None:
-        """Gone, at once."""
+        """Closes at once."""
 
-    def ask(self) -> Answer:
-        """How the other end is, as far as the system knows."""
+    def ask(self) -> PeerActivity:
+        """The state of the other end, as far as the system knows it."""
 
 
 class SocketTransport:
-    """A connected stream socket that does not block, and belongs to this from now on."""
+    """A connected, non-blocking stream socket, which belongs to this object from now on."""
 
-    __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "receive", "send")
+    __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send")
 
     def __init__(
-        self, connected: socket.socket, peer: str, network: str, ask: Callable[[socket.socket], Answer]
+        self,
+        connected: socket.socket,
+        peer: str,
+        network: str,
+        ask: Callable[[socket.socket], PeerActivity],
+        principal: Principal = ANYONE,
     ) -> None:
         self.peer = peer
         self.network = network
+        self.principal = principal
         self._socket = connected
         self._ask = ask
-        # the socket's own methods: no call of ours stands between a connection and the system
+        # the socket's own methods: no Python call between a connection and the system
         self.fileno = connected.fileno
         self.receive = connected.recv
         self.send = connected.send
@@ -91,21 +102,21 @@ class SocketTransport:
     def close(self) -> None:
         self._socket.close()
 
-    def ask(self) -> Answer:
+    def ask(self) -> PeerActivity:
         return self._ask(self._socket)
 
 
 class Acceptor(Protocol):
-    """A socket that listens. address: where, with the port or path that it has."""
+    """A listening socket. address: where it listens, with the port or path that it got."""
 
     @property
     def address(self) -> ListenAddress: ...
 
     def fileno(self) -> int:
-        """Readable where somebody wants to connect."""
+        """Readable where a connection waits to be accepted."""
 
     def accept(self) -> Transport:
-        """The next one. BlockingIOError: nobody; another OSError: that one was lost, or the system has no room."""
+        """The next one. BlockingIOError: none waits; another OSError: that one was lost, or the system has no room."""
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""

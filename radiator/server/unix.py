@@ -1,10 +1,11 @@
 """Unix sockets: connections of this machine alone, and the file by which they are found. Linux.
 
-Who may connect is who may write to that file, so its mode is right from the moment it is there, and before anybody is
-accepted. A file that is left of a broker that was killed is replaced; whatever else stands at the path stays.
+Permission to write to that file is permission to connect, so its mode is right from the moment it exists, before any
+connection is accepted. A file left by a broker that was killed is replaced; anything else at the path stays.
 """
 
 import contextlib
+import errno
 import grp
 import os
 import select
@@ -15,28 +16,28 @@ from pathlib import Path
 
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES, Limits
+from radiator.model.principal import unix_principal
 from radiator.model.settings import UNIX_MODE, UnixAddress
-from radiator.server.transport import Answer, SocketTransport
+from radiator.server.transport import PeerActivity, SocketTransport
 
 _CREDENTIALS = struct.Struct("=iII")  # struct ucred of linux/socket.h: pid, uid, gid
 
 
-def ask(connected: socket.socket) -> Answer:
-    """The system closes what belongs to a process that is gone, and a process that is there need not answer: nobody is
-    ever owing. An error is there once the other end was closed with something unread.
+def ask(connected: socket.socket) -> PeerActivity:
+    """The system closes the sockets of a process that has ended, and a live process need not answer: so nothing is ever
+    unacknowledged. An error is reported once the other end was closed with input unread.
     """
     poll = select.poll()
     poll.register(connected, 0)  # errors are reported in any case
-    return Answer(is_reset=any(event & select.POLLERR for _, event in poll.poll(0)))
+    return PeerActivity(is_reset=any(event & select.POLLERR for _, event in poll.poll(0)))
 
 
 class UnixAcceptor:
-    """Listens at a path, whose file it makes, and removes at the end if it is still there."""
+    """Listens at a path, whose file it creates, and removes at the end if it is still there."""
 
     def __init__(self, address: UnixAddress, limits: Limits) -> None:
-        """OSError where the path cannot be had; RadiatorError where it is taken, or the group is not there."""
-        if address.mistake:
-            raise RadiatorError(f"Cannot listen on {address.mistake}.")
+        """Raises OSError where the path cannot be had; RadiatorError where it is taken, or the group does not exist."""
+        check(address)
         _make_way(address.path)
         self.address = address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,14 +71,29 @@ class UnixAcceptor:
         except OSError:
             connected.close()
             raise
-        pid, uid, _ = _CREDENTIALS.unpack(found)
-        return SocketTransport(connected, f"unix/pid:{pid}/uid:{uid}", f"uid:{uid}", ask)
+        pid, uid, gid = _CREDENTIALS.unpack(found)
+        return SocketTransport(connected, f"unix/pid:{pid}/uid:{uid}", f"uid:{uid}", ask, unix_principal(uid, gid))
 
     def close(self) -> None:
         if self._file is not None and _identity(self.address.path) == self._file:
             with contextlib.suppress(OSError):
                 self.address.path.unlink()
         self._socket.close()
+
+
+def check(address: UnixAddress) -> None:
+    """Raises what a start with this address would for its directory, its group, and a file in its place; nothing is
+    made or removed. OSError: the directory is not there, or not for this user.
+    """
+    if address.mistake:
+        raise RadiatorError(f"Cannot listen on {address.mistake}.")
+    directory = address.path.parent
+    os.stat(f"{directory}/.")  # with the dot a file is refused too
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if address.group:
+        _group(address)
+    _socket_at(address.path)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -97,17 +113,24 @@ def _group(address: UnixAddress) -> int:
         ) from None
 
 
-def _make_way(path: Path) -> None:
-    """Removes a socket that nobody serves any more."""
+def _socket_at(path: Path) -> bool:
+    """Whether a socket is in the way. Raises RadiatorError where anything else is."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        return
+        return False
     if not stat.S_ISSOCK(found.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no socket"
         raise RadiatorError(
             f"Cannot listen on {path}: what is there is {kind}, and stays. Remove it, or give another path."
         )
+    return True
+
+
+def _make_way(path: Path) -> None:
+    """Removes a socket that no process serves any more."""
+    if not _socket_at(path):
+        return
     if _is_served(path):
         raise RadiatorError(f"Cannot listen on {path}: another process serves it. Stop that one, or give another path.")
     os.unlink(path)
@@ -121,5 +144,5 @@ def _is_served(path: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except BlockingIOError:
-            pass  # more wait there than it has accepted
+            pass  # its backlog is full: it is served
         return True

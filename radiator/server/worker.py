@@ -1,7 +1,7 @@
 """A native thread that carries out one job at a time for the hub: handed over by one lock, answered by one wake-up.
 
-Both threads that touch the disk are of this kind: the committer and the loader (disk.py). What a job raises is caught
-by nobody, and so ends the process.
+Both threads that touch the disk are workers: the committer and the loader (disk.py). An exception of a job is not
+caught, and so ends the process.
 """
 
 import threading
@@ -18,8 +18,8 @@ Answer = TypeVar("Answer")
 class Worker(Generic[Job, Answer]):
     """`start`, `submit`, `stop` and `answered` run on the hub; `work` and `rest` in the thread.
 
-    work: does a job. answered: is called with the answer. rest: called by the idle or busy thread again and again, and
-    says after how many seconds next, at most BEAT_S. beats: grows as often as long as the thread is not stuck.
+    work: does a job. answered: is called with the answer. rest: called again and again, idle or between jobs; returns
+    the seconds until its next call, at most BEAT_S. beats: grows at least every BEAT_S while the thread is not stuck.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Worker(Generic[Job, Answer]):
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Only while it is not busy."""
+        """Hands over a job; only while it is not busy."""
         assert not self.is_busy, "one job at a time"
         self.is_busy = True
         self._job = job
         self._go.release()
 
     def stop(self) -> None:
-        """Ends the thread; only while it is not busy. Returns when it has ended."""
+        """Ends the thread, and returns when it has ended; only while it is not busy."""
         assert not self.is_busy, "a job is never left alone"
         self._job = None
         self._go.release()

@@ -1,1 +1,1 @@
-"""The disk. `contract.py` says what a store promises; `codec/` how it is encoded; `lmdb/` is the store itself."""
+"""The disk. `contract.py` defines what a store promises; `codec/` how it is encoded; `lmdb/` is the store itself."""

@@ -1,7 +1,7 @@
 """`radiator backup` and `restore`: a consistent copy of a running store in one file, and a data directory from it.
 
-A backup carries a mark, so that it is never served by accident: two stores with one id would give out the same message
-ids twice. `restore` takes the mark off and gives a new id. Both write beside their target and rename at the end.
+A backup carries a mark, so that it is never served by accident: two stores with one id would assign the same message
+ids twice. `restore` removes the mark and assigns a new id. Both write beside their target and rename at the end.
 """
 
 import fcntl
@@ -29,20 +29,20 @@ from radiator.storage.lmdb.datafile import (
     write_meta,
 )
 from radiator.storage.lmdb.mending import mend
-from radiator.storage.lmdb.mending_ledgers import mend_books
+from radiator.storage.lmdb.mending_ledgers import mend_ledgers
 from radiator.storage.lmdb.reader import Reader, backup_meta
 from radiator.storage.report import Progress, unheard
 
-_NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process
+_NEW = ".radiator-backup.new"  # the end of an unfinished backup's name, after its process id
 _COPIED_AT_ONCE_BYTES = MIB
 _LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
 
 
 def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progress: Progress = unheard) -> None:
-    """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run on meanwhile.
+    """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run meanwhile.
 
     compact leaves free pages out; it takes longer. An earlier backup of that name is replaced. Raises StoreError, also
-    where `file` is there and is something else.
+    where `file` exists and is no backup.
     """
     target = Path(file)
     if os.path.lexists(target) and backup_meta(target) is None:
@@ -71,7 +71,7 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progre
 
 
 def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected_bytes: int) -> int:
-    """The file, open and locked: while it is, no other backup takes it for what a killed one left."""
+    """Copies into `new`, and returns it open and locked: as long as it is, no other backup removes it as a leftover."""
     opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
@@ -85,11 +85,11 @@ def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Unfinished backups of any name whose process was killed: nobody has them locked."""
+    """Removes unfinished backups of any name whose process was killed: no process has them locked."""
     for name in os.listdir(parent):
         if not _LEFTOVER.fullmatch(name):
             continue
-        with suppress(OSError):  # it is somebody else's, or gone, or still being written
+        with suppress(OSError):  # another user's, or gone, or still being written
             opened = os.open(parent / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,11 +100,11 @@ def _remove_leftovers(parent: Path) -> None:
 
 def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard) -> Report:
     """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
-    What was in doubt with other nodes is not in doubt any more: they know this store's id as little as its sequences.
+    Messages in doubt with other nodes no longer are: those nodes know neither this store's id nor its sequences.
 
-    Returns what `check` says of it: damaged messages do not hinder a restore, a damaged structure does. Damaged rows
-    that a start refuses are left out or made anew (mending.py), and told of there.
-    Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
+    Returns the report of `check`: damaged messages do not prevent a restore, a damaged structure does. Damaged rows
+    that a start refuses are left out or rebuilt (mending.py), and the report lists them. Raises StoreError where `file`
+    is no whole backup, or `data_dir` already holds something.
     """
     source, target = Path(file), Path(data_dir)
     meta = backup_meta(source)
@@ -132,7 +132,7 @@ def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard
 
 
 def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
-    """What was mended. A crash before the rename leaves a directory that no broker serves, to be restored into anew."""
+    """Returns what was mended. After a crash before the rename no broker serves the directory: restore again."""
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
     directory.begin_restore(target)
@@ -144,9 +144,9 @@ def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
         BACKUP: None,
         STORE_ID: records.encode_text(STORE_ID, new_store_id()),
         CLEAN: records.encode_number(CLEAN, 0),
-        TIME: None,  # however old the backup is: its start believes the system's clock
+        TIME: None,  # a start trusts the system's clock then, however old the backup is
     }
-    # to other nodes this is another store: what was said with them does not hold for it
+    # to other nodes this is another store: agreements with them do not hold for it
     write_meta(new, rows, _map_bytes(new), made=TABLES, emptied=(PEERS, DOUBTS))
     mended = _mend(new)
     install(new, target / directory.DATA_FILE)
@@ -163,12 +163,12 @@ def _copy_file(source: Path, new: Path, progress: Progress) -> None:
 
 
 def _mend(file: Path) -> list[str]:
-    """What was done about damaged rows that a start refuses: a sentence for each."""
+    """Mends damaged rows that a start refuses, and returns a sentence for each."""
     try:
         with open_for_writing(file, _map_bytes(file), subdir=False, lock=False) as env:
             tables = {name: env.open_db(name) for name in TABLES}
             with env.begin(write=True) as txn:
-                return mend(txn, tables) + mend_books(txn, tables)
+                return mend(txn, tables) + mend_ledgers(txn, tables)
     except lmdb.Error as error:
         raise DiskFailed(f"Writing {file} failed: {error}.") from error
 

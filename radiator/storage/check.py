@@ -1,8 +1,8 @@
-"""`radiator check`: reads everything in a data directory and says what is wrong, in sentences.
+"""`radiator check`: reads everything in a data directory and reports what is wrong, in sentences.
 
-Runs in a process of its own, beside a running broker or alone. It changes nothing and never takes the broker's lock.
-First the file's structure by plain reads, because LMDB itself trusts its file and may kill the process over a damaged
-one; then the books; then every row of every table.
+Runs in a process of its own, beside a running broker or alone. It changes nothing and never takes the broker's lock. It
+checks the file's structure first, by plain reads, because LMDB itself trusts its file and may kill the process over a
+damaged one; then the ledgers; then every row of every table.
 """
 
 import json
@@ -14,9 +14,9 @@ from radiator.model.errors import DamagedRecord, Refusal, StoreError, count_text
 from radiator.model.limits import CHECK_SLICE_RECORDS
 from radiator.model.message import SEQUENCE_BITS
 from radiator.model.settings import STANDARD_EXCHANGES
-from radiator.model.validation import exchange_settings, fanout_children
+from radiator.model.validation import DECLARED as DECLARED_CHECKS
 from radiator.model.writes import KeepPeer
-from radiator.storage.check_logs import check_blocks, check_log_books, check_prepared
+from radiator.storage.check_logs import check_blocks, check_log_ledgers, check_prepared
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BINDINGS,
@@ -49,18 +49,13 @@ from radiator.storage.lmdb.reader import Reader, Snapshot
 from radiator.storage.report import Progress, unheard
 from radiator.storage.report import Report as Report
 
-_TOLD_EVERY = 256  # rows between two words of how far it is
-_DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "exchange": exchange_settings,
-    "fanout": fanout_children,
-    "no-copies": lambda given: None,
-    "durable-at": lambda given: None,
-}
+_PROGRESS_EVERY = 256  # rows between two reports of progress
+_OF_NODES = ("no-copies", "durable-at")  # rows of other nodes, which have no settings
 
 
 def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
-    """Reads all of it. What is wrong is in the report; raises StoreError only where there is no store to read, and
-    DiskFailed where the disk gives it not back: that says nothing of what was written.
+    """Reads everything. The report has what is wrong; raises StoreError only where there is no store to read, and
+    DiskFailed where the disk cannot be read, which does not show whether the data are damaged.
     """
     file = Path(data_dir) / directory.DATA_FILE
     if not directory.is_regular(file):
@@ -78,7 +73,7 @@ def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
 
 
 def _check_structure(file: Path, report: Report) -> None:
-    """LMDB's pages, read while nobody commits: where the file has moved meanwhile, what was seen means nothing."""
+    """LMDB's pages, read while no commit happens: where the file has changed meanwhile, the findings mean nothing."""
     before = checked_head(file)
     mistakes = structure_mistakes(file, report.progress)
     report.structure_checked = checked_head(file).transaction == before.transaction
@@ -96,10 +91,10 @@ def _check_tables(reader: Reader, report: Report) -> None:
             if not snapshot.has(table):
                 report.find(f"The table {table.decode()} is missing, or has flags that none of ours has.")
         numbers = _check_meta(meta, report)
-        _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
+        _check_ledgers(snapshot, numbers.get(NEXT_QUEUE), report)
         _check_links(snapshot, report)
         _check_declarations(snapshot, report)
-        check_log_books(snapshot, numbers.get(NEXT_QUEUE), report)
+        check_log_ledgers(snapshot, numbers.get(NEXT_QUEUE), report)
     _recount(reader, report)
     _check_messages(reader, numbers.get(BOOT), report)
     _check_delayed(reader, numbers.get(BOOT), report)
@@ -110,7 +105,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
 
 
 def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
-    """The numbers in it that are sound."""
+    """Returns the sound numbers in it."""
     for key in (*NUMBERS, STORE_ID):
         if key not in meta:
             report.find(f"The table meta has no row {key.decode()!r}.")
@@ -127,7 +122,7 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
 # ---- the books ----------------------------------------------------------------------------------------------------
 
 
-def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
+def _check_ledgers(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
     """Names and ledgers of all queues, and their sum against LMDB's own counts: all in one state of the store."""
     names: dict[str, int] = {}
     booked = 0
@@ -187,8 +182,8 @@ def _check_sequence(doubt: str, sequence: int, peer: KeepPeer | None, report: Re
 
 
 def _check_declarations(snapshot: Snapshot, report: Report) -> None:
-    """What was declared at run time, and all bindings, in one state of the store. What settings say depends on
-    config.toml too: a start judges them.
+    """What was declared at run time, and all bindings, in one state of the store. Whether settings are valid depends on
+    config.toml too: a start checks that.
     """
     for key, value in snapshot.rows(SETTINGS):
         number = records.queue_of(key)
@@ -217,20 +212,21 @@ def _check_declarations(snapshot: Snapshot, report: Report) -> None:
 
 
 def _has(snapshot: Snapshot, number: int) -> bool:
-    """Whether there is a queue of that number, or a log."""
+    """Whether a queue or a log has that number."""
     is_queue = snapshot.get(QUEUES, records.queue_key(number)) is not None
     return is_queue or snapshot.get(LOGS, records.log_key(number)) is not None
 
 
 def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
     given = _json_object(text)
-    if kind not in _DECLARED:
-        report.find(f"{name!r} is declared to be of kind {kind!r}; there are {', '.join(_DECLARED)}.")
+    if kind not in DECLARED_CHECKS and kind not in _OF_NODES:
+        kinds = ", ".join((*DECLARED_CHECKS, *_OF_NODES))
+        report.find(f"{name!r} is declared to be of kind {kind!r}; there are {kinds}.")
     elif given is None:
         report.find(f"What is declared of the {kind} {name!r} is no JSON object.")
-    else:
+    elif kind in DECLARED_CHECKS:
         try:
-            _DECLARED[kind](given)
+            DECLARED_CHECKS[kind](given)
         except Refusal as refusal:
             report.find(f"The {kind} {name!r} is declared wrongly: {refusal}")
 
@@ -244,10 +240,10 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _recount(reader: Reader, report: Report) -> None:
-    """Each queue's messages, the delayed ones too, against its own ledger.
+    """Counts each queue's messages, the delayed ones too, against its own ledger.
 
     A running broker changes both in one commit, so both are read in one snapshot: a queue is never split over two,
-    however long it is. Only the heads of its records are looked at, which takes about a second for a million.
+    however long it is. Only the heads of its records are read, which takes about a second for a million.
     """
     number: int | None = 0
     done = 0
@@ -267,7 +263,7 @@ def _recount(reader: Reader, report: Report) -> None:
 
 
 def _next_queue(snapshot: Snapshot, number: int) -> int | None:
-    """The first queue from that number on that has messages, a row, or is being swept."""
+    """The first queue from that number on that has messages or a row, or is being swept."""
     start = records.queue_key(number)
     heads = [next(snapshot.rows(table, start), None) for table in (MESSAGES, DELAYED, LEDGERS, RETIRED)]
     return min((records.queue_of(head[0]) for head in heads if head is not None), default=None)
@@ -305,7 +301,7 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
             there = "There is 1 message" if stored == 1 else f"There are {stored} messages"
             report.find(f"{there} of queue {number}, but no such queue.")
     except DamagedRecord:
-        pass  # found already, with the books
+        pass  # found already, with the ledgers
     return stored
 
 
@@ -328,7 +324,7 @@ def _count_rows(
 
 
 def _slices(reader: Reader, table: bytes, report: Report) -> Iterator[tuple[Snapshot, bytes, memoryview]]:
-    """Every row of a table, with a snapshot that it is in. One that comes or goes meanwhile may be missed."""
+    """Every row of a table, with a snapshot that contains it. One that is added or removed meanwhile may be missed."""
     start: bytes | None = b""
     done = 0
     while start is not None:
@@ -338,7 +334,7 @@ def _slices(reader: Reader, table: bytes, report: Report) -> Iterator[tuple[Snap
             for read, (key, value) in enumerate(snapshot.rows(table, slice_start), 1):
                 yield snapshot, key, value
                 done += 1
-                if done % _TOLD_EVERY == 0:
+                if done % _PROGRESS_EVERY == 0:
                     report.progress(f"verifying the table {table.decode()}", "rows", done, whole)
                 if read == CHECK_SLICE_RECORDS:
                     start = key + b"\0"
@@ -371,7 +367,7 @@ def _check_delayed(reader: Reader, boot: int | None, report: Report) -> None:
 
 def _check_boot(reader: Reader, what: str, key: bytes, position: int, boot: int | None, report: Report) -> None:
     stored_in = position >> SEQUENCE_BITS
-    # a start of the broker since the meta was read may have counted on
+    # the broker may have been started again since meta was read
     if boot is not None and stored_in > boot and stored_in > _boot_now(reader):
         report.find(f"The {what} under key {key.hex()} is of boot {stored_in}, which has not been yet.")
 

@@ -1,7 +1,7 @@
-"""`radiator check`, its part on logs and prepared transactions.
+"""`radiator check`: logs and prepared transactions.
 
-What can change together under a running broker is read in one snapshot: all books of logs, then each segment with its
-blocks, then each prepared transaction with its SENDs.
+What can change together under a running broker is read in one snapshot: the rows of all logs, then each segment with
+its blocks, then each prepared transaction with its SENDs.
 """
 
 from radiator.model.errors import DamagedRecord, count_text
@@ -9,13 +9,13 @@ from radiator.model.limits import CHECK_SLICE_RECORDS, EVENT_BYTES
 from radiator.model.message import Message
 from radiator.model.writes import KeepPosition, KeepSegment
 from radiator.storage.codec import blocks, records, transactions
-from radiator.storage.codec.tables import APPS, LOGS, POSITIONS, QUEUES, RECORDS, SEGMENTS, STAGED, STAGES
+from radiator.storage.codec.tables import APPS, LOGS, POSITIONS, PREPARED_SENDS, QUEUES, RECORDS, SEGMENTS, TRANSACTIONS
 from radiator.storage.lmdb.logs import segment_mistake
 from radiator.storage.lmdb.reader import Reader, Snapshot
 from radiator.storage.report import Report
 
 
-def check_log_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
+def check_log_ledgers(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
     """Names, segments and positions of all logs, in one state of the store."""
     names: dict[str, int] = {}
     for key, value in snapshot.rows(LOGS):
@@ -62,7 +62,7 @@ def _check_position(
 
 
 def check_blocks(reader: Reader, report: Report) -> None:
-    """Every block, and that those of each segment are what its books say."""
+    """Every block, and whether the blocks of each segment agree with its row."""
     start: bytes | None = b""
     done = 0
     while start is not None:
@@ -75,7 +75,7 @@ def check_blocks(reader: Reader, report: Report) -> None:
 
 
 def _check_next(snapshot: Snapshot, start: bytes, report: Report) -> bytes | None:
-    """Checks the next segment, or the next block that no segment has, from that key on; says where to go on."""
+    """Checks the next segment, or the next block outside any segment, from that key on; returns where to continue."""
     segment = next(snapshot.rows(SEGMENTS, start), None)
     block = next(snapshot.rows(RECORDS, start), None)
     if segment is not None and (block is None or segment[0] <= block[0]):
@@ -86,7 +86,7 @@ def _check_next(snapshot: Snapshot, start: bytes, report: Report) -> bytes | Non
 
 
 def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report) -> bytes:
-    """Checks it with its blocks; says where the next one may begin."""
+    """Checks a segment with its blocks; returns where the next one may begin."""
     try:
         segment = records.decode_segment(key, value)
     except DamagedRecord:
@@ -121,7 +121,7 @@ def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report)
 
 
 def _check_stray(snapshot: Snapshot, key: bytes, block: bytes, report: Report) -> bytes:
-    """A block that no segment begins with, nor was found in one: its segment may have grown in the meantime."""
+    """A block that begins no segment and was found in none: its segment may have grown in the meantime."""
     entries = report.decoded(blocks.records_in, key, block)
     segment_row = snapshot.at_or_before(SEGMENTS, key)
     if segment_row is not None and segment_row[0][: -records.OFFSET_BYTES] == key[: -records.OFFSET_BYTES]:
@@ -141,7 +141,7 @@ def _check_stray(snapshot: Snapshot, key: bytes, block: bytes, report: Report) -
 
 
 def check_prepared(reader: Reader, report: Report) -> None:
-    """Every prepared transaction with its SENDs, and every version of a txn-app-id."""
+    """Every prepared transaction with its SENDs, and every version of a producer-id."""
     names: dict[str, int] = {}
     number: int | None = 0
     while number is not None:
@@ -149,40 +149,44 @@ def check_prepared(reader: Reader, report: Report) -> None:
             if number == 0:
                 for key, value in snapshot.rows(APPS):
                     report.decoded(transactions.decode_app, key, value)
-            number = _next_stage(snapshot, number)
+            number = _next_transaction(snapshot, number)
             if number is not None:
-                _check_stage(snapshot, number, names, report)
+                _check_transaction(snapshot, number, names, report)
                 number += 1
 
 
-def _next_stage(snapshot: Snapshot, number: int) -> int | None:
+def _next_transaction(snapshot: Snapshot, number: int) -> int | None:
     start = transactions.transaction_key(number)
-    heads = [next(snapshot.rows(table, start), None) for table in (STAGES, STAGED)]
+    heads = [next(snapshot.rows(table, start), None) for table in (TRANSACTIONS, PREPARED_SENDS)]
     return min((transactions.split_send_key(head[0])[0] for head in heads if head is not None), default=None)
 
 
-def _check_stage(snapshot: Snapshot, number: int, names: dict[str, int], report: Report) -> None:
+def _check_transaction(snapshot: Snapshot, number: int, names: dict[str, int], report: Report) -> None:
     prefix = transactions.transaction_key(number)
     numbers, size, is_whole = [], 0, True
-    for key, value in snapshot.rows(STAGED, prefix):
+    for key, value in snapshot.rows(PREPARED_SENDS, prefix):
         if not key.startswith(prefix):
             break
         send = report.decoded(transactions.decode_send, key, value)
         numbers.append(transactions.split_send_key(key)[1])
         size += send.size if send is not None else 0
         is_whole = is_whole and send is not None
-    row = snapshot.get(STAGES, prefix)
+    row = snapshot.get(TRANSACTIONS, prefix)
     if row is None:
         report.find(f"There are {len(numbers)} SENDs of transaction {number}, but it is not prepared.")
         return
     report.prepared += 1
-    stage = report.decoded(transactions.decode_transaction, prefix, row)
-    if stage is None:
+    transaction = report.decoded(transactions.decode_transaction, prefix, row)
+    if transaction is None:
         return
     shown = f"The prepared transaction {number}"
-    if stage.name and names.setdefault(stage.name, number) != number:
-        report.find(f"Transactions {names[stage.name]} and {number} are prepared under one name, {stage.name!r}.")
-    if numbers != [*range(stage.applied, stage.count)]:
-        report.find(f"{shown} has {len(numbers)} SENDs left; its row says {stage.applied} of {stage.count} are out.")
-    elif stage.applied == 0 and size != stage.size and is_whole:
-        report.find(f"{shown} has SENDs of {size} bytes; its row says {stage.size}.")
+    if transaction.name and names.setdefault(transaction.name, number) != number:
+        report.find(
+            f"Transactions {names[transaction.name]} and {number} are prepared under one name, {transaction.name!r}."
+        )
+    if numbers != [*range(transaction.applied, transaction.count)]:
+        report.find(
+            f"{shown} has {len(numbers)} SENDs left; its row says {transaction.applied} of {transaction.count} are out."
+        )
+    elif transaction.applied == 0 and size != transaction.size and is_whole:
+        report.find(f"{shown} has SENDs of {size} bytes; its row says {transaction.size}.")

@@ -1,8 +1,8 @@
-"""`radiator compact`: the same store in a file without its free pages, with no broker at work on it.
+"""`radiator compact`: the same store in a file without its free pages, while no broker uses it.
 
-It is written beside the data file, compared with it row by row, and takes its name at the end: killed anywhere, this
-leaves the one or the other, whole. To LMDB it is the same transaction in other pages, so that its table of readers,
-which a backup or a check may have open meanwhile, stays true.
+The file is written beside the data file, compared with it row by row, and renamed at the end: a kill at any moment
+leaves the one or the other, whole. To LMDB it is the same transaction in other pages, so its table of readers, which a
+backup or a check may have open meanwhile, stays valid.
 """
 
 import fcntl
@@ -25,8 +25,8 @@ from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.unreadable import READ_ERRORS
 from radiator.storage.report import Progress, unheard
 
-_TOLD_EVERY = 256  # rows between two words of how far it is
-_ROOM_BYTES = MIB  # more than the copy itself, for what the file system writes of its own
+_PROGRESS_EVERY = 256  # rows between two reports of progress
+_SPARE_BYTES = MIB  # more than the copy itself, for what the file system writes of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Compacted:
 
 
 def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
-    """The data file has no free pages when this returns, and is synced under its name; a start finds what it would have
-    found without.
+    """When this returns, the data file has no free pages and is synced under its name; a start finds the same as
+    before.
 
-    Raises StoreError where a broker runs, there is no room, or the copy is not what the store is: nothing has changed
-    then. DiskFailed where the disk fails.
+    Raises StoreError where a broker runs, there is no room, or the copy differs from the store: nothing has changed
+    then. Raises DiskFailed where the disk fails.
     """
     path = Path(data_dir)
     file = path / directory.DATA_FILE
@@ -70,17 +70,17 @@ def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
 
 
 def needed_bytes(data_dir: Path) -> int:
-    """How large the new file will be, beside the old one; also of a store that is being served, as it is now.
+    """The size of the new file, which is written beside the old one; of a store that is being served, as of now.
 
-    Raises StoreError where the file system has not so much room.
+    Raises StoreError where the file system does not have that much room.
     """
     with Reader(data_dir) as reader, reader.snapshot() as snapshot:
         used_bytes = snapshot.used_bytes()
     found = os.statvfs(data_dir)
     free_bytes = found.f_bavail * found.f_frsize
-    if free_bytes < used_bytes + _ROOM_BYTES:
+    if free_bytes < used_bytes + _SPARE_BYTES:
         raise StoreError(
-            f"{data_dir} cannot be compacted: the new file needs {used_bytes + _ROOM_BYTES} bytes beside the old one, "
+            f"{data_dir} cannot be compacted: the new file needs {used_bytes + _SPARE_BYTES} bytes beside the old one, "
             f"and the file system has {free_bytes} free."
         )
     return used_bytes
@@ -118,7 +118,7 @@ def _compacted(file: Path, new: Path, removed_bytes: int | None, needed: int, pr
 
 
 def _compared(old: Reader, new: Path, progress: Progress) -> int:
-    """How many rows there are, in both. Raises StoreError where one differs, and for what is no store of ours."""
+    """The number of rows, the same in both. Raises StoreError where one differs, and for a store of another program."""
     rows = 0
     with Reader(new) as reader, old.snapshot() as before, reader.snapshot() as after:
         refuse_other_formats(old.file, before.meta())
@@ -128,7 +128,7 @@ def _compared(old: Reader, new: Path, progress: Progress) -> int:
         for table in tables:
             for row, copied in zip_longest(before.rows(table), after.rows(table)):
                 rows += 1
-                if rows % _TOLD_EVERY == 0:
+                if rows % _PROGRESS_EVERY == 0:
                     progress("comparing", "rows", rows, 0)
                 if row != copied:
                     differing.append(table)

@@ -11,62 +11,60 @@ from radiator.model.writes import Write
 
 
 class Store(Protocol):
-    """Who may call what: `commit` from one thread only; `load`, `look_up` and `used_bytes` from any one other
-    thread.
-    """
+    """Threads: `commit` from one thread only; `load`, `look_up` and `used_bytes` from one other thread."""
 
     recovery: Recovery
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of
-        them are.
+        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of them
+        are.
 
-        What contradicts the store is a bug: an AssertionError, and nothing of the batch is kept.
+        A batch that contradicts the store is a bug: it raises AssertionError, and nothing of the batch is kept.
 
         - Queues: a Put, Delay or SaveLedger of a queue that is not there before the batch, nor declared by it (one that
           the batch retires may have them); a Put over a stored message; a Remove, or a MakeDue, of what is not there; a
           Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Sweep of more
           than there is.
-        - What is declared: a number that was given before; KeepSettings of, or a Bind to, a queue that is not there; a
+        - Declarations: a number that was given before; KeepSettings of, or a Bind to, a queue that is not there; a
           Bind of what is bound, an Unbind of what is not, a DropDeclared of what is not declared; a Retire or DropLog
           of what is not there, or of what is still bound after the batch.
         - Linked nodes: a Doubt of a message that is not there or is in doubt already, or under a sequence that is; a
           Settle of what is not in doubt; a message that is gone after the batch, or its queue retired, and still in
           doubt.
         - Logs: an Append or AppendEvent to a log that is not there before the batch, nor declared by it, to an offset
-          that has a record, or with a gap behind the one before it in the batch; a DropSegment or DropPosition of what
+          that has a record, or with a gap after the one before it in the batch; a DropSegment or DropPosition of what
           is not there, a KeepPosition of a log that is not.
         - Prepared transactions: a StorePrepared over a stored SEND; a RemovePrepared, DropTransaction or DropApp of
           what is not there.
 
-        What is not judged here, a start or `radiator check` finds: a KeepPeer that has not all doubts of its node
-        between out_taken and out_offered, segments that do not follow each other, and appends without their segment.
+        Not checked here, but by a start or `radiator check`: a KeepPeer that lacks doubts of its node between out_taken
+        and out_offered, segments that do not follow each other, and appends without their segment.
 
-        After a DiskFailed nothing more may be asked of the store.
+        After a DiskFailed the store must not be used any more.
         """
 
     def load(self, load: ReadQueue) -> Loaded:
-        """Messages of the last committed state, each checked; a damaged one comes with `message` None.
+        """Messages of the last committed state, each checked; a damaged one has `message` None.
 
-        They come as the disk has them: whoever asks sees to it that they are in order, and as many as the ledger says.
+        They come as the disk has them: the caller checks that they are in order, and as many as the ledger says.
         """
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
-        """Answers it from the last committed state, and says when the next one is due.
+        """Delayed messages of the last committed state, and when the next one is due.
 
-        A damaged one comes with `message` None, in every answer, since it stays where it is: delayed in the ledger and
-        never woken; whoever asks tells of it once. Its time means nothing: one that stands first is in the answer,
-        due or not. It counts for neither limit, so none keeps others from coming. In a queue that is deleted it is
-        swept with the others.
+        A damaged one has `message` None, in every answer, since it stays where it is: delayed in the ledger and never
+        made due; the caller reports it once. Its time means nothing: one that comes first is in the answer, due or not.
+        It counts for neither limit, so it never keeps others from being read. When its queue is deleted, it is swept
+        with the others.
         """
 
     def load_log(self, load: ReadLog) -> LoadedLog:
-        """Answers it from the last committed state. An offset that a segment has, and no sound block, comes with
-        `message` None: one flipped bit takes at most a block with it.
+        """Records of the last committed state. An offset in a segment, but in no sound block, has `message` None: one
+        flipped bit loses at most one block.
         """
 
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
-        """Answers it from the last committed state; damaged ones are counted, for the limits too."""
+        """SENDs of the last committed state; damaged ones are counted, for the limits too."""
 
     def look_up(self, look_up: DedupLookup) -> bool:
         """Whether the dedup-id is remembered."""
@@ -75,7 +73,7 @@ class Store(Protocol):
         """Bytes of pages in use, free pages inside the file not counted."""
 
     def close(self) -> None:
-        """Give the data directory free."""
+        """Releases the data directory."""
 
 
 def answer(store: Store, read_request: ReadRequest) -> Event:

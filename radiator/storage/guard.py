@@ -1,7 +1,7 @@
-"""What no batch may say, judged before anything of it reaches the disk: a bug of the broker, never of a client. Pure.
+"""Rejects a contradictory batch before any of it reaches the disk: a bug of the broker, never of a client. Pure.
 
-The guard knows which queues and logs there are, and which messages are in doubt: from what the start has found, and the
-batches since. What takes a look at the tables is judged by whoever carries the operations out (codec/operations.py).
+The guard knows which queues and logs exist, and which messages are in doubt, from what the start found and the batches
+since. Checks that need the tables are made where the operations are carried out (codec/operations.py).
 """
 
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ class Guard:
 
 
 def _assert_doubts_stay(in_doubt: InDoubt, writes: Sequence[Write]) -> None:
-    """No message is in doubt twice, and none goes, or its queue, while it is."""
+    """No message is in doubt twice; while it is in doubt, neither it nor its queue is removed."""
     messages = set(in_doubt.values())
     assert len(messages) == len(in_doubt), "a message is in doubt twice"
     for write in writes:

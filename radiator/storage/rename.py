@@ -1,4 +1,4 @@
-"""Which node a data directory belongs to, said anew: `radiator rename`, with no broker at work on it."""
+"""`radiator rename`: changes the node to which a data directory belongs, while no broker uses it."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +16,12 @@ from radiator.storage.lmdb.datafile import checked_head, open_for_writing, refus
 
 
 def rename(data_dir: str | Path, name: str) -> str:
-    """The data directory is that of the node `name` from now on. Returns whose it was: "" where nobody's, or unknown.
+    """From now on the data directory is that of the node `name`. Returns its former node, "" where it had none or it
+    cannot be read.
 
-    What is kept of a node of that name is kept of the one whose name this had: two disks that are swapped find each
-    other's numbers. Raises StoreError for a name that is none, and where messages are in
-    doubt with a node of that name: this one cannot settle that with itself.
+    What was kept about a node of that name is now kept about the former name: so two nodes whose disks are swapped find
+    each other's numbers. Raises StoreError for an invalid name, and where messages are in doubt with a node of that
+    name.
     """
     path = Path(data_dir)
     if not is_node_name(name):
@@ -64,7 +65,7 @@ def _renamed(path: Path, file: Path, name: str) -> str:
 
 
 def _hand_on(txn: lmdb.Transaction, peers: Any, name: str, former: str) -> None:
-    """Under `former` is kept what was kept of the node `name`, where nothing else is kept there."""
+    """Moves what is kept about the node `name` to `former`, unless that has something already."""
     key, new = records.peer_key(name), records.peer_key(former)
     value = txn.pop(key, db=peers)
     if value is None or not former or txn.get(new, db=peers) is not None:
@@ -74,7 +75,7 @@ def _hand_on(txn: lmdb.Transaction, peers: Any, name: str, former: str) -> None:
 
 
 def _node(meta: dict[bytes, bytes]) -> str:
-    """Whose store it is: "" where nobody's, or unknown."""
+    """The store's node: "" where it has none, or one that cannot be read."""
     with suppress(DamagedRecord):
         return records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
     return ""

@@ -1,4 +1,4 @@
-"""What a check has read, and what is wrong with it; and who hears how far long work is."""
+"""What a check has read, and what is wrong with it; and how long work reports its progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from radiator.model.limits import CHECK_FINDINGS_MAX
 _Value = TypeVar("_Value")
 
 Progress = Callable[[str, str, int, int], None]
-"""Hears what is being done, the unit that is counted, how much is done, and of how much (0: nobody knows)."""
+"""Called with the work, the unit that is counted, how much is done, and of how much (0: not known)."""
 
 
 def unheard(what: str, unit: str, done: int, whole: int) -> None:
-    """A Progress that nobody hears."""
+    """A Progress that reports nothing."""
 
 
 @dataclass(slots=True)
 class Report:
     """What was read, and what is wrong with it.
 
-    messages, message_bytes: the delayed ones too. exchanges_elsewhere: that queues are bound to, and that are neither
-    standard nor declared at run time: config.toml has to. logs: without deleted ones; records: of all. prepared:
-    transactions. structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
-    progress: hears how far it is.
+    messages, message_bytes: the delayed ones too. exchanges_elsewhere: exchanges that queues are bound to, and that are
+    neither standard nor declared at run time: config.toml must declare them. logs: without deleted ones; records: of
+    all. prepared: transactions. structure_checked: False where a running broker wrote all the time; stop it to have
+    this checked too. progress: is told how far the check is.
     """
 
     messages: int = 0
@@ -51,7 +51,7 @@ class Report:
             self.findings_left_out += 1
 
     def decoded(self, decode: Callable[[bytes, bytes], _Value], key: bytes, value: bytes | memoryview) -> _Value | None:
-        """What a row says; None, and a finding, where it is damaged."""
+        """The decoded row; None, and a finding, where it is damaged."""
         try:
             return decode(key, bytes(value))
         except DamagedRecord as error:

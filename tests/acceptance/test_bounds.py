@@ -155,8 +155,8 @@ def test_block_that_asked_for_a_receipt_is_told_and_the_connection_goes_on(
     message = sender.message()
     asked = sender.begin_ask("SEND", {"destination": queue, "on-refusal": "receipt"}, b"3")
     sender.send_frame("ACK", sender.naming(message))
-    told = sender.read("RECEIPT", 5)
-    assert (told["receipt-id"], told["refused"]) == (asked, "blocked") and "block_timeout_s" in told["message"]
+    answer = sender.read("RECEIPT", 5)
+    assert (answer["receipt-id"], answer["refused"]) == (asked, "blocked") and "block_timeout_s" in answer["message"]
     sender.send(queue, "4")
     sender.ack(sender.message())
     reader.subscribe(queue, ack="auto")

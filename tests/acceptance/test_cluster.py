@@ -108,8 +108,8 @@ def wait_until_heard(publisher: Wire, subscriber: Wire, topic: str) -> None:
 def run(node: Node, capsys: pytest.CaptureFixture[str], line: str, is_remote: bool = True) -> tuple[int, str]:
     """`radiator LINE` at that node: exit status and what it says."""
     status = main([*line.split(), *(("--broker", node.address) if is_remote else ())])
-    said = capsys.readouterr()
-    return status, said.out + said.err
+    printed = capsys.readouterr()
+    return status, printed.out + printed.err
 
 
 # ---- the distributed topic
@@ -414,8 +414,8 @@ def test_a_dead_node_stops_only_the_fanout_and_copies_for_it_can_be_dropped(
     assert "node b, which is not linked" in run(a, capsys, "why $outbox/b")[1]
     assert "node b, which is not linked" in run(a, capsys, "why /fanout/events")[1]
     assert run(a, capsys, "peer drop b")[0] == 2
-    status, said = run(a, capsys, "peer drop b --force")
-    assert status == 0 and said.startswith(f"{sent} copies")
+    status, printed = run(a, capsys, "peer drop b --force")
+    assert status == 0 and printed.startswith(f"{sent} copies")
     wire(a).send("/fanout/events", "missed")
     a.kill()
     a.start()
@@ -471,9 +471,9 @@ def test_a_small_message_passes_a_large_one_on_a_slow_link_and_that_goes_on_afte
 
 
 def test_peers_shows_links_and_routes(abc: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
-    status, said = run(abc["a"], capsys, "peers")
+    status, printed = run(abc["a"], capsys, "peers")
     assert status == 0
-    lines = [line.split() for line in said.splitlines()]
+    lines = [line.split() for line in printed.splitlines()]
     assert lines[0] == ["This", "is", "node", "a."]
     assert any(line[:2] == ["b", "up"] for line in lines)
     assert ["c", "2", "b"] in lines
@@ -481,8 +481,8 @@ def test_peers_shows_links_and_routes(abc: Nodes, capsys: pytest.CaptureFixture[
 
 def test_release_of_a_linked_node_is_refused(abc: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(abc["a"], capsys, "peer release b --force")[0] == 1
-    status, said = run(abc["a"], capsys, "peer release nobody --force")
-    assert status == 1 and "'nobody'" in said
+    status, printed = run(abc["a"], capsys, "peer release nobody --force")
+    assert status == 1 and "'nobody'" in printed
 
 
 def be_in_doubt(nodes: Nodes, wire: Callable[[Node], Wire]) -> None:
@@ -526,10 +526,10 @@ def test_release_frees_what_is_in_doubt_with_a_dead_node(
     nodes["a"].kill()
     nodes.start(["a"])
     assert nodes["a"].peers()["b"]["in_doubt"] == doubts
-    status, said = run(nodes["a"], capsys, "peer release b")
-    assert status == 2 and "may be processed twice" in said
-    status, said = run(nodes["a"], capsys, "peer release b --force")
-    assert status == 0 and said.startswith(f"{doubts} message") and "may be processed twice" in said
+    status, printed = run(nodes["a"], capsys, "peer release b")
+    assert status == 2 and "may be processed twice" in printed
+    status, printed = run(nodes["a"], capsys, "peer release b --force")
+    assert status == 0 and printed.startswith(f"{doubts} message") and "may be processed twice" in printed
     near = wire(nodes["a"])
     near.subscribe("/queue/work.doubtful", headers={"prefetch-count": "9"})
     assert len({frame.body for frame in near.messages(5)}) == 5
@@ -543,9 +543,11 @@ def test_drain_hands_everything_over(
     for number in range(2000):
         boss.send_frame("SEND", {"destination": "/queue/work.much"}, f"{number}".encode())
     boss.send("/queue/own.rest", "stays")
-    status, said = run(nodes["a"], capsys, "drain")
+    status, printed = run(nodes["a"], capsys, "drain")
     assert status == 0
-    assert "Nothing is left to hand over" in said and "1 message of queues of scope node, or delayed, stays" in said
+    assert (
+        "Nothing is left to hand over" in printed and "1 message of queues of scope node, or delayed, stays" in printed
+    )
     assert nodes["a"].queue("work.much")["stored"] == 0
     assert nodes["b"].queue("work.much")["stored"] + nodes["c"].queue("work.much")["stored"] == 2000
     assert run(nodes["a"], capsys, "peers")[1].startswith("This is node a, which is being drained.")
@@ -559,9 +561,9 @@ def test_a_broker_that_is_alone_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     with BrokerProcess(tmp_path) as broker:
         for command in ("peers", "drain", "drain --stop", "peer release b --force"):
             assert main([*command.split(), "--broker", broker.address]) == 1
-            said = capsys.readouterr()
-            assert said.out == ""
-            assert said.err == "radiator: This broker has no [node] in its configuration: it is alone.\n"
+            printed = capsys.readouterr()
+            assert printed.out == ""
+            assert printed.err == "radiator: This broker has no [node] in its configuration: it is alone.\n"
 
 
 # ---- system.peers
@@ -573,9 +575,9 @@ def test_system_peers_tells_who_comes_and_goes(linked: Linked, wire: Callable[[N
     watcher.subscribe("/topic/system.peers", ack="auto")
 
     def wait_for(event: str) -> dict[str, Any]:
-        while (told := json.loads(watcher.message().body))["event"] != event:
+        while (answer := json.loads(watcher.message().body))["event"] != event:
             pass
-        return dict(told)
+        return dict(answer)
 
     nodes["b"].kill()
     assert wait_for("unlinked")["node"] == "b"

@@ -57,7 +57,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def buried(connect: Connect, kind: str) -> Frame:
+def dead_lettered(connect: Connect, kind: str) -> Frame:
     """The dead letter that there is, taken out."""
     wire = connect()
     wire.subscribe(f"/queue/{kind}-dead")
@@ -89,7 +89,7 @@ def test_one_and_n_deliveries_then_dead_letter(connect: Connect, wire: Wire, kin
         wire.nack(message)
     assert counts == [None, "1", "2"], "1 + max_redeliveries deliveries"
     assert wire.is_silent()
-    dead = buried(connect, kind)
+    dead = dead_lettered(connect, kind)
     assert_is_dead_letter(dead, message, "redeliveries", queue, None)
     assert dead["redelivery-count"] == "2", "as it was last delivered"
     assert dead["destination"] == f"/queue/{kind}-dead"
@@ -102,7 +102,7 @@ def test_max_redeliveries_is_16_by_default(connect: Connect, wire: Wire, name: s
     for _ in range(17):
         wire.nack(wire.message())
     assert wire.is_silent()
-    buried(connect, "durable")
+    dead_lettered(connect, "durable")
 
 
 def test_max_redeliveries_0_means_one_delivery(connect: Connect, wire: Wire, name: str) -> None:
@@ -110,7 +110,7 @@ def test_max_redeliveries_0_means_one_delivery(connect: Connect, wire: Wire, nam
     wire.subscribe(f"/queue/never.{name}")
     wire.nack(wire.message())
     assert wire.is_silent()
-    buried(connect, "durable")
+    dead_lettered(connect, "durable")
 
 
 def test_lost_connections_count_too(connect: Connect, kind: str, name: str) -> None:
@@ -121,7 +121,7 @@ def test_lost_connections_count_too(connect: Connect, kind: str, name: str) -> N
         reader.subscribe(queue)
         message = reader.message()
         reader.ask("DISCONNECT")
-    assert_is_dead_letter(buried(connect, kind), message, "redeliveries", queue, None)
+    assert_is_dead_letter(dead_lettered(connect, kind), message, "redeliveries", queue, None)
 
 
 def test_nack_without_requeue_is_a_dead_letter_now(connect: Connect, wire: Wire, kind: str, name: str) -> None:
@@ -130,7 +130,7 @@ def test_nack_without_requeue_is_a_dead_letter_now(connect: Connect, wire: Wire,
     wire.subscribe(queue)
     message = wire.message()
     wire.nack(message, {"requeue": "false"})
-    assert_is_dead_letter(buried(connect, kind), message, "rejected", queue, None)
+    assert_is_dead_letter(dead_lettered(connect, kind), message, "rejected", queue, None)
 
 
 def test_expired_message_is_a_dead_letter(
@@ -159,7 +159,7 @@ def test_dead_letter_does_not_expire_again(connect: Connect, wire: Wire, kind: s
     wire.send(queue, "bad", {"expiration": "400"})
     wire.nack(wire.message(), {"requeue": "false"})
     time.sleep(0.9)
-    assert buried(connect, kind)["dead-letter-reason"] == "rejected"
+    assert dead_lettered(connect, kind)["dead-letter-reason"] == "rejected"
 
 
 @pytest.mark.parametrize("kind", ["durable", "memory"])
@@ -167,7 +167,7 @@ def test_overflow_is_a_dead_letter(connect: Connect, wire: Wire, kind: str, name
     queue = f"/queue/full.{name}" + (".memory" if kind == "memory" else "")
     wire.send(queue, "old")
     wire.send(queue, "new")
-    dead = buried(connect, kind)
+    dead = dead_lettered(connect, kind)
     assert (dead.body, dead["dead-letter-reason"], dead["original-destination"]) == (b"old", "overflow", queue)
     wire.subscribe(queue)
     assert wire.message().body == b"new"
@@ -208,7 +208,7 @@ def test_forged_headers_of_a_dead_letter_are_not_believed(connect: Connect, wire
     message = wire.message()
     assert "dead-letter-reason" not in message
     wire.nack(message, {"requeue": "false"})
-    dead = buried(connect, kind)
+    dead = dead_lettered(connect, kind)
     assert [value for header, value in dead.pairs if header == "dead-letter-reason"] == ["rejected"]
     assert [value for header, value in dead.pairs if header == "original-destination"] == [queue]
 
@@ -221,7 +221,7 @@ def test_second_death_tells_of_the_second_queue(connect: Connect, wire: Wire, na
     second = wire.message()
     assert second["original-destination"] == f"/queue/first.{name}"
     wire.nack(second, {"requeue": "false"})
-    dead = buried(connect, "durable")
+    dead = dead_lettered(connect, "durable")
     assert [value for header, value in dead.pairs if header == "original-destination"] == ["/queue/second"]
     assert [value for header, value in dead.pairs if header == "original-message-id"] == [second["message-id"]]
     assert len([header for header, _ in dead.pairs if header == "redelivery-count"]) <= 1
@@ -233,4 +233,4 @@ def test_memory_queue_may_bury_in_a_persistent_one(connect: Connect, wire: Wire,
     wire.send(queue, "x")
     message = wire.message()
     wire.nack(message)
-    assert_is_dead_letter(buried(connect, "durable"), message, "redeliveries", queue, None)
+    assert_is_dead_letter(dead_lettered(connect, "durable"), message, "redeliveries", queue, None)

@@ -181,17 +181,17 @@ def test_headers_of_the_hop_and_of_the_broker_are_set_by_the_broker_alone(connec
 def test_headers_pass_between_versions(connect: Connect, queue: str, sender: str, receiver: str) -> None:
     """What the receiver's version cannot express is left out; everything else means the same."""
     source, target = connect(sender), connect(receiver)
-    said = [("plain", "value"), ("back\\slash", "a\\b"), ("clock", "12:30:00"), ("end", "last")]
+    found = [("plain", "value"), ("back\\slash", "a\\b"), ("clock", "12:30:00"), ("end", "last")]
     if sender != "1.0":
-        said += [("line", "feed\nfeed"), ("co:lon", "in its name")]
+        found += [("line", "feed\nfeed"), ("co:lon", "in its name")]
     if sender == "1.2":
-        said += [("carriage", "return\rreturn")]
+        found += [("carriage", "return\rreturn")]
     target.subscribe(queue, ack="auto")
-    source.send(queue, "x", said)
+    source.send(queue, "x", found)
     # a carriage return stands as it is in 1.0 and 1.1, where only LF ends a line
     inexpressible = {"line", "co:lon"} if receiver == "1.0" else set()
     got = [pair for pair in target.message().pairs if pair[0] not in OWN]
-    assert got == [pair for pair in said if pair[0] not in inexpressible]
+    assert got == [pair for pair in found if pair[0] not in inexpressible]
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"a\0b\0", b"\n\n", bytes(range(256)), b"x" * 1_000_000])

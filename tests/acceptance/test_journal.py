@@ -50,10 +50,10 @@ def test_a_message_is_accepted_delivered_and_acked(broker: BrokerProcess) -> Non
         message = wire.message()
         wire.ack(message)
         wire.fence()
-        told = [row for row in journal_of(wire) if row["event"] != "started"]
-        assert [row["event"] for row in told] == ["accepted", "delivered", "acked"]
-        assert {row["message_id"] for row in told} == {message["message-id"]}
-        assert told[2]["client"] == told[1]["client"] and "client" not in told[0]
+        events = [row for row in journal_of(wire) if row["event"] != "started"]
+        assert [row["event"] for row in events] == ["accepted", "delivered", "acked"]
+        assert {row["message_id"] for row in events} == {message["message-id"]}
+        assert events[2]["client"] == events[1]["client"] and "client" not in events[0]
 
 
 @pytest.mark.durability("D28")

@@ -149,11 +149,11 @@ def test_unknown_client_may_say_little_before_it_is_connected(broker: BrokerProc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said", [b"", b"\n", b"CONNECT\n", b"CONNECT\naccept-version:1.2\nhost:x\n\n", b"STO"])
-def test_connection_without_a_whole_connect_in_time_is_closed(broker: BrokerProcess, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"\n", b"CONNECT\n", b"CONNECT\naccept-version:1.2\nhost:x\n\n", b"STO"])
+def test_connection_without_a_whole_connect_in_time_is_closed(broker: BrokerProcess, sent: bytes) -> None:
     with Wire((broker.host, broker.port)) as wire:
         began_s = time.monotonic()
-        wire.send_raw(said)
+        wire.send_raw(sent)
         ended_with_or_without_error(wire)
         assert 0.4 < time.monotonic() - began_s < 3
 
@@ -170,10 +170,10 @@ def test_byte_by_byte_is_no_way_around_connect_timeout(broker: BrokerProcess) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said", [b"SEND\ndestination:/queue/stalled\n\nhalf a bo", b"SE", b"SEND\ndestination:/que"])
-def test_connection_that_stalls_within_a_frame_is_closed(wire: Wire, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"SEND\ndestination:/queue/stalled\n\nhalf a bo", b"SE", b"SEND\ndestination:/que"])
+def test_connection_that_stalls_within_a_frame_is_closed(wire: Wire, sent: bytes) -> None:
     began_s = time.monotonic()
-    wire.send_raw(said)
+    wire.send_raw(sent)
     ended_with_or_without_error(wire)
     assert 0.4 < time.monotonic() - began_s < 3
 
@@ -203,14 +203,14 @@ def test_frame_that_comes_byte_by_byte_has_a_time_as_a_whole(brief: Wire) -> Non
     began_s = time.monotonic()
     brief.send_raw(b"SEND\ndestination:/queue/q\n\n")
     brief.socket.settimeout(0.1)
-    said = b""
-    while not said:
+    sent = b""
+    while not sent:
         brief.send_raw(b"x")
         assert time.monotonic() - began_s < 10, "it goes on for ever"
         with contextlib.suppress(TimeoutError):
-            said = brief.socket.recv(1000)
+            sent = brief.socket.recv(1000)
     assert 1.4 < time.monotonic() - began_s < 4
-    brief.buffer = said
+    brief.buffer = sent
     assert b"frame_timeout_s" in brief.refusal().body
 
 

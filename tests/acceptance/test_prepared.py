@@ -45,7 +45,7 @@ def prepare(wire: Wire, name: str, *sends: tuple[str, str] | tuple[str, str, dic
 
 
 def commit(wire: Wire, name: str, version: int, app: str = "") -> None:
-    wire.ask("COMMIT", {"transaction": name, "txn-app-id": app or f"app-{name}", "txn-version": str(version)})
+    wire.ask("COMMIT", {"transaction": name, "producer-id": app or f"app-{name}", "txn-version": str(version)})
 
 
 def bodies(count: int) -> list[str]:

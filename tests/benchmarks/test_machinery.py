@@ -19,11 +19,12 @@ from benchmarks.instructions import COUNTED, count_instructions, instructions_in
 from benchmarks.loads import TopicLoad
 from benchmarks.peers import CHECKOUT, PEERS
 from benchmarks.pictures import amount
-from benchmarks.processes import Launch, free_port, running, tree
+from benchmarks.processes import Launch, running, tree
 from benchmarks.wires import StompRequestWire, StompTopicWire
 from radiator.client import Client
 from radiator.tools.cli.load import Load, LoadFailed, Shape
 from tests.broker_process import BrokerProcess
+from tests.ports import free_port
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -162,6 +163,7 @@ def test_instructions_are_the_totals_of_a_dump() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone("the clock of the broker causes instructions too: more of them where each message takes longer")
 def test_instructions_are_much_the_same_on_each_run(tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed; on Debian or Ubuntu: apt install valgrind")
@@ -170,8 +172,8 @@ def test_instructions_are_much_the_same_on_each_run(tmp_path: Path) -> None:
     once, again = count_instructions(None, tmp_path, rows)
     assert (once["name"], again["name"]) == ("once", "again")
     assert 20_000 < once["radiator"] < 1_000_000
-    # what the clock causes is part of it, and weighs more on a busy machine
-    assert once["radiator"] == pytest.approx(again["radiator"], rel=0.1)
+    # five runs beside a load of 8 were within 0.003 of each other; what a change costs is told from 0.03 on
+    assert once["radiator"] == pytest.approx(again["radiator"], rel=0.02)
 
 
 def test_the_load_of_requests_counts_replies(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_answers_are_counted_however_reads_split_them(wire: Wire, answers: bytes
 
 
 @pytest.mark.parametrize(
-    ("wire", "said"),
+    ("wire", "commands"),
     [
         (BeanstalkWire(), b"INSERTED 4\r\nOUT_OF_MEMORY\r\n"),
         (RedisStreamWire(), b"-NOGROUP No such key\r\n"),
@@ -147,8 +147,8 @@ def test_answers_are_counted_however_reads_split_them(wire: Wire, answers: bytes
     ],
     ids=name_of,
 )
-def test_complaints_are_noticed(wire: Wire, said: bytes) -> None:
-    assert wire.complaint(said)
+def test_complaints_are_noticed(wire: Wire, commands: bytes) -> None:
+    assert wire.complaint(commands)
 
 
 def test_an_ack_makes_the_next_message_come() -> None:

@@ -179,7 +179,7 @@ STREAMS: tuple[tuple[str, bytes, bytes], ...] = (
 
 
 def stream(
-    run: Run, broker: BrokerProcess, operator: Operator, meter: Meter, told: str, start: bytes, unit: bytes
+    run: Run, broker: BrokerProcess, operator: Operator, meter: Meter, case: str, start: bytes, unit: bytes
 ) -> int:
     """Sends it until the broker has had enough: how many bytes that took. Its beginning is read by itself."""
     chunk = unit * (CHUNK_BYTES // len(unit))
@@ -197,10 +197,10 @@ def stream(
                 taken += len(chunk)
                 meter.look()
         except TimeoutError:
-            run.violation(f"{told}: after {taken} bytes it is neither read nor closed.")
+            run.violation(f"{case}: after {taken} bytes it is neither read nor closed.")
         except ConnectionError:
             return taken
-    run.violation(f"{told}: {taken} bytes of it were taken.")
+    run.violation(f"{case}: {taken} bytes of it were taken.")
     return taken
 
 
@@ -215,10 +215,10 @@ def streams(run: Run, broker: BrokerProcess) -> None:
     sent = 0
     with Bystander(broker) as bystander:
         while sent < total or left:
-            told, start, unit = left.pop() if left else run.chance.choice(STREAMS)
-            sent += stream(run, broker, operator, meter, told, start, unit) + CHUNK_BYTES
+            answer, start, unit = left.pop() if left else run.chance.choice(STREAMS)
+            sent += stream(run, broker, operator, meter, answer, start, unit) + CHUNK_BYTES
             if meter.look() > MEMORY_GROWTH_MAX_BYTES:
-                run.violation(f"{told}: memory grew by {meter.growth_bytes} bytes.")
+                run.violation(f"{answer}: memory grew by {meter.growth_bytes} bytes.")
                 break
     run.figures["MiB without an end"] = sent // MIB
     run.figures["memory grew by KiB"] = meter.growth_bytes // 1024

@@ -32,7 +32,7 @@ max_batch_bytes = "4MiB"
 """
 LOOK_S = 0.005
 SMALL_BYTES = 8 * MIB  # whatever the burden: what the allocator rounds up and keeps
-QUEUE_BYTES = 32 * MIB  # a window, batches at sea and filling, loads: however long the queue is
+QUEUE_BYTES = 32 * MIB  # a window, the batches that are being committed and filled, loads: however long the queue is
 RELEASED_SHARE = 0.6  # of what a burden took; Python's allocator gives back whole arenas only
 FRAME_BYTES = 4 * MIB - 1000
 SCALE = {"quick": 1, "nightly": 4, "release": 10}

@@ -60,7 +60,7 @@ max_messages = 3
 ROUND_MAX_MS = 1000.0
 HELD_S = {"quick": 4.0, "nightly": 6.0, "release": 10.0}  # longer than every timeout of CONFIG
 PARKED_S = 8.0
-SAYING_MAX_S = 0.15  # a client whose frames are not taken for so long says no more
+WRITING_MAX_S = 0.15  # a client whose frames are not taken for so long says no more
 GROWTH_MAX_BYTES = 2 * MEMORY_BYTES + 64 * MIB  # frames are copied once; of the disk, batches, loads, 300 connections
 KEPT_OF_THE_DISK_BYTES = 20 * MIB  # windows 4, in flight 2, of logs in flight 2, read ahead 3 and last records 8
 COUNTED_MAX_BYTES = MEMORY_BYTES + KEPT_OF_THE_DISK_BYTES + INBOX_MAX_BYTES  # which may come in between two Ticks
@@ -89,7 +89,7 @@ class Hold:
         one = self.raw()
         one.sendall(CONNECT)
         one.recv(4096)
-        one.settimeout(SAYING_MAX_S)
+        one.settimeout(WRITING_MAX_S)
         return one
 
     def raw(self) -> socket.socket:
@@ -103,7 +103,7 @@ class Hold:
     def say(self, wire: Wire | socket.socket, *frames: bytes) -> bool:
         """As far as it is heard. Whether all of it was."""
         one = wire.socket if isinstance(wire, Wire) else wire
-        one.settimeout(SAYING_MAX_S)
+        one.settimeout(WRITING_MAX_S)
         try:
             for frame in frames:
                 one.sendall(frame)
@@ -272,7 +272,7 @@ BURDENS: tuple[Callable[[Hold], None], ...] = (
     delayed_messages,
     queues_and_subscriptions_to_their_bounds,
 )
-TOLD = {
+EXPECTED_ERRORS = {
     producers_that_wait: {"blocked"},
     queues_and_subscriptions_to_their_bounds: {"too-many-destinations", "too-many-subscriptions"},
 }
@@ -333,9 +333,9 @@ def lay(run: Run, burdens: list[Callable[[Hold], None]]) -> None:
         if meter.growth_bytes > GROWTH_MAX_BYTES:
             run.violation(f"{what}: the broker grew by {meter.growth_bytes} bytes, of {GROWTH_MAX_BYTES} at most")
         for burden in burdens:
-            told = TOLD.get(burden, set())
-            if told and not told & hold.errors:
-                run.violation(f"{what}: nobody was told any of {sorted(told)}, but {sorted(hold.errors)}")
+            answer = EXPECTED_ERRORS.get(burden, set())
+            if answer and not answer & hold.errors:
+                run.violation(f"{what}: nobody was told any of {sorted(answer)}, but {sorted(hold.errors)}")
         await_nothing_left(run, broker, what)
 
 

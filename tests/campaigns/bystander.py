@@ -62,9 +62,9 @@ class Bystander:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        said = self._end()
+        found = self._end()
         if error is None and self._process.returncode != 0:
-            raise AssertionError(f"a client that did nothing wrong was held up or lost: {said}")
+            raise AssertionError(f"a client that did nothing wrong was held up or lost: {found}")
 
     def wait(self, rounds: int = 50, within_s: float = 20.0) -> None:
         """Until there are rounds enough to judge from now on."""
@@ -90,12 +90,12 @@ class Bystander:
         """It stops by itself when nobody holds its other end; what it said of its end."""
         assert self._process.stdin is not None and self._process.stderr is not None
         self._process.stdin.close()
-        said = self._process.stderr.read()
+        printed = self._process.stderr.read()
         self._process.wait()
         for pipe in (self._process.stderr, self._out):
             with contextlib.suppress(OSError):
                 pipe.close()
-        return said[-1500:]
+        return printed[-1500:]
 
 
 def stand_by(host: str, port: int, queue: str) -> None:

@@ -26,7 +26,8 @@ class Campaign:
     controls: what `run` itself breaks, and must say `caught` of, each time: for what no edit of the package can reach.
     is_timed: it judges times, so nothing else runs beside it. is_waiting: it takes less than half of a core, since it
     waits for clocks, disks or processes; so one of them runs beside those that compute.
-    limit_s: what a run may take at each of LEVELS.
+    limit_s: a watchdog: who takes longer at that level hangs, and is ended. It judges nothing of Radiator: what must be
+    quick has bounds of its own within `run`, and this one is some three times what a run takes on two cores.
     """
 
     number: str

@@ -107,13 +107,13 @@ def commands(chance: Random, connection: int, number: int) -> list[Command]:
             *([b"COMMIT\ntransaction:p%d\ntxn-app-id:a\ntxn-version:%d\nreceipt:v\n\n\0" % (number, number)]
               if prepare else []),
         ]  # fmt: skip
-    said: list[Command] = []
+    given: list[Command] = []
     for data in frames:
         for command in session.receive(data):
             if isinstance(command, Fail | Open):
                 return []
-            said.append(command)
-    return said
+            given.append(command)
+    return given
 
 
 class Life:
@@ -135,14 +135,14 @@ class Life:
         """One client, and what it says. Whether the broker took all of it."""
         self.next += 1
         number, a = self.next, self.nodes["a"]
-        said = commands(self.run.chance, number, number)
+        given = commands(self.run.chance, number, number)
         a.open(number)
-        for command in said:
+        for command in given:
             a.turn([Read(number, [command])])
-        is_taken = bool(said) and not a.is_refused(number)
-        wanted = sum(isinstance(command, Send | Commit) for command in said)
+        is_taken = bool(given) and not a.is_refused(number)
+        wanted = sum(isinstance(command, Send | Commit) for command in given)
         if is_taken and sum(isinstance(reply, Receipt) for reply in a.inbox[number]) != wanted:
-            self.run.violation(f"{said} has {wanted} receipts due, and got {a.inbox[number]}.")
+            self.run.violation(f"{given} has {wanted} receipts due, and got {a.inbox[number]}.")
         a.close(number)
         a.inbox.pop(number)
         return is_taken
@@ -165,7 +165,7 @@ class Life:
     def judge(self) -> None:
         """Nothing is left at a, nothing was set aside, and both ends still have their first link."""
         a = self.nodes["a"].broker
-        for queue in a.destinations.stored_queues():
+        for queue in a.destinations.queues.stored.values():
             if queue.ledger.stored and queue.settings.scope == "cluster" or queue.name.startswith("$outbox/"):
                 left = [stored.message for stored in queue.in_memory()]
                 if left:
@@ -173,7 +173,7 @@ class Life:
                         f"{len(left)} messages of /queue/{queue.name:.80} stay at a, as {left[0]!r:.2000}"
                     )
         for name in "ab":
-            for peer in self.nodes.cluster(name).numbers():
+            for peer in self.nodes.cluster(name).figures.all():
                 if peer["state"] != "up" or peer["out_epoch"] != 1:
                     self.run.violation(f"The link of {name} and {peer['name']} is {peer['state']}: {peer}")
             notes = [note for note in self.nodes[name].notes if note.level == "error"]
@@ -191,7 +191,7 @@ def carry(run: Run) -> None:
             run.case()
         life.settle()
         life.judge()
-        crossed += len(life.nodes.said(Transfer))
+        crossed += len(life.nodes.sent(Transfer))
         kinds += life.got
         if run.level == "quick" and taken == before:
             run.violation("Not one of them was taken: this shows nothing.")

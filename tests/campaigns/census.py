@@ -33,10 +33,10 @@ def attributes(found: object) -> list[tuple[str, object]]:
 
 
 def own_numbers(broker: Broker) -> Counter[str]:
-    told = json.loads(JSON.whole(stats.of(broker.parts)))
+    answer = json.loads(JSON.whole(stats.of(broker.parts)))
     names = ("connections", "subscriptions", "transactions", "parked")
-    return Counter({name: told[name] for name in names}) + Counter({
-        f"{name} of the queues": sum(queue[name] for queue in told["queues"].values())
+    return Counter({name: answer[name] for name in names}) + Counter({
+        f"{name} of the queues": sum(queue[name] for queue in answer["queues"].values())
         for name in ("unacked", "storing", "consumers", "blocked")
     })  # fmt: skip
 

@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Says what is about to be done: the last of it is what a case died of."""
 
-Work = Callable[[int, Tell], list[str]]
+Work = Callable[[int, Report], list[str]]
 """Does the case with that number: the promises that it found broken, a sentence each."""
 
 
@@ -31,13 +31,13 @@ def run_cases(work: Work, cases: Sequence[int], limit_s: int) -> Iterator[tuple[
         is_read = False
         try:
             for line in lines:
-                kind, said = json.loads(line)
+                kind, found = json.loads(line)
                 if kind == "tell":
-                    doing = said
+                    doing = found
                 elif kind == "failed":
-                    raise Failed(said)
+                    raise Failed(found)
                 else:
-                    yield left.pop(0), said
+                    yield left.pop(0), found
             is_read = True
         finally:
             if not is_read:

@@ -113,7 +113,7 @@ class Case:
             return f"after the next start: {mistake!r}\n{self.broker.log[-1500:]}"
 
     def _look_and_go_on(self, was_killed: bool) -> str:
-        told = self.history.told  # what is delivered now tells nothing of the time before
+        answer = self.history.answered  # what is delivered now tells nothing of the time before
         of_logs, in_journal = scenario.logs_now((self.broker.host, self.broker.port))
         count = sum(queue["stored"] for queue in stats(self.broker)["queues"].values())
         besides, others = scenario.declared_now((self.broker.host, self.broker.port))
@@ -121,12 +121,12 @@ class Case:
             client = Client(wire, self.history, Random(f"{self.seed} after"), "after")
             client.begin(scenario.State(of_logs).number(scenario.POSITION))
             found: Queues = client.look(count, [*others, scenario.TAKEN, scenario.PLACED]) | besides | of_logs
-            complaint = self.history.complaint(found, told) or scenario.told_wrong(in_journal, client.names)
+            complaint = self.history.complaint(found, answer) or scenario.journal_mistake(in_journal, client.names)
             if complaint:
                 return complaint
             if was_killed and client.not_marked:
                 return f"not marked redelivered after an unclean stop: {client.not_marked[:3]}"
-            number = self.history.place_of(found, told)
+            number = self.history.place_of(found, answer)
             assert number is not None
             self.history.go_on_from(number)
             client.do_all(DEEDS_AFTERWARDS)

@@ -50,7 +50,7 @@ from radiator.tools.cli import main
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.children import Tell as TellScore
+from tests.campaigns.children import Report as ReportScore
 from tests.campaigns.children import run_cases
 from tests.crash.books import body_of
 from tests.sim.disk import Platter, SimDisk, as_read
@@ -118,7 +118,7 @@ class Original:
     doubted: set[tuple[str, int, Place]] = field(default_factory=set)
     delays: dict[Place, list[Delay]] = field(default_factory=dict)
     records: dict[Record, Message | JournalEvent] = field(default_factory=dict)
-    staged: dict[int, list[Send]] = field(default_factory=dict)
+    prepared: dict[int, list[Send]] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
     is_clean: bool = False
 
@@ -272,7 +272,7 @@ class Author:
                 places = ((write.log, write.partition, write.offset + nth) for nth in range(len(write.events)))
                 self.original.records |= zip(places, write.events, strict=True)
             elif isinstance(write, StorePrepared):
-                self.original.staged[write.stage] = write.sends
+                self.original.prepared[write.transaction] = write.sends
 
     def unbind(self) -> None:
         bindings = sorted(self.declared.bindings)
@@ -508,7 +508,7 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
         given, marks = all_messages(store, it.original)
         delayed = all_delayed(store, it.original)
         remembered = remembered_by(store)
-        records, staged = all_records(store, it.original), all_staged(store, it.original)
+        records, prepared = all_records(store, it.original), all_prepared(store, it.original)
     except StoreError:
         return [] if is_found else ["it cannot be read, but `radiator check` finds nothing"]
     faults = [f"message {place} was altered: {message}" for place, message in given.items()
@@ -519,8 +519,9 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
                if delay is not None and delay not in it.original.delays.get(place, [])]  # fmt: skip
     faults += [f"record {place} was altered: {message}" for place, message in records.items()
                if message is not None and message != as_written(store, it.original, place)]  # fmt: skip
-    faults += [f"of the prepared transaction {stage} this was altered: {send}" for stage, sends in staged.items()
-               for send in sends if send not in it.original.staged[stage]]  # fmt: skip
+    faults += [f"of the prepared transaction {transaction} this was altered: {send}"
+               for transaction, sends in prepared.items()
+               for send in sends if send not in it.original.prepared[transaction]]  # fmt: skip
     if not remembered <= it.original.now.remembered:
         faults.append(f"dedup-ids are remembered that never were: {remembered - it.original.now.remembered}")
     doubted = {(doubt.peer, doubt.sequence, (doubt.queue, doubt.position)) for doubt in store.recovery.doubts}
@@ -528,7 +529,7 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
         faults.append(f"messages are in doubt that never were: {doubted - it.original.doubted}")
     exactly = any(
         is_exactly(store, given, marks, delayed, remembered, state)
-        and is_exactly_of_logs(store, records, staged, state)
+        and is_exactly_of_logs(store, records, prepared, state)
         for state in it.could_be
     )
     if not is_found and not exactly:
@@ -571,9 +572,10 @@ def all_records(store: LmdbStore, original: Original) -> dict[Record, Message | 
     }
 
 
-def all_staged(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
+def all_prepared(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
     return {
-        stage: store.load_prepared(ReadPrepared(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged
+        transaction: store.load_prepared(ReadPrepared(1, transaction, 0, 1_000_000, 1 << 40)).sends
+        for transaction in original.prepared
     }
 
 
@@ -584,7 +586,7 @@ def as_written(store: LmdbStore, original: Original, place: Record) -> Message |
 
 
 def is_exactly_of_logs(
-    store: LmdbStore, records: dict[Record, Message | None], staged: dict[int, list[Send]], state: State
+    store: LmdbStore, records: dict[Record, Message | None], prepared: dict[int, list[Send]], state: State
 ) -> bool:
     expected, recovery = SimDisk(state.logs), store.recovery
     for one in (*expected.recovery.logs, *recovery.logs):
@@ -592,10 +594,12 @@ def is_exactly_of_logs(
     there = {(*partition, offset) for partition, rows in state.logs.records.items() for offset in rows}
     return (
         recovery.logs == expected.recovery.logs
-        and (recovery.stages, recovery.apps) == (expected.recovery.stages, expected.recovery.apps)
+        and (recovery.transactions, recovery.apps) == (expected.recovery.transactions, expected.recovery.apps)
         and records.keys() == there
         and None not in records.values()
-        and all(sends == [*state.logs.staged.get(stage, {}).values()] for stage, sends in staged.items())
+        and all(
+            sends == [*state.logs.prepared.get(transaction, {}).values()] for transaction, sends in prepared.items()
+        )
     )
 
 
@@ -747,9 +751,9 @@ def damage(run: Run) -> None:
         original = Author(run.directory / f"original-{nth}", run.chance).write()
         seeds = [run.chance.randrange(1 << 60) for _ in range(min(CASES_OF_A_STORE, run.cases - run.done))]
 
-        def work(seed: int, tell: TellScore, original: Original = original) -> list[str]:
+        def work(seed: int, report_score: ReportScore, original: Original = original) -> list[str]:
             it = damaged(original, Random(seed))
-            tell(it.how)
+            report_score(it.how)
             try:
                 return [f"{it.how}: {one}" for one in faults_of_a_damaged_file(it, run.directory / "damaged")]
             except Exception:  # noqa: BLE001 - a traceback is no sentence

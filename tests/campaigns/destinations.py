@@ -172,8 +172,8 @@ class Creator:
     def end_durable(self, name: str) -> None:
         if name in self.durables:
             client = self.client()
-            said = Unsubscribe(client, name.encode(), durable=True, destination="/exchange/amq.topic/k")
-            self.node.say(said)
+            found = Unsubscribe(client, name.encode(), durable=True, destination="/exchange/amq.topic/k")
+            self.node.say(found)
             if self.node.is_refused(client):
                 self.violation(f"the end of the durable subscription {name} was refused")
             self.durables.remove(name)
@@ -204,15 +204,15 @@ class Creator:
 
     def step(self) -> None:
         self.chance.choice(self.ways)(f"n{self.chance.randrange(NAMES)}")
-        there = set(self.node.broker.destinations.queues)
+        there = set(self.node.broker.destinations.queues.all)
         destinations = self.node.broker.destinations
         if there != self.queues:
             self.violation(f"there should be other queues than {sorted(there)}")
         made = {*destinations.exchanges.all} - {*STANDARD_EXCHANGES}
-        if made != self.exchanges or {*destinations.fanouts} != {*self.fanouts, *self.more_fanouts}:
-            self.violation(f"there should be others than {sorted(made)} and {sorted(destinations.fanouts)}")
-        if len(destinations.durables) != len(self.durables):
-            self.violation(f"there should be other durable subscriptions than {sorted(destinations.durables)}")
+        if made != self.exchanges or {*destinations.fanouts.all} != {*self.fanouts, *self.more_fanouts}:
+            self.violation(f"there should be others than {sorted(made)} and {sorted(destinations.fanouts.all)}")
+        if len(destinations.queues.durables) != len(self.durables):
+            self.violation(f"there should be other durable subscriptions than {sorted(destinations.queues.durables)}")
 
 
 def create(run: Run) -> None:

@@ -47,21 +47,21 @@ def modes(path: Path) -> dict[str, int]:
     return {one.name: stat.S_IMODE(one.lstat().st_mode) for one in found}
 
 
-def judge(run: Run, path: Path, told: str) -> None:
+def judge(run: Run, path: Path, case: str) -> None:
     for name, mode in modes(path).items():
         if mode != (0o700 if path.is_dir() and name == path.name else 0o600):
-            run.violation(f"{name} has the mode {mode:04o}: {told}.")
+            run.violation(f"{name} has the mode {mode:04o}: {case}.")
     strange = set(modes(path)) - {path.name, *FILES}
     if strange:
-        run.violation(f"There is {sorted(strange)} beside the store: {told}.")
+        run.violation(f"There is {sorted(strange)} beside the store: {case}.")
 
 
-def radiator(run: Run, directory: Path, told: str, *words: str, status: int = 0) -> None:
+def radiator(run: Run, directory: Path, case: str, *words: str, status: int = 0) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "radiator", *words], cwd=directory, env=environment(), capture_output=True, text=True
     )
     if done.returncode != status:
-        run.violation(f"radiator {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}; {told}.")
+        run.violation(f"radiator {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}; {case}.")
 
 
 def send(broker: BrokerProcess) -> None:
@@ -95,13 +95,13 @@ def prepare(run: Run, broker: BrokerProcess, before: str, precious: Path) -> Non
         data_dir.chmod(run.chance.choice(WIDE))
 
 
-def check_precious(run: Run, precious: Path, told: str) -> None:
+def check_precious(run: Run, precious: Path, case: str) -> None:
     if precious.read_bytes() != PRECIOUS or stat.S_IMODE(precious.stat().st_mode) != 0o644:
-        run.violation(f"A file of somebody else was changed: {told}.")
+        run.violation(f"A file of somebody else was changed: {case}.")
 
 
 def one(run: Run, directory: Path, mask: int, before: str) -> None:
-    told = f"with umask {mask:03o}, {before} before"
+    what = f"with umask {mask:03o}, {before} before"
     precious = directory / "precious"
     precious.write_bytes(PRECIOUS)
     precious.chmod(0o644)
@@ -115,12 +115,12 @@ def one(run: Run, directory: Path, mask: int, before: str) -> None:
             with broker:
                 with upright(run, broker):
                     send(broker)
-                    judge(run, broker.data_dir, f"running {told}")
-                    keep(run, directory, told)
+                    judge(run, broker.data_dir, f"running {what}")
+                    keep(run, directory, what)
                 if run.chance.random() < 0.5:
                     broker.stop()
-            judge(run, broker.data_dir, f"after the end, {told}")
-        check_precious(run, precious, told)
+            judge(run, broker.data_dir, f"after the end, {what}")
+        check_precious(run, precious, what)
     run.case()
 
 
@@ -133,18 +133,18 @@ def is_refused(broker: BrokerProcess) -> bool:
         broker.kill()
 
 
-def keep(run: Run, directory: Path, told: str) -> None:
+def keep(run: Run, directory: Path, case: str) -> None:
     """Backups and what is made of them; one where a link leads to somebody else's file."""
-    radiator(run, directory, told, "backup", "data", "kept")
-    radiator(run, directory, told, "backup", "data", "kept", *run.chance.choice(([], ["--compact"])))
-    judge(run, directory / "kept", f"a backup {told}")
+    radiator(run, directory, case, "backup", "data", "kept")
+    radiator(run, directory, case, "backup", "data", "kept", *run.chance.choice(([], ["--compact"])))
+    judge(run, directory / "kept", f"a backup {case}")
     (directory / "link").symlink_to(directory / "precious")
-    radiator(run, directory, told, "backup", "data", "link", status=1)
+    radiator(run, directory, case, "backup", "data", "link", status=1)
     if run.chance.random() < 0.5:
         (directory / "again").mkdir()
         (directory / "again").chmod(run.chance.choice((0o777, 0o755, 0o700)))
-    radiator(run, directory, told, "restore", "kept", "again")
-    judge(run, directory / "again", f"a restored store {told}")
+    radiator(run, directory, case, "restore", "kept", "again")
+    judge(run, directory / "again", f"a restored store {case}")
 
 
 def file_modes(run: Run) -> None:

@@ -73,9 +73,9 @@ class Flood:
             for file, _ in poll.poll(left_s * 1000):
                 poll.unregister(file)
                 self.answers[file] = self._first_word(file)
-        told = Counter(self.answers.values())
-        told["nothing"] += len(self._sockets) - len(self.answers)
-        return told
+        answer = Counter(self.answers.values())
+        answer["nothing"] += len(self._sockets) - len(self.answers)
+        return answer
 
     def _first_word(self, file: int) -> str:
         try:
@@ -109,11 +109,11 @@ def against_the_limit(run: Run, broker: BrokerProcess) -> None:
     lines = len(broker.log.splitlines())
     with holders(broker), Bystander(broker) as bystander:
         flood = Flood(broker, FLOOD)
-        told = flood.wait(ANSWERED_WITHIN_S)
-        if told["CONNECTED"] > PLACES - HOLDERS - 1 or told["nothing"]:
-            run.violation(f"{FLOOD} connections to {PLACES - HOLDERS - 1} places were told {dict(told)}.")
-        if not told["ERROR"]:
-            run.violation(f"Nobody was told that all connections are taken: {dict(told)}.")
+        answer = flood.wait(ANSWERED_WITHIN_S)
+        if answer["CONNECTED"] > PLACES - HOLDERS - 1 or answer["nothing"]:
+            run.violation(f"{FLOOD} connections to {PLACES - HOLDERS - 1} places were told {dict(answer)}.")
+        if not answer["ERROR"]:
+            run.violation(f"Nobody was told that all connections are taken: {dict(answer)}.")
         bystander.wait()
         flood.close()
         recovery(run, broker, "the flood was over")
@@ -127,13 +127,13 @@ def against_the_files(run: Run, broker: BrokerProcess) -> None:
         in_use = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (in_use + run.chance.randrange(1, 9), limit[1]))
         flood = Flood(broker, FLOOD)
-        told = flood.wait(NO_FILES_FOR_S)
+        answer = flood.wait(NO_FILES_FOR_S)
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
         began_s = time.monotonic()
-        told = flood.wait(2 * RECOVERS_WITHIN_S)
+        answer = flood.wait(2 * RECOVERS_WITHIN_S)
         recovered_s = time.monotonic() - began_s
-        if told["nothing"] or recovered_s > RECOVERS_WITHIN_S:
-            run.violation(f"{recovered_s:.1f} s after the broker had files again its clients were told {dict(told)}.")
+        if answer["nothing"] or recovered_s > RECOVERS_WITHIN_S:
+            run.violation(f"{recovered_s:.1f} s after the broker had files again its clients were told {dict(answer)}.")
         bystander.wait()
         flood.close()
         recovery(run, broker, "it had files again")
@@ -156,22 +156,22 @@ def recovery(run: Run, broker: BrokerProcess, since: str) -> None:
     note(run, "let in again after ms", round((time.monotonic() - began_s) * 1000, 1))
 
 
-def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, told: str) -> None:
+def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, what: str) -> None:
     p99_ms = bystander.p99_ms()
     note(run, "bystander p99 ms", round(p99_ms, 1))
     if p99_ms > bystander.p99_max_ms:
-        run.violation(f"In {told} another client's p99 was {p99_ms:.0f} ms.")
+        run.violation(f"In {what} another client's p99 was {p99_ms:.0f} ms.")
     log = settled_log(broker)[lines:]
     dropped = [line for line in log if " log_lines_dropped " in line]
     if any(later - earlier < DROPPED_EVERY_S for earlier, later in pairwise(map(time_of, dropped))):
-        run.violation(f"{told} has within a second two lines in the log of how many are missing: {dropped}.")
+        run.violation(f"{what} has within a second two lines in the log of how many are missing: {dropped}.")
     warnings = [line for line in log if " info " not in line and line not in dropped]
     # once when it begins, and perhaps once more for every second that it lasts
     if len(warnings) > 6:
-        run.violation(f"{told} has {len(warnings)} warnings in the log, as {warnings[-1]!r}.")
+        run.violation(f"{what} has {len(warnings)} warnings in the log, as {warnings[-1]!r}.")
     # a line when a connection comes and one when it goes, and those of the others
     if len(log) > 2 * (FLOOD + HOLDERS + 200) or any(len(line) > 1000 for line in log):
-        run.violation(f"{told} has {len(log)} lines in the log, as {log[-1]!r}.")
+        run.violation(f"{what} has {len(log)} lines in the log, as {log[-1]!r}.")
     run.case(FLOOD)
 
 
@@ -341,7 +341,7 @@ class Mute:
             self._left = self._left[self._socket.send(self._left) :]
 
 
-def ask_and_never_read(run: Run, broker: BrokerProcess, told: str, ask: Ask) -> bool:
+def ask_and_never_read(run: Run, broker: BrokerProcess, what: str, ask: Ask) -> bool:
     """One flood. Whether others were late."""
     mute = Mute(broker)
     with Bystander(broker) as bystander:
@@ -354,19 +354,19 @@ def ask_and_never_read(run: Run, broker: BrokerProcess, told: str, ask: Ask) -> 
         most = meter.look()
         bystander.wait()
         p99_ms = bystander.p99_ms()
-        p99_max_ms = DURABLE_P99_MAX_MS if told == DURABLE else bystander.p99_max_ms
-    kind = "durable" if told == DURABLE else "not durable"
+        p99_max_ms = DURABLE_P99_MAX_MS if what == DURABLE else bystander.p99_max_ms
+    kind = "durable" if what == DURABLE else "not durable"
     note(run, f"memory grew by KiB, {kind}", most // 1024)
     note(run, f"bystander p99 ms, {kind}", round(p99_ms, 1))
     if is_heard and most <= MEMORY_GROWTH_MAX_BYTES:
-        run.violation(f"{told}: {mute.sent} frames were read of a client that reads nothing; {most} bytes of memory.")
+        run.violation(f"{what}: {mute.sent} frames were read of a client that reads nothing; {most} bytes of memory.")
     if most > MEMORY_GROWTH_MAX_BYTES:
-        run.violation(f"{told}: {mute.sent} frames of a client that reads nothing made memory grow by {most} bytes.")
+        run.violation(f"{what}: {mute.sent} frames of a client that reads nothing made memory grow by {most} bytes.")
     if run.chance.random() < READS_SHARE:
         got = list(mute.receipts())
         if got != list(range(mute.sent)):
             wrong = next((i for i, number in enumerate(got) if number != i), len(got))
-            run.violation(f"{told}: when it reads at last, receipt {wrong} of {mute.sent} is {got[wrong : wrong + 3]}.")
+            run.violation(f"{what}: when it reads at last, receipt {wrong} of {mute.sent} is {got[wrong : wrong + 3]}.")
     mute.close()
     run.case()
     return p99_ms > p99_max_ms
@@ -383,9 +383,9 @@ def mutes(run: Run) -> None:
         late = []
         while not run.is_over:
             asks = asks or run.chance.sample(ASKS, len(ASKS))
-            told, ask = asks.pop()
-            if ask_and_never_read(run, broker, told, ask):
-                late.append(told)
+            reported, ask = asks.pop()
+            if ask_and_never_read(run, broker, reported, ask):
+                late.append(reported)
         if len(late) > LATE_SHARE_MAX * run.done:
             run.violation(f"In {len(late)} of {run.done} floods another client was held up: {late}.")
 

@@ -116,7 +116,12 @@ TABLE: dict[bytes, dict[bytes, tuple[Reader, str]]] = {
         b"auto-delete": (FLAG, ""),
     },
     b"NACK": {b"delay": (TIME, "delay_ms"), b"requeue": (FLAG, "requeue")},
-    b"COMMIT": {b"prepare": (NAME, "prepare"), b"txn-app-id": (NAME, "app"), b"txn-version": (TIME, "version")},
+    b"COMMIT": {
+        b"prepare": (NAME, "prepare"),
+        b"producer-id": (NAME, "app"),
+        b"txn-app-id": (NAME, "app"),
+        b"txn-version": (TIME, "version"),
+    },
 }
 WORDS = {b"SEND": Send, b"SUBSCRIBE": Subscribe, b"UNSUBSCRIBE": Unsubscribe, b"NACK": Nack, b"COMMIT": Commit}
 NUMBERS = (
@@ -226,7 +231,7 @@ def expected(command: bytes, pairs: list[tuple[bytes, bytes]], version: int) -> 
             elif field == "version":
                 found[field] = 0
             elif field != "destination":
-                found[field] = None
+                found.setdefault(field, None)  # of two names for one thing the other may be there
     except (ValueError, KeyError):
         return None
     if "persistent" in found:
@@ -249,8 +254,9 @@ def contradicts_itself(first: dict[bytes, bytes], found: dict[str, object]) -> b
         return True
     if found.get("group") is not None and found["ack"] == "auto":
         return True
-    is_committed = b"txn-app-id" in first
-    return is_committed != (b"txn-version" in first) or (is_committed and b"prepare" in first)
+    producers = {first[name] for name in (b"producer-id", b"txn-app-id") if name in first}
+    is_committed = bool(producers)
+    return len(producers) > 1 or is_committed != (b"txn-version" in first) or (is_committed and b"prepare" in first)
 
 
 def read(version: int, command: bytes, pairs: list[tuple[bytes, bytes]]) -> list[Command]:
@@ -262,22 +268,22 @@ def read(version: int, command: bytes, pairs: list[tuple[bytes, bytes]]) -> list
 
 def judge(run: Run, version: int, command: bytes, pairs: list[tuple[bytes, bytes]]) -> bool:
     """Whether it was taken."""
-    told = f"{command.decode()} {pairs} of STOMP 1.{version}"
+    case = f"{command.decode()} {pairs} of STOMP 1.{version}"
     words = read(version, command, pairs)
     fields = expected(command, pairs, version)
     if len(words) != 1 or not isinstance(words[0], Fail if fields is None else WORDS[command]):
-        run.violation(f"{told} became {words}; it should have been {'refused' if fields is None else fields}")
+        run.violation(f"{case} became {words}; it should have been {'refused' if fields is None else fields}")
         return False
     word = words[0]
     if isinstance(word, Fail) or fields is None:
         return False
     wrong = {name: getattr(word, name) for name, value in fields.items() if getattr(word, name) != value}
     if wrong:
-        run.violation(f"{told} says {wrong}, instead of {fields}")
+        run.violation(f"{case} says {wrong}, instead of {fields}")
     if isinstance(word, Send):
         kept = b"".join(name + b":" + value + b"\n" for name, value in pairs if name not in HOP)
         if word.headers != kept:
-            run.violation(f"{told} is stored as {word.headers!r}, instead of {kept!r}")
+            run.violation(f"{case} is stored as {word.headers!r}, instead of {kept!r}")
     return True
 
 

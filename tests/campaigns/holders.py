@@ -76,16 +76,16 @@ class Held:
             pass  # what a refused one held came to others, at the same time
 
     def _hears(self, consumer: Consumer) -> bool:
-        told = self.node.take(consumer.number)
-        for reply in told:
+        replies = self.node.take(consumer.number)
+        for reply in replies:
             if isinstance(reply, Deliver):
                 consumer.held[reply.message_id] = (reply, self.node.now_s)
-        for refusal in refusals(told):
+        for refusal in refusals(replies):
             self._was_right(consumer, refusal)
             del self.consumers[consumer.number]
             self.node.close(consumer.number)
             self.timed_out += 1
-        return bool(told)
+        return bool(replies)
 
     def _was_right(self, consumer: Consumer, refusal: Refuse) -> None:
         oldest_s = min((since_s for _, since_s in consumer.held.values()), default=self.node.now_s)
@@ -245,27 +245,27 @@ def poison_once(run: Run) -> int:
                 elif die_of(node, deliver, chance):
                     workers.discard(worker)
                     consumers -= 1
-    told = f"seed {run.seed}, case {run.done}, max_redeliveries {limit}: "
+    case = f"seed {run.seed}, case {run.done}, max_redeliveries {limit}: "
     for body, count in came.items():
         expected = 1 + limit if body.startswith(b"poison") else 1
         if count != expected:
-            run.violation(f"{told}{body!r} was delivered {count} times and not {expected}")
+            run.violation(f"{case}{body!r} was delivered {count} times and not {expected}")
     poisons = sorted(body for body in bodies if body.startswith(b"poison"))
-    look_at_the_dead(run, node, poisons, told)
+    look_at_the_dead(run, node, poisons, case)
     return sum(count for body, count in came.items() if body in poisons)
 
 
-def look_at_the_dead(run: Run, node: Node, poisons: list[bytes], told: str) -> None:
+def look_at_the_dead(run: Run, node: Node, poisons: list[bytes], case: str) -> None:
     if node.numbers("q")["stored"]:
-        run.violation(f"{told}something stays in the queue: {node.numbers('q')}")
+        run.violation(f"{case}something stays in the queue: {node.numbers('q')}")
     node.open(2)
     node.say(subscribe(2, "dead", prefetch_count=100))
     dead = node.messages(2)
     if sorted(one.message.body for one in dead) != poisons:
-        run.violation(f"{told}the dead letters are {[one.message.body for one in dead]} and not {poisons}")
+        run.violation(f"{case}the dead letters are {[one.message.body for one in dead]} and not {poisons}")
     reasons = {header(one.message, b"dead-letter-reason") for one in dead}
     if reasons - {b"redeliveries"}:
-        run.violation(f"{told}the reasons of the dead letters are {reasons}")
+        run.violation(f"{case}the reasons of the dead letters are {reasons}")
 
 
 def poison_for_real(run: Run) -> None:
@@ -318,7 +318,7 @@ class Hoard:
         )
         self.node = Node(Declarations(create_queues=True, create_topics=True), self.limits, seed=run.done)
         self.node.open(1, 2)
-        self.before = self.node.broker.parts.memory_pressure.in_use()
+        self.before = self.node.in_use_bytes()
 
     def violation(self, sentence: str) -> None:
         self.run.violation(f"seed {self.run.seed}, case {self.run.done}, {self.limits}: {sentence}")
@@ -371,14 +371,14 @@ class Hoard:
             self.node.say(send(1, "/topic/t", bytes(100), transaction=name))
             self.node.say(self.chance.choice((abort, commit))(1, name))
         self.node.wait(0.25)
-        left = self.node.broker.parts.memory_pressure.in_use() - self.before
+        left = self.node.in_use_bytes() - self.before
         if left or self.was_refused:
             self.violation(f"its transactions have ended, and {left} bytes are still counted")
 
     def leave(self) -> None:
         self.node.close(1)
         self.node.wait(0.25)
-        after = self.node.broker.parts.memory_pressure.in_use()
+        after = self.node.in_use_bytes()
         if after != self.before:
             self.violation(f"the connection is gone, and {after - self.before} bytes are still counted")
         if self.node.has("q") and self.node.numbers("q")["accepted"]:

@@ -1,7 +1,7 @@
 """S33b: a whole core linked with two peers that say any words of the table, in any order, with any values.
 
 They keep to the protocol often enough to come far, and lie then: a `last` that was never said, gaps, other epochs,
-messages without a Grant, forged news, two links at once, other stores. Clients work at the same time, and the disk is
+messages without a Credit, forged news, two links at once, other stores. Clients work at the same time, and the disk is
 as slow as chance wants. The judge keeps books: what was receipted is here, or was acked, or was said to a peer that
 has said that it took it. Every word goes through the codec, so none is told that a real link could not bring.
 """
@@ -102,7 +102,7 @@ def declared() -> Declarations:
 
 
 class Bad:
-    """One peer. number: of its link, 0 where there is none. said: the bodies of what it was said, by sequence, and
+    """One peer. number: of its link, 0 where there is none. sent: the bodies of what it was said, by sequence, and
     high: the last that it can have been said. granted: the most of each queue that it was, on this link; and came.
     room, cost: the bytes that it was granted, of queues and of copies, and those that came.
     """
@@ -111,7 +111,7 @@ class Bad:
         self.name = name
         self.number = 0
         self.own_epoch = 0
-        self.said: dict[int, bytes] = {}
+        self.sent: dict[int, bytes] = {}
         self.high = 0
         self.granted: dict[str, int] = {}
         self.came: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class History:
 
     def __init__(self, run: Run, number: int) -> None:
         self.run = run
-        self.told = f"history {number}"
+        self.case = f"history {number}"
         self.chance = Random(run.chance.randrange(1 << 62))
         self.peers = {name: Bad(name) for name in PEERS}
         self.next_link = 1000
@@ -156,7 +156,7 @@ class History:
         return cluster
 
     def wrong(self, sentence: str) -> None:
-        self.run.violation(f"{self.told}: {sentence}")
+        self.run.violation(f"{self.case}: {sentence}")
 
     # ---- what happens -----------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class History:
                 bad.number, bad.granted, bad.came = number, {}, Counter()
                 bad.room, bad.cost = [0, 0], [0, 0]
                 if not peer.out_offered:
-                    bad.said, bad.high = {}, 0  # for another store all begins anew
+                    bad.sent, bad.high = {}, 0  # for another store all begins anew
 
     def cut(self) -> None:
         bad = self.peers[self.chance.choice(PEERS)]
@@ -267,7 +267,7 @@ class History:
         if peer.link is None or not peer.is_welcome:
             self.admin(b'{"do": "peer-release", "peer": "%b", "force": true}' % bad.name.encode())
             if not peer.doubts:
-                bad.said = {}
+                bad.sent = {}
 
     def operator(self) -> None:
         """A queue of the cluster is purged or deleted, whatever is in doubt, granted or waiting."""
@@ -295,7 +295,7 @@ class History:
             bad.number = 0
             row = platter.peers.get(bad.name)
             bad.high = row.out_offered if row is not None else 0
-            bad.said = {
+            bad.sent = {
                 sequence: platter.messages[place].body
                 for (name, sequence), place in platter.doubts.items()
                 if name == bad.name
@@ -330,11 +330,11 @@ class History:
         if is_believed and isinstance(word, Taken | Welcome):
             if word.last > bad.high and (has_doubts or not isinstance(word, Welcome)):
                 self.wrong(f"{bad.name} said {word}, which was believed, and was said {bad.high} at most.")
-            for sequence in [s for s in bad.said if s <= word.last]:
-                body = bad.said.pop(sequence)
+            for sequence in [s for s in bad.sent if s <= word.last]:
+                body = bad.sent.pop(sequence)
                 self.taken[self.place_of(bad, body), body] += 1
             if isinstance(word, Welcome):
-                bad.said.clear()
+                bad.sent.clear()
                 bad.high = word.last
         if is_believed and isinstance(word, Transfer):
             if word.parcel:
@@ -370,12 +370,12 @@ class History:
             return Hello(min(peer.in_epoch + 1, NUMBER_MAX), ["events"], [chance.choice((0, 1, 2, 1000))])
         if peer.is_greeted and not peer.is_welcome:
             return Welcome(peer.out_epoch, chance.randint(peer.out_taken, max(peer.out_taken, bad.high)))
-        if bad.name not in gossip.told:
+        if bad.name not in gossip.answered:
             return Digest([Version(name, *known.version) for name, known in gossip.known.items()])
         deed = chance.random()
         if deed < 0.3 and peer.is_answered:
             fits = self.granted(bad)
-            if fits and peer.in_last < peer.said_last + LINK_WINDOW:
+            if fits and peer.in_last < peer.taken_sent + LINK_WINDOW:
                 return self.transfer(bad, chance.choice(fits))
         if deed < 0.5 and peer.is_welcome and bad.high > peer.out_taken:
             return Taken(chance.randint(peer.out_taken, bad.high))
@@ -584,7 +584,7 @@ class History:
                 bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))
             if bad.number == number and isinstance(word, Transfer):
                 if word.message.expires_ms == 0:
-                    bad.said[word.sequence] = bad.parcels[word.parcel] if word.parcel else word.message.body
+                    bad.sent[word.sequence] = bad.parcels[word.parcel] if word.parcel else word.message.body
                 bad.high = max(bad.high, word.sequence)
                 if len(self.cluster.peers[bad.name].doubts) > LINK_WINDOW:
                     self.wrong("more is in doubt than the window lets.")
@@ -601,7 +601,7 @@ class History:
                 break
         self.hear()
         self.bounds()
-        for queue in node.broker.destinations.everything():
+        for queue in node.broker.destinations.queues.everything():
             if not queue.ledger.adds_up():
                 self.wrong(f"the ledger of {queue.name} does not add up: {queue.ledger}.")
         self.books(node)
@@ -630,9 +630,9 @@ class History:
         cluster, gossip = self.cluster, self.cluster.gossip
         count = LIMITS.max_destinations + len(self.cluster.outboxes)
         found = {
-            "queues": (len(self.node.broker.destinations.everything()), count),
+            "queues": (len(self.node.broker.destinations.queues.everything()), count),
             "peers": (len(cluster.peers), NODES_MAX),
-            "nodes to dial": (len(cluster.known), NODES_MAX),
+            "nodes to dial": (len(cluster.links.known), NODES_MAX),
             "nodes known": (len(gossip.known), NODES_MAX),
             "claims": (len(gossip.claims), NODES_MAX),
             "routes": (len(gossip.routes), ROUTES_KEPT),
@@ -640,14 +640,15 @@ class History:
             "unreachable": (len(gossip.unreachable), NODES_MAX),
             "patterns": (sum(len(k.patterns) for n, k in gossip.known.items() if n != "a"), PATTERNS_MAX),
             "hand-overs that wait": (len(cluster.handover.waiting), 2 * count),
-            "shares": (len(cluster.shares), count),
+            "shares": (len(cluster.shares.all), count),
         }
-        for share in cluster.shares.values():
-            for name in share.__slots__:
-                held = getattr(share, name)
-                if isinstance(held, dict | set | list):
-                    most = NODES_MAX if name == "passed_s" else len(cluster.peers)
-                    found[f"{name} of {share.queue.name}"] = len(held), most
+        for share in cluster.shares.all.values():
+            for part in (share, share.neighbours):
+                for name in part.__slots__:
+                    held = getattr(part, name)
+                    if isinstance(held, dict | set | list):
+                        most = NODES_MAX if name == "passed_s" else len(cluster.peers)
+                        found[f"{name} of {share.queue.name}"] = len(held), most
         for peer in cluster.peers.values():
             found[f"in doubt with {peer.name}"] = len(peer.doubts), LINK_WINDOW
             found[f"waiting for {peer.name}"] = len(peer.waiting), count + 1
@@ -664,7 +665,7 @@ def hostile(run: Run) -> None:
         except TooManyViolations:
             raise
         except Exception:  # noqa: BLE001 - nothing that a peer says may get so far
-            run.violation(f"{history.told}: {traceback.format_exc()}")
+            run.violation(f"{history.case}: {traceback.format_exc()}")
         run.figures["believed"] = int(run.figures.get("believed", 0)) + sum(history.taken.values())
         run.figures["brought"] = int(run.figures.get("brought", 0)) + len(history.brought)
         run.case()

@@ -110,9 +110,9 @@ def import_everything(run: Run) -> None:
 
 def serve(run: Run) -> None:
     """What a broker has loaded after it has served, refused and stopped."""
-    told = run.directory / "loaded.json"
+    answer = run.directory / "loaded.json"
     script = run.directory / "serve.py"
-    script.write_text(f"TOLD = {str(told)!r}" + SERVE)
+    script.write_text(f"TOLD = {str(answer)!r}" + SERVE)
     with BrokerProcess(run.directory, program=(str(script),)) as broker:
         with Wire((broker.host, broker.port)) as wire:
             wire.connect()
@@ -123,7 +123,7 @@ def serve(run: Run) -> None:
             wire.send_raw(b"NONSENSE\n\n\0")
         assert broker.stop() == 0, broker.log
     strange = [
-        name for name in json.loads(told.read_text()) if not is_allowed(name) and not is_of_the_interpreter(name)
+        name for name in json.loads(answer.read_text()) if not is_allowed(name) and not is_of_the_interpreter(name)
     ]
     if strange:
         run.violation(f"a broker that serves has loaded {', '.join(strange)}")

@@ -136,7 +136,7 @@ class Ends:
         )
 
 
-def judge(ends: Ends, way: str, sender: str, receiver: str, pairs: Pairs, got: Frame, told: str) -> None:
+def judge(ends: Ends, way: str, sender: str, receiver: str, pairs: Pairs, got: Frame, case: str) -> None:
     run = ends.run
     names = [name for name, _ in got.pairs]
     # the broker's own come first; of a repeated name the first counts
@@ -145,23 +145,23 @@ def judge(ends: Ends, way: str, sender: str, receiver: str, pairs: Pairs, got: F
     if way == "fanout":  # its copies carry a common id, behind the sender's headers
         name, _ = theirs.pop()
         if name != "fanout-message-id":
-            run.violation(f"{told} came without a fanout-message-id: {got.lines}.")
+            run.violation(f"{case} came without a fanout-message-id: {got.lines}.")
     right = expected(pairs, receiver)
     if theirs != right:
-        run.violation(f"{told} was read as {theirs}, not as {right}; it came as {got.lines}.")
+        run.violation(f"{case} was read as {theirs}, not as {right}; it came as {got.lines}.")
     mistakes = MUST_COME - set(names[:own]) or len(set(names[:own])) != own
     if mistakes or got["redelivered"] not in ("false", "true" if way == "stored" else "false"):
-        run.violation(f"{told} came with these headers of the broker: {got.pairs[:own]}.")
+        run.violation(f"{case} came with these headers of the broker: {got.pairs[:own]}.")
     if got["destination"] != ends.address(way, receiver):
-        run.violation(f"{told} came as from {got['destination']!r}, not {ends.address(way, receiver)!r}.")
+        run.violation(f"{case} came as from {got['destination']!r}, not {ends.address(way, receiver)!r}.")
     if got["content-length"] != str(len(got.body)):
-        run.violation(f"{told} came with content-length {got['content-length']}, and {len(got.body)} bytes.")
+        run.violation(f"{case} came with content-length {got['content-length']}, and {len(got.body)} bytes.")
     if way != "stored" and receiver != "1.0":
         number = ends.live_addresses(receiver).index(
             f"/queue/fan.{receiver}" if way == "fanout" else ends.address(way, receiver)
         )
         if got["subscription"] != ends.subscription(receiver, number):
-            run.violation(f"{told} came for subscription {got['subscription']!r}.")
+            run.violation(f"{case} came for subscription {got['subscription']!r}.")
 
 
 def pass_on(ends: Ends, batch: int) -> None:
@@ -169,11 +169,11 @@ def pass_on(ends: Ends, batch: int) -> None:
     run, chance = ends.run, ends.run.chance
     way, sender, receiver = chance.choice(WAYS[:5]), chance.choice(VERSIONS), chance.choice(VERSIONS)
     wire = ends.senders[sender]
-    said = [headers(chance, sender) for _ in range(PER_BATCH)]
+    commands = [headers(chance, sender) for _ in range(PER_BATCH)]
     more: Pairs = [("transaction", f"t{batch}\\")] if way == "transaction" else []
     frames = [
         raw_send(wire, ends.address(way, receiver), pairs, b"%d.%d" % (batch, i), chance, more)
-        for i, pairs in enumerate(said)
+        for i, pairs in enumerate(commands)
     ]
     if more:
         wire.ask("BEGIN", more)
@@ -182,16 +182,18 @@ def pass_on(ends: Ends, batch: int) -> None:
     wire.send_frame("COMMIT" if more else "BEGIN", {**dict(more or [("transaction", f"b{batch}")]), "receipt": receipt})
     answer = wire.read_frame()
     if answer.command != "RECEIPT" or answer["receipt-id"] != receipt:
-        run.violation(f"{said} in {sender} to {ends.address(way, receiver)} was answered {answer}. It was {frames}.")
+        run.violation(
+            f"{commands} in {sender} to {ends.address(way, receiver)} was answered {answer}. It was {frames}."
+        )
     if not more:
         wire.ask("ABORT", {"transaction": f"b{batch}"})
     for to in VERSIONS if way == "fanout" else (receiver,):
-        for i, pairs in enumerate(said):
+        for i, pairs in enumerate(commands):
             got = ends.receivers[to].message()
-            told = f"{pairs} from {sender} to {to} by {way}, sent as {frames[i]!r},"
+            what = f"{pairs} from {sender} to {to} by {way}, sent as {frames[i]!r},"
             if got.body != b"%d.%d" % (batch, i):
-                run.violation(f"{told} never came; instead of it {got}.")
-            judge(ends, way, sender, to, pairs, got, told)
+                run.violation(f"{what} never came; instead of it {got}.")
+            judge(ends, way, sender, to, pairs, got, what)
     run.case(PER_BATCH)
 
 
@@ -236,7 +238,7 @@ def refuse(ends: Ends) -> None:
 def store_and_restart(ends: Ends) -> None:
     """Stored by every version, read by every version after a restart, clean or not."""
     run, chance = ends.run, ends.run.chance
-    said: dict[str, list[tuple[str, Pairs]]] = {version: [] for version in VERSIONS}
+    found: dict[str, list[tuple[str, Pairs]]] = {version: [] for version in VERSIONS}
     for receiver in VERSIONS:
         for _ in range(PER_BATCH):
             sender = chance.choice(VERSIONS)
@@ -246,7 +248,7 @@ def store_and_restart(ends: Ends) -> None:
             wire.send_raw(data)
             wire.fence()
             wire.send(f"/queue/fence.{sender}", "so that all before it is stored")
-            said[receiver].append((sender, pairs))
+            found[receiver].append((sender, pairs))
     if chance.random() < 0.5:
         ends.close()
     else:
@@ -258,7 +260,7 @@ def store_and_restart(ends: Ends) -> None:
     for receiver in VERSIONS:
         wire = ends.receivers[receiver]
         wire.subscribe(ends.address("stored", receiver), id="stored", ack="auto")
-        for sender, pairs in said[receiver]:
+        for sender, pairs in found[receiver]:
             got = wire.message()
             judge(ends, "stored", sender, receiver, pairs, got, f"{pairs} from {sender} to {receiver}, stored,")
             run.case()

@@ -9,10 +9,11 @@ and where nothing more can happen, everything was acked. It sees no more than th
 import re
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, NoneType
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,6 @@ BATCH_NUMBERS = frozenset(["number", "committed", "held_batch", "asked_at"])
 MESSAGE_ID = re.compile(rb"-(\d+)-(\d+)$")
 FAULTS = ("the power goes", "3 is lost", "4 is lost")
 POSITION_MIN = 1 << 64  # an int above it is a position: only their order counts
-PLAIN = (int, str, bytes, float, type(None), Enum, Limits, Declarations, QueueSettings)
 
 Path = tuple[str, ...]
 
@@ -65,7 +65,7 @@ class World:
         self.messages, self.consumers = case.messages, case.consumers
         self.mistakes: list[str] = []
         self.cuts, self.losses = case.cuts, case.losses
-        self.said: dict[int, int] = dict.fromkeys(case.messages, 0)  # how many of its messages, since the last start
+        self.sent: dict[int, int] = dict.fromkeys(case.messages, 0)  # how many of its messages, since the last start
         self.receipted: set[bytes] = set()
         self.acked: set[bytes] = set()  # bodies whose ACK was said, ever
         self.gone: set[bytes] = set()  # ids whose ACK was receipted
@@ -73,9 +73,9 @@ class World:
 
     def start(self, platter: Platter | None) -> None:
         self.node = Node(DECLARED, platter=platter, auto=False)
-        self.is_on_the_disk = False  # the batch at sea, though nobody has been told
+        self.is_on_the_disk = False  # the batch that is being committed, before the broker hears it
         self.holds: dict[int, Deliver] = {}
-        self.said = dict.fromkeys(self.messages, 0)
+        self.sent = dict.fromkeys(self.messages, 0)
         self.alive = list(self.consumers)
         self.node.open(*self.messages, *self.consumers)
         self.node.say(*(subscribe(consumer, "q") for consumer in self.consumers))
@@ -87,7 +87,7 @@ class World:
         node = self.node
         ways: dict[str, Callable[[], None]] = {}
         for producer, bodies in self.messages.items():
-            left = [body for body in bodies if body not in self.receipted][self.said[producer] :]
+            left = [body for body in bodies if body not in self.receipted][self.sent[producer] :]
             if left:
                 ways[f"{producer} sends"] = lambda p=producer, b=left[0]: self.send(p, b)
         for consumer, deliver in self.holds.items():
@@ -98,7 +98,7 @@ class World:
             ways["a batch is sealed"] = self.seal
         if node.being_committed is not None:
             if self.is_on_the_disk:
-                ways["the commit is told"] = self.tell
+                ways["the commit is told"] = self.commit
             else:
                 ways["the disk has it"] = self.reach
         if node.read_requests:
@@ -108,7 +108,7 @@ class World:
         return ways
 
     def send(self, producer: int, body: bytes) -> None:
-        self.said[producer] += 1
+        self.sent[producer] += 1
         self.node.say(send(producer, "q", body, receipt=body))
 
     def ack(self, consumer: int, deliver: Deliver) -> None:
@@ -131,7 +131,7 @@ class World:
         self.node.disk.commit(self.node.being_committed.writes)
         self.is_on_the_disk = True
 
-    def tell(self) -> None:
+    def commit(self) -> None:
         node = self.node
         self.is_on_the_disk = False
         committed, node.disk.commit = node.disk.commit, lambda writes: None  # type: ignore[method-assign]
@@ -167,7 +167,7 @@ class World:
             elif isinstance(reply, Receipt):
                 self.receipted.add(reply.receipt)
                 for producer, bodies in self.messages.items():
-                    self.said[producer] -= reply.receipt in bodies
+                    self.sent[producer] -= reply.receipt in bodies
             else:
                 self.mistakes.append(f"nobody expected {reply}")
         self.node.log.clear()
@@ -198,73 +198,134 @@ class World:
         """The same for states that go on alike."""
         node = self.node
         context = node.broker.context
-        mine = [self.cuts, self.losses, self.said, self.receipted, self.acked, self.gone, self.holds, self.alive]
+        mine = [self.cuts, self.losses, self.sent, self.receipted, self.acked, self.gone, self.holds, self.alive]
         theirs = [node.broker, node.disk.platter, node.being_committed, node.read_requests, self.is_on_the_disk]
         made = Print(context.open.number, context.committed)
-        values = made.of([mine, theirs])
-        return hash(made.with_places(values))
+        made.of([mine, theirs])
+        return hash(made.done())
 
 
 class Print:
-    """A value of plain values that says what a thing is, all the way down, in a form in which only order counts for
-    positions and batches. A thing that was met before is named by the place where it was met.
+    """What a thing is, all the way down, as one flat row of plain values in which only order counts for positions and
+    batches. A thing that was met before is named by the place where it was met.
     """
 
     def __init__(self, open_number: int, committed: int) -> None:
         self.open_number = open_number
         self.committed = committed
         self.known: dict[int, int] = {}
-        self.positions: set[int] = set()
+        self.row: list[object] = []
+        self.places: list[int] = []  # in the row, of positions
 
-    def with_places(self, value: object) -> object:
-        """With the place of each position among all of them instead of the position."""
-        self.places = {position: place for place, position in enumerate(sorted(self.positions))}
-        return self._with_places(value)
+    def of(self, thing: object) -> None:
+        """Adds the thing to the row."""
+        kind = type(thing)
+        adds = HOW.get(kind)
+        if adds is None:
+            adds = HOW[kind] = how_of(thing)
+        adds(self, thing)
 
-    def _with_places(self, value: object) -> object:
-        if isinstance(value, tuple):
-            return tuple(map(self._with_places, value))
-        return ("place", self.places[value]) if isinstance(value, int) and value > POSITION_MIN else value
+    def done(self) -> tuple[object, ...]:
+        """The row; it has the place of each position among all of them instead of the position."""
+        positions = [self.row[place] for place in self.places]
+        order = {position: number for number, position in enumerate(sorted(set(positions)))}  # type: ignore[type-var]
+        for place, position in zip(self.places, positions, strict=True):
+            self.row[place] = ("place", order[position])
+        return tuple(self.row)
 
-    def of(self, thing: object) -> object:
-        if isinstance(thing, bytes) and (found := MESSAGE_ID.search(thing)):
-            thing = (int(found[1]) << 64) + int(found[2])
-        if isinstance(thing, int) and thing > POSITION_MIN:
-            self.positions.add(thing)
-            return thing
-        if isinstance(thing, PLAIN):
-            return None if isinstance(thing, Limits | Declarations | QueueSettings) else thing
-        if isinstance(thing, type):
-            return thing.__qualname__  # a table of handlers is kept by class, and no class changes
-        if isinstance(thing, set | frozenset):
-            return tuple(sorted(map(self.of, thing)))  # type: ignore[type-var]
-        if id(thing) in self.known:
-            return self.known[id(thing)]
-        self.known[id(thing)] = len(self.known)
-        if isinstance(thing, dict):
-            return tuple((self.of(key), self.of(value)) for key, value in thing.items())
-        if isinstance(thing, list | tuple | deque):
-            return tuple(self.of(one) for one in thing)
-        if isinstance(thing, MethodType):
-            return thing.__func__.__qualname__, self.of(thing.__self__)
-        if isinstance(thing, FunctionType):
-            cells = [cell.cell_contents for cell in thing.__closure__ or ()]
-            return thing.__qualname__, self.of([cells, thing.__defaults__])
-        return type(thing).__name__, tuple(
-            self.field(thing, name) for name in names_of(thing) if name not in SAYS_NOTHING
-        )
+    def _is_known(self, thing: object) -> bool:
+        number = self.known.setdefault(id(thing), len(self.known))
+        if number == len(self.known) - 1:
+            return False
+        self.row.append(number)
+        return True
 
-    def field(self, thing: object, name: str) -> object:
-        value = getattr(thing, name, None)
-        if name in BATCH_NUMBERS and isinstance(value, int):
-            return value - self.open_number if value > self.committed else "home"
-        return name, self.of(value)
+    def _plain(self, thing: object) -> None:
+        self.row.append(thing)
+
+    def _int(self, thing: int) -> None:
+        if thing > POSITION_MIN:
+            self.places.append(len(self.row))
+        self.row.append(thing)
+
+    def _bytes(self, thing: bytes) -> None:
+        if found := MESSAGE_ID.search(thing):
+            self._int((int(found[1]) << 64) + int(found[2]))
+        else:
+            self.row.append(thing)
+
+    def _settings(self, thing: object) -> None:
+        """They are the same in every state."""
+
+    def _table(self, thing: type) -> None:
+        self.row.append(thing.__qualname__)  # a table of handlers is kept by class, and no class changes
+
+    def _set(self, things: set[Any]) -> None:
+        self.row.append(len(things))
+        for thing in sorted(things):
+            self.of(thing)
+
+    def _dict(self, things: dict[object, object]) -> None:
+        if not self._is_known(things):
+            self.row.append(len(things))
+            for key, value in things.items():
+                self.of(key)
+                self.of(value)
+
+    def _list(self, things: Collection[object]) -> None:
+        if not self._is_known(things):
+            self.row.append(len(things))
+            for thing in things:
+                self.of(thing)
+
+    def _method(self, thing: MethodType) -> None:
+        self.row.append(thing.__func__.__qualname__)
+        self.of(thing.__self__)
+
+    def _function(self, thing: FunctionType) -> None:
+        self.row.append(thing.__qualname__)
+        for cell in thing.__closure__ or ():
+            self.of(cell.cell_contents)
+        self.of(thing.__defaults__)
+
+    def _object(self, thing: object) -> None:
+        if self._is_known(thing):
+            return
+        fields = fields_of(thing)
+        self.row.append((type(thing).__name__, len(fields)))
+        for name, value in fields:
+            if name not in SAYS_NOTHING:
+                if name in BATCH_NUMBERS and isinstance(value, int):
+                    self.row.append(value - self.open_number if value > self.committed else "committed")
+                else:
+                    self.of(value)
 
 
-def names_of(thing: object) -> list[str]:
+HOW: dict[type, Callable[[Print, Any], None]] = {}
+
+
+def how_of(thing: object) -> Callable[[Print, Any], None]:
+    """How things of its type are added."""
+    ways: tuple[tuple[Any, Callable[[Print, Any], None]], ...] = (
+        (Limits | Declarations | QueueSettings, Print._settings),
+        (str | float | bool | NoneType | Enum, Print._plain),
+        (int, Print._int),
+        (bytes, Print._bytes),
+        (type, Print._table),
+        (set | frozenset, Print._set),
+        (dict, Print._dict),
+        (list | tuple | deque, Print._list),
+        (MethodType, Print._method),
+        (FunctionType, Print._function),
+    )
+    return next((way for kinds, way in ways if isinstance(thing, kinds)), Print._object)
+
+
+def fields_of(thing: object) -> Collection[tuple[str, object]]:
     if hasattr(thing, "__dict__"):
-        return [*vars(thing)]
-    return [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+        return vars(thing).items()
+    names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [(name, getattr(thing, name, None)) for name in names]
 
 
 def at(path: Path, case: Case) -> World:
@@ -328,6 +389,7 @@ CAMPAIGNS = (
         ),
         mutant_cases=1_000_000,
         quick_mutants=4,
+        # a watchdog (campaign.py), no bound: its interleavings are counted in cases, and none is judged by its time
         limit_s=(240, 3600, 8 * 3600),
     ),
 )

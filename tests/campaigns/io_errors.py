@@ -150,9 +150,9 @@ def ending(point: Point, failed: str, status: int | None, log: str) -> str:
         return f"it went on as if nothing had been: {failed}"
     if not went_on and status not in may_end:
         return f"it ended with {status}, not {may_end}:\n{log[-1000:]}"
-    said = [line for line in log.splitlines() if "halted" in line or line.startswith("radiator: ")]
-    if not went_on and len(said) != 1:
-        return f"it ended with {status} and said {said}"
+    found = [line for line in log.splitlines() if "halted" in line or line.startswith("radiator: ")]
+    if not went_on and len(found) != 1:
+        return f"it ended with {status} and said {found}"
     return ""
 
 

@@ -26,7 +26,7 @@ OF_THE_MODEL = 12  # and two are of the model
 STEPS = 50
 
 
-class Told(Machine):
+class JournalMachine(Machine):
     has_journal = True
 
 
@@ -54,7 +54,7 @@ def drive_the_model(run: Run, number: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             small_bounds(patch)
             run_state_machine_as_test(
-                seed(number)(Told),
+                seed(number)(JournalMachine),
                 settings=settings(
                     max_examples=count,
                     stateful_step_count=STEPS,

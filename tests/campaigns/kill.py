@@ -29,7 +29,7 @@ LOAD_S = {"quick": (0.1, 0.6), "nightly": (0.1, 2.0), "release": (0.1, 3.0)}
 START_S = (0.0, 0.4)  # a start takes about a quarter of a second
 STOP_S = (0.0, 0.05)
 FORGET_WITHIN_S = 5.0
-TOLD = (
+WITH_JOURNAL = (
     CONFIG.replace('["events.a", "events.b"]', '["events.a", "events.b", "/log/taps"]')
     + """
 [log."taps"]
@@ -49,7 +49,7 @@ class Life:
         self.run = run
         self.chance = Random(run.chance.randrange(1 << 60))
         self.books = Books()
-        self.has_journal = config == TOLD
+        self.has_journal = config == WITH_JOURNAL
         self.broker = BrokerProcess(directory, config)
         self.clients = crowd(self.books, f"{run.seed} {name}")
 
@@ -152,7 +152,7 @@ class Life:
 def kill(run: Run) -> None:
     number = 0
     while not run.is_over:
-        life = Life(run, f"life-{number}", CONFIG if number % 2 else TOLD)
+        life = Life(run, f"life-{number}", CONFIG if number % 2 else WITH_JOURNAL)
         number += 1
         try:
             for _ in range(min(KILLS_OF_A_HUNT if run.is_hunt else KILLS_OF_A_LIFE, run.cases - run.done)):

@@ -106,7 +106,7 @@ def end_of(wire: Wire) -> tuple[str, str]:
         return ("nothing: it goes on listening", "")
 
 
-def tell_lie(run: Run, broker: BrokerProcess, operator: Operator, case: Lie, version: str) -> None:
+def send_lie(run: Run, broker: BrokerProcess, operator: Operator, case: Lie, version: str) -> None:
     """One of them, a right frame before it perhaps, and a frame to steal behind it."""
     chance = run.chance
     what = TAKEN if version in case.not_in else case.what
@@ -114,7 +114,7 @@ def tell_lie(run: Run, broker: BrokerProcess, operator: Operator, case: Lie, ver
     before = 0 if is_left else chance.randrange(3)  # who leaves may not have been heard
     right = b"SEND\ndestination:/queue/taken\ncontent-length:5\n\nright\0\n" * before
     data = right + send(case, version, b"content-length") + (b"" if what == TAKEN else STOLEN)
-    told = f"content-length {case.lengths} with {case.body[:60]!r} in {version}, {before} right frames before it"
+    context = f"content-length {case.lengths} with {case.body[:60]!r} in {version}, {before} right frames before it"
     accepted = operator.stats()["queues"]["taken"]["accepted"]
     with Wire((broker.host, broker.port), version) as wire:
         wire.connect()
@@ -131,13 +131,13 @@ def tell_lie(run: Run, broker: BrokerProcess, operator: Operator, case: Lie, ver
         last = ("", "") if is_left else end_of(wire)
     wanted = {REFUSED: [("ERROR", "lie"), ("ERROR", "")], WAITS: [("", "")], TAKEN: [("RECEIPT", "end")]}[what]
     if last not in wanted:
-        run.violation(f"{told}: it should be {what}, and the last that was said is {last}.")
+        run.violation(f"{context}: it should be {what}, and the last that was said is {last}.")
     queues = operator.stats()["queues"]
     if set(queues) != {"taken"}:
-        run.violation(f"{told}: what was hidden behind it was carried out; there are queues {sorted(queues)}.")
+        run.violation(f"{context}: what was hidden behind it was carried out; there are queues {sorted(queues)}.")
     count = queues["taken"]["accepted"] - accepted
     if count != before + (what == TAKEN):
-        run.violation(f"{told}: {count} messages were accepted.")
+        run.violation(f"{context}: {count} messages were accepted.")
     run.case()
 
 
@@ -180,7 +180,7 @@ def lies(run: Run) -> None:
         while not run.is_over:
             cases = cases or table_of(run.chance)
             case, version, is_opening = cases.pop()
-            (lie_in_connect if is_opening else tell_lie)(run, broker, operator, case, version)
+            (lie_in_connect if is_opening else send_lie)(run, broker, operator, case, version)
         check_bodies(run, broker)
         operator.close()
 

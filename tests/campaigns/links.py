@@ -17,7 +17,7 @@ from radiator.model.peer import PeerFrame
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, PeerSession
-from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, Proof, Refused, Said
+from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, LinkFrame, Proof, Refused
 from radiator.protocols.stomp.frame import encode_message
 from tests.campaigns.campaign import Campaign, Run
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side
@@ -30,33 +30,33 @@ def node(chance: Random, own: str, dials: str | None = None, secret: bytes = SEC
     return side(own, dials, nonce=chance.randbytes(32), secret=secret)
 
 
-def words_in(data: bytes) -> list[Said]:
+def words_in(data: bytes) -> list[LinkFrame]:
     """Of a handshake."""
     return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING)))
 
 
 def hear(run: Run, what: str, session: PeerSession, data: bytes) -> list[Open | Command]:
     """In pieces of chance; what is held of a stranger is bounded."""
-    said: list[Open | Command] = []
+    commands: list[Open | Command] = []
     for piece in cut(data, run.chance):
-        said += session.receive(piece)
+        commands += session.receive(piece)
         if session.buffered_bytes > CONNECT_MAX_BYTES:
             run.violation(f"{what}: {session.buffered_bytes} bytes are held.")
-    return said
+    return commands
 
 
 def must_not_open(run: Run, what: str, session: PeerSession, data: bytes, code: str = "") -> None:
     """The last that a stranger says. code: of the refusal that it must get; "": none, or any."""
-    said = hear(run, what, session, data)
-    if said or session.is_open:
-        run.violation(f"{what}: the session said {said[:2]}.")
+    commands = hear(run, what, session, data)
+    if commands or session.is_open:
+        run.violation(f"{what}: the session said {commands[:2]}.")
     if code and f"refused: {code}: " not in session.closing_cause:
         run.violation(f"{what}: it should be refused as {code}, and the log says {session.closing_cause!r}.")
     if not session.is_closing:
         return
-    told = [word for word in words_in(session.take_outgoing()) if isinstance(word, Refused)]
-    if len(told) > 1 or SECRET.decode() in str(told) or not session.closing_cause:
-        run.violation(f"{what}: it was told {told}, and the log {session.closing_cause!r}.")
+    reported = [word for word in words_in(session.take_outgoing()) if isinstance(word, Refused)]
+    if len(reported) > 1 or SECRET.decode() in str(reported) or not session.closing_cause:
+        run.violation(f"{what}: it was told {reported}, and the log {session.closing_cause!r}.")
     if session.receive(GREETING + data) or session.take_outgoing() or session.buffered_bytes:
         run.violation(f"{what}: something came of what stood behind the refusal.")
 
@@ -298,20 +298,20 @@ def lie(run: Run) -> None:
         at = chance.randrange(len(frames))
         frames[at] = mutated(chance, frames[at])
     data = b"".join(frame + HEART_BEAT * chance.randrange(2) for frame in frames)
-    said: list[Open | Command] = []
+    commands: list[Open | Command] = []
     for piece in cut(data, chance):
-        said += session.receive(piece)
-    told = f"the frames {data.hex()}"
-    if any(not isinstance(word, PeerMessage) for word in said[:-1]):
-        run.violation(f"{told}: something was said after a Fail: {said}.")
-    heard = [word.word for word in said if isinstance(word, PeerMessage)]
+        commands += session.receive(piece)
+    case = f"the frames {data.hex()}"
+    if any(not isinstance(word, PeerMessage) for word in commands[:-1]):
+        run.violation(f"{case}: something was said after a Fail: {commands}.")
+    heard = [word.word for word in commands if isinstance(word, PeerMessage)]
     for word in heard:
         if mistake := wrong(word):
-            run.violation(f"{told}: {mistake} in {word}.")
+            run.violation(f"{case}: {mistake} in {word}.")
     if b"".join(map(encode, heard)) != without_beats(data, len(heard)):
-        run.violation(f"{told}: read as {heard}, which gives other bytes.")
-    if said and isinstance(said[-1], Fail) and (session.receive(data) or session.buffered_bytes):
-        run.violation(f"{told}: something came of what stood behind a Fail.")
+        run.violation(f"{case}: read as {heard}, which gives other bytes.")
+    if commands and isinstance(commands[-1], Fail) and (session.receive(data) or session.buffered_bytes):
+        run.violation(f"{case}: something came of what stood behind a Fail.")
 
 
 def without_beats(data: bytes, count: int) -> bytes:
@@ -333,8 +333,10 @@ def claim(run: Run) -> None:
     room += NAMES_ROOM_BYTES if kind == PUBLISHED else 0
     size = run.chance.choice((room + 1, 2 * room, 2**31, 2**32 - 1))
     _, session = linked(LIMITS)
-    said = [word for piece in (size.to_bytes(4, "big"), bytes([kind]), b"\0" * room) for word in session.receive(piece)]
-    if session.buffered_bytes or [type(word) for word in said] != [Fail]:
+    commands = [
+        word for piece in (size.to_bytes(4, "big"), bytes([kind]), b"\0" * room) for word in session.receive(piece)
+    ]
+    if session.buffered_bytes or [type(word) for word in commands] != [Fail]:
         run.violation(f"A frame of kind {kind} that claims {size} bytes: {session.buffered_bytes} of it are held.")
 
 

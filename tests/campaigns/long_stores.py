@@ -26,7 +26,7 @@ from radiator.model.settings import Declarations, LogSettings
 from radiator.storage.lmdb import datafile
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.children import Tell, run_cases
+from tests.campaigns.children import Report, run_cases
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe
 from tests.storage.scribe import MAP_BYTES
@@ -44,7 +44,7 @@ CASE_MAX_S = 60
 ROUNDS_MAX = 4000
 DELAY_MS = 10_000
 GOOD, WRONG = 0, 3
-_TOLD_BY = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)  # LMDB's own end, of which the broker leaves a line
+_LMDB_ENDS = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)  # LMDB's own end, of which the broker leaves a line
 
 
 def declared() -> Declarations:
@@ -157,14 +157,14 @@ def served(data_dir: Path, there: Counter[tuple[str, bytes]], chance: Random, *,
         quiet = 0 if delivers else quiet + 1
         if quiet > 15 and sent == SENT_ON and store.checked_percent == (100 if is_looked_at else store.checked_percent):
             break
-    told = sum(1 for note in node.notes if note.event == "damaged_record")
-    told += sum(int(note.fields["records"]) for note in node.notes if note.event == "damaged_log")
+    replies = sum(1 for note in node.notes if note.event == "damaged_record")
+    replies += sum(int(note.fields["records"]) for note in node.notes if note.event == "damaged_log")
     missing, doubled = there - got, got - there
     if doubled:
         return f"{doubled.total()} came that were not there, or twice, like {next(iter(doubled))[1][:20]!r}"
-    if missing.total() > told:
+    if missing.total() > replies:
         where = Counter(name for name, _ in missing.elements())
-        return f"{dict(where)} did not come, and {told} were told of"
+        return f"{dict(where)} did not come, and {replies} were told of"
     node.stop()
     store.close()
     return again(data_dir)
@@ -184,13 +184,13 @@ def again(data_dir: Path) -> str:
 
 
 def case(
-    original: bytes, pages: list[int], there: Counter[tuple[str, bytes]], directory: Path, seed: int, tell: Tell
+    original: bytes, pages: list[int], there: Counter[tuple[str, bytes]], directory: Path, seed: int, report: Report
 ) -> list[str]:
     chance = Random(seed)
     data = bytearray(original)
     is_looked_at = chance.random() < 0.3
     how = damaged(data, pages, chance) + (", looked at" if is_looked_at else "")
-    tell(how)
+    report(how)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     (directory / "data.mdb").write_bytes(data)
@@ -207,10 +207,10 @@ def case(
         os.write(its, fault.encode()[:4000])
         os._exit(WRONG if fault else GOOD)
     os.close(its)
-    with os.fdopen(ours, "rb") as said:
-        fault = said.read().decode()
+    with os.fdopen(ours, "rb") as found:
+        fault = found.read().decode()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status == GOOD or (-status in _TOLD_BY and not how.startswith(SOUND)):
+    if status == GOOD or (-status in _LMDB_ENDS and not how.startswith(SOUND)):
         return []
     return [f"{how}: {fault or f'it ended with {status}'}"]
 
@@ -226,12 +226,12 @@ def long_stores(run: Run) -> None:
 
         def work(
             seed: int,
-            tell: Tell,
+            report: Report,
             original: bytes = original,
             pages: list[int] = pages,
             there: Counter[tuple[str, bytes]] = there,
         ) -> list[str]:
-            return case(original, pages, there, run.directory / "damaged", seed, tell)
+            return case(original, pages, there, run.directory / "damaged", seed, report)
 
         for seed, faults in run_cases(work, seeds, CASE_MAX_S):
             run.case()

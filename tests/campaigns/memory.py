@@ -20,7 +20,7 @@ from radiator.model.replies import Deliver, Receipt, Refuse, Reply
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.protocols.stomp.session import StompSession
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.children import Tell, run_cases
+from tests.campaigns.children import Report, run_cases
 from tests.core.node import Node
 from tests.core.words import subscribe
 
@@ -105,10 +105,10 @@ class Side:
         self.node.delivers[number] = 0
         self.sessions[number] = StompSession(number, f"s-{number}", Limits())
 
-    def tell(self, said: list[Any], number: int) -> list[Reply]:
+    def take(self, commands: list[Any], number: int) -> list[Reply]:
         """What was said becomes events; what came of them."""
         begin = len(self.node.log)
-        for word in said:
+        for word in commands:
             self.node.turn([word] if isinstance(word, Open) else [Read(number, [word])])
         return self.node.log[begin:]
 
@@ -237,13 +237,13 @@ class Scenario:
         expected = self.twin.sessions[number].receive(data)
         greeting = self.twin.sessions[number].take_outgoing()
         try:
-            said = self.shortage.guard(self.side.sessions[number].receive, data)
+            commands = self.shortage.guard(self.side.sessions[number].receive, data)
         except Exception:  # noqa: BLE001 - as the shell does: it costs this connection
             self.close(number)
             return
-        self.compare(said, expected, f"what {data!r} says")
+        self.compare(commands, expected, f"what {data!r} says")
         self.compare(self.side.sessions[number].take_outgoing(), greeting, "the greeting")
-        self.reply(self.side.tell(said, number), self.twin.tell(expected, number))
+        self.reply(self.side.take(commands, number), self.twin.take(expected, number))
 
     def close(self, number: int) -> None:
         self.out[number].clear()
@@ -310,9 +310,9 @@ def lack_memory(run: Run) -> None:
 FELT = "felt"
 
 
-def lack_memory_once(seed: int, tell: Tell) -> list[str]:
+def lack_memory_once(seed: int, report: Report) -> list[str]:
     scenario = Scenario(seed)
-    tell(f"allocation {scenario.shortage.nth} of call {scenario.shortage.call}")
+    report(f"allocation {scenario.shortage.nth} of call {scenario.shortage.call}")
     with contextlib.suppress(BrokerEnded):
         scenario.play()
     return scenario.faults[:3] + ([FELT] if scenario.shortage.is_felt else [])

@@ -82,22 +82,22 @@ def explore(size: Size, directory: Path, *options: str) -> tuple[int, str]:
     directory.mkdir()
     command(directory, "spin", *size.defines, "-a", str(MODELS / f"{size.model}.pml"))
     command(directory, "gcc", *options, "-w", "-DSAFETY", f"-DMEMLIM={MEMORY_MAX_MB}", "-o", "pan", "pan.c")
-    said = command(directory, "./pan", f"-m{DEPTH_MAX}")
-    wrong = re.search(r"^pan:\d+: (.*)$", said, re.MULTILINE)
-    states = re.search(r"^ *(\d+) states, stored", said, re.MULTILINE)
-    is_whole = "Search not completed" not in said and "max search depth too small" not in said
+    commands = command(directory, "./pan", f"-m{DEPTH_MAX}")
+    wrong = re.search(r"^pan:\d+: (.*)$", commands, re.MULTILINE)
+    states = re.search(r"^ *(\d+) states, stored", commands, re.MULTILINE)
+    is_whole = "Search not completed" not in commands and "max search depth too small" not in commands
     if states is None or not (wrong or is_whole):
-        raise RuntimeError(f"The search of {size.model} with {size.bounds} did not end: {said[-2000:]}")
+        raise RuntimeError(f"The search of {size.model} with {size.bounds} did not end: {commands[-2000:]}")
     return int(states[1]), wrong[1] if wrong else ""
 
 
 def command(directory: Path, *words: str) -> str:
     """What it says. RuntimeError if it fails."""
     done = subprocess.run(words, cwd=directory, capture_output=True, text=True)
-    said = done.stdout + done.stderr
+    printed = done.stdout + done.stderr
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {said[-2000:]}")
-    return said
+        raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {printed[-2000:]}")
+    return printed
 
 
 def models(run: Run) -> None:

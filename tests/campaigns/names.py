@@ -142,12 +142,12 @@ def refused(run: Run, broker: BrokerProcess, name: str) -> None:
                 run.violation(f"A SEND to {destination!r} was answered nothing: {wrong}.")
 
 
-def check_paths(run: Run, trace: Path, told: dict[str, str]) -> None:
+def check_paths(run: Run, trace: Path, reported: dict[str, str]) -> None:
     """No mark is in any path that the system was given. told: the name that each mark was in."""
     text = trace.read_text("utf-8", "replace")
     if "data.mdb" not in text:
         raise OSError(f"strace told nothing: {text[:500]}")
-    for letters, name in told.items():
+    for letters, name in reported.items():
         at = text.find(letters)
         if at >= 0:
             line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
@@ -160,12 +160,12 @@ def tree(directory: Path) -> set[str]:
 
 def one_life(run: Run, directory: Path) -> None:
     chance = run.chance
-    told: dict[str, str] = {}
+    answer: dict[str, str] = {}
     names = list(chance.sample(RESERVED, 8))
     for _ in range(min(NAMES_AT_ONCE, max(DECLARED, run.cases - run.done)) - len(names)):
         letters = mark(chance)
-        told[letters] = a_name(chance, letters)
-        names.append(told[letters])
+        answer[letters] = a_name(chance, letters)
+        names.append(answer[letters])
     declared = [name for name in names if name not in RESERVED][:DECLARED]
     home = directory / "home" / "of the broker"
     home.mkdir(parents=True)
@@ -182,7 +182,7 @@ def one_life(run: Run, directory: Path) -> None:
                 run.case()
             for shape in REFUSED:
                 letters = mark(chance)
-                told[letters] = name = shape.replace("MARK", letters)
+                answer[letters] = name = shape.replace("MARK", letters)
                 refused(run, broker, name)
             check_names(run, operator, wanted)
         if broker.stop() != 0:
@@ -191,7 +191,7 @@ def one_life(run: Run, directory: Path) -> None:
         with contextlib.closing(Operator(broker)) as operator:
             check_names(run, operator, wanted)
         command_line(run, home)
-    check_paths(run, trace, told)
+    check_paths(run, trace, answer)
     found = tree(directory)
     right = {"trace", "home", "home/of the broker"} | {
         f"home/of the broker/{name}" for name in ("config.toml", "data", "backup", *(f"data/{file}" for file in FILES))

@@ -152,7 +152,7 @@ def crash_all(run: Run, pair: Pair, points: Iterator[Point]) -> int:
     for point in points:
         if run.is_over:
             break
-        told = f"{point.when} was killed at its {point.call} {point.number}"
+        what = f"{point.when} was killed at its {point.call} {point.number}"
         try:
             if pair.crash(point.when, trace.kill_at(point.call, point.number)):
                 both = run.chance.random() < BOTH_START_AGAIN
@@ -164,7 +164,7 @@ def crash_all(run: Run, pair: Pair, points: Iterator[Point]) -> int:
             found = [repr(mistake)]
         run.case()
         if found:
-            run.violation(f"{told}: {found}\n{pair.logs()}")
+            run.violation(f"{what}: {found}\n{pair.logs()}")
             break
     return not_reached
 

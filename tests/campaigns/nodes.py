@@ -97,20 +97,20 @@ class Life:
         limit_s = DRAINED_WITHIN_S[self.run.level]
         until(lambda: not self.books.waiting(), limit_s)
         is_empty = until(lambda: not self.left(), limit_s / 2)
-        told = (
+        seen = (
             [] if is_empty else [f"After {fault}, workers at {self.workers}, there is still something: {self.left()}"]
         )
         self.crowd.stop()
-        told += [f"After {fault} with {len(self.nodes.names)} nodes: {found}" for found in self.books.faults()]
+        seen += [f"After {fault} with {len(self.nodes.names)} nodes: {found}" for found in self.books.faults()]
         for node in self.nodes.all:
             if wrong := queues_that_do_not_add_up(node):
-                told.append(f"After {fault} the ledgers of {wrong} at {node.name} do not add up")
+                seen.append(f"After {fault} the ledgers of {wrong} at {node.name} do not add up")
         for node in self.nodes.all:
             if node.stop() != 0 or "Traceback" in node.log:
-                told.append(f"After {fault} {node.name} did not stop clean")
+                seen.append(f"After {fault} {node.name} did not stop clean")
             if "link_error" in node.log:
-                told.append(f"After {fault} {node.name} found a link error, where nobody has lied")
-        for sentence in told:
+                seen.append(f"After {fault} {node.name} found a link error, where nobody has lied")
+        for sentence in seen:
             self.run.violation(f"{sentence}\n{self.logs()}")
         self.note_figures()
 
@@ -144,11 +144,11 @@ class Life:
 
     def logs(self) -> str:
         """Without what clients do."""
-        told = []
+        seen = []
         for node in self.nodes.all:
             lines = [line for line in node.log.splitlines() if "connected connection=" not in line]
-            told.append("\n".join([f"--- {node.name}", *lines[-LOG_LINES:]]))
-        return "\n".join(told)
+            seen.append("\n".join([f"--- {node.name}", *lines[-LOG_LINES:]]))
+        return "\n".join(seen)
 
 
 Fault = Callable[[Life], None]

@@ -100,7 +100,7 @@ LIMITS = Limits(max_frame_bytes=2000, max_header_bytes=1500, max_headers=30)
 
 
 @st.composite
-def said(draw: st.DrawFn, side: int, version: int) -> tuple[list[tuple[bytes, bytes]], bytes, bool]:
+def frame_given(draw: st.DrawFn, side: int, version: int) -> tuple[list[tuple[bytes, bytes]], bytes, bool]:
     """Headers that the version can express, a body, and whether its length is told."""
     headers = [(b"destination", b"/queue/a"), (b"message-id", b"1"), (b"subscription", b"s")]
     for name, value in draw(st.lists(st.tuples(TEXT.filter(bool), TEXT), max_size=4)):
@@ -112,14 +112,14 @@ def said(draw: st.DrawFn, side: int, version: int) -> tuple[list[tuple[bytes, by
         if raw_name != b"content-length":
             headers.append((raw_name, raw_value))
     body = draw(st.binary(max_size=60))
-    is_told = b"\0" in body or draw(st.booleans())
-    return ([*headers, (b"content-length", b"%d" % len(body))] if is_told else headers), body, is_told
+    has_length = b"\0" in body or draw(st.booleans())
+    return ([*headers, (b"content-length", b"%d" % len(body))] if has_length else headers), body, has_length
 
 
 @holds_for(st.data(), SIDE, VERSION, PLACES)
-def what_is_said_is_read(data: st.DataObject, side: int, version: int, places: list[int]) -> None:
+def what_is_sent_is_read(data: st.DataObject, side: int, version: int, places: list[int]) -> None:
     command = (b"SEND", b"MESSAGE")[side]
-    some = [data.draw(said(side, version)) for _ in range(data.draw(st.integers(1, 3)))]
+    some = [data.draw(frame_given(side, version)) for _ in range(data.draw(st.integers(1, 3)))]
     wire = b"".join(say(version, command, headers, body) for headers, body, _ in some)
     found, is_broken = read(side, version, LIMITS, cut(wire, places))
     assert not is_broken
@@ -129,7 +129,7 @@ def what_is_said_is_read(data: st.DataObject, side: int, version: int, places: l
 
 @holds_for(st.data(), SIDE, VERSION)
 def a_prefix_gives_a_prefix(data: st.DataObject, side: int, version: int) -> None:
-    headers, body, _ = data.draw(said(side, version))
+    headers, body, _ = data.draw(frame_given(side, version))
     wire = say(version, (b"SEND", b"MESSAGE")[side], headers, body)
     found, is_broken = read(side, version, LIMITS, [wire[i : i + 1] for i in range(len(wire) - 1)])
     assert (found, is_broken) == ([], False), "a frame came, or was refused, before its last byte"
@@ -145,9 +145,11 @@ def any_bytes_end_the_same_way(side: int, version: int, soup: list[bytes], place
 
 
 @holds_for(SIDE, VERSION, st.booleans(), st.integers(0, 200), st.integers(0, 3), PLACES)
-def a_limit_is_kept_to_the_byte(side: int, version: int, told: bool, size: int, more: int, places: list[int]) -> None:
+def a_limit_is_kept_to_the_byte(
+    side: int, version: int, reported: bool, size: int, more: int, places: list[int]
+) -> None:
     headers = [(b"destination", b"a"), (b"message-id", b"1"), (b"subscription", b"s")] + [(b"x", b"y")] * more
-    headers += [(b"content-length", b"%d" % size)] * told
+    headers += [(b"content-length", b"%d" % size)] * reported
     wire = say(version, (b"SEND", b"MESSAGE")[side], headers, b"b" * size)
     at = {"max_frame_bytes": len(wire), "max_header_bytes": len(wire) - size - 1, "max_headers": len(headers)}
     assert judge(side, version, Limits(**at), wire, places).rest != BROKEN
@@ -201,7 +203,7 @@ def heart_beats_between_frames_are_nothing(side: int, version: int, beats: list[
 
 @holds_for(VERSION, VERSION, st.data(), PLACES)
 def a_message_travels_between_versions(sender: int, receiver: int, data: st.DataObject, places: list[int]) -> None:
-    headers, body, _ = data.draw(said(0, sender))
+    headers, body, _ = data.draw(frame_given(0, sender))
     own = [(name, value) for name, value in headers[3:] if name not in (b"content-length", b"")]
     if receiver == 0 or sender == 0:
         own = [(n, v) for n, v in own if not {*b":\n"} & {*n} and b"\n" not in v and v == v.strip(b" ")]
@@ -253,9 +255,9 @@ def session_says_nothing_after_an_error(side: int, version: bytes, pieces: list[
         server.receive(b"CONNECT\naccept-version:%b\nhost:h\n\n\0" % version)
         words = [server.receive(piece) for piece in pieces]
         assert server.buffered_bytes <= max(limits.max_frame_bytes, CONNECT_MAX_BYTES)
-        told = [word for some in words for word in some]
+        reported = [word for some in words for word in some]
         after = server.receive(b"\0\nSEND\ndestination:a\n\n\0")
-        failed = [isinstance(word, Fail) for word in told]
+        failed = [isinstance(word, Fail) for word in reported]
     else:
         client = ClientSession(limits)
         client.connect("h")

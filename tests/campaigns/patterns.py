@@ -174,10 +174,10 @@ def topics_of(patterns: Patterns, seed: int) -> Node:
 
 def publish(node: Node, topic: str) -> tuple[list[int], float]:
     """The numbers of the subscriptions that get it, and the CPU that it took, in ms."""
-    said = [Read(PUBLISHER, [send(PUBLISHER, f"/topic/{topic}")])]
+    commands = [Read(PUBLISHER, [send(PUBLISHER, f"/topic/{topic}")])]
     node.now_s += 1
     began_s = time.thread_time()
-    turn = node.broker.turn(said, node.now_s, node.now_ms)
+    turn = node.broker.turn(commands, node.now_s, node.now_ms)
     took_ms = (time.thread_time() - began_s) * 1000
     return [int(one.subscription or b"") for one in turn.replies if isinstance(one, Deliver)], took_ms
 
@@ -186,12 +186,12 @@ def try_family(run: Run, family: Family, publishes: int, most_ms: float = PUBLIS
     patterns, topic_of = family(run.chance, count or SIZES[run.level])
     node = topics_of(patterns, run.done)
     costs: list[float] = []
-    told = f"{family.__name__}, {len(patterns)} patterns, seed {run.seed}, case {run.done}"
+    case = f"{family.__name__}, {len(patterns)} patterns, seed {run.seed}, case {run.done}"
     for _ in range(publishes):
         topic = topic_of()
         got, took_ms = publish(node, topic)
         costs.append(took_ms - EACH_MATCH_MS * len(got))
-        check_matches(run, told, patterns, topic, got)
+        check_matches(run, case, patterns, topic, got)
         if sum(costs) > 500:
             break  # it is known by now
     costs.sort()
@@ -199,10 +199,10 @@ def try_family(run: Run, family: Family, publishes: int, most_ms: float = PUBLIS
     name = f"{family.__name__} p99 ms"
     run.figures[name] = max(float(run.figures.get(name, 0)), round(p99_ms, 3))
     if p99_ms > most_ms:
-        run.violation(f"{told}: a publish takes {p99_ms:.2f} ms of CPU at the 99th percentile; {most_ms} is the most")
+        run.violation(f"{case}: a publish takes {p99_ms:.2f} ms of CPU at the 99th percentile; {most_ms} is the most")
 
 
-def check_matches(run: Run, told: str, patterns: Patterns, topic: str, got: list[int]) -> None:
+def check_matches(run: Run, case: str, patterns: Patterns, topic: str, got: list[int]) -> None:
     """Where all are compared it would take long: some, and all that are said to match."""
     words = topic.split(".")
     if len(words) > 30:
@@ -212,7 +212,7 @@ def check_matches(run: Run, told: str, patterns: Patterns, topic: str, got: list
     if expected != set(got) or len(got) != len(set(got)):
         wrong = expected ^ set(got)
         run.violation(
-            f"{told}: {topic} and {[patterns[number] for number in list(wrong)[:3]]} do not match as they should"
+            f"{case}: {topic} and {[patterns[number] for number in list(wrong)[:3]]} do not match as they should"
         )
 
 
@@ -250,10 +250,10 @@ class Bound:
     def send(self, key: str) -> tuple[list[str], float]:
         """The queues that got it, and the CPU that it took, in ms."""
         node = self.node
-        said = [Read(PUBLISHER, [send(PUBLISHER, f"/exchange/amq.topic/{key}")])]
+        commands = [Read(PUBLISHER, [send(PUBLISHER, f"/exchange/amq.topic/{key}")])]
         before = len(node.broker.context.open.writes)
         began_s = time.thread_time()
-        node.broker.turn(said, node.now_s, node.now_ms)
+        node.broker.turn(commands, node.now_s, node.now_ms)
         took_ms = (time.thread_time() - began_s) * 1000
         writes = node.broker.context.open.writes[before:]
         assert not node.is_refused(PUBLISHER), f"a SEND with the key {key} was refused"
@@ -267,8 +267,8 @@ def ask_all(node: Node, requests: list[dict[str, str]]) -> None:
     """Many at a time; nobody hears the answers."""
     for first in range(0, len(requests), 1000):
         some = requests[first : first + 1000]
-        said = [Send(PUBLISHER, "/admin", b"", 2, json.dumps(request).encode()) for request in some]
-        node.turn([Read(PUBLISHER, [*said])])
+        commands = [Send(PUBLISHER, "/admin", b"", 2, json.dumps(request).encode()) for request in some]
+        node.turn([Read(PUBLISHER, [*commands])])
 
 
 def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
@@ -277,7 +277,7 @@ def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
     if run.is_hunt or (not is_usual and run.level == "quick"):
         patterns = run.chance.sample(patterns, min(HOSTILE_QUICK, len(patterns)))
     bound = Bound(patterns, run.done, is_usual)
-    told = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
+    case = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
     new_ms: list[float] = []
     known_ms: list[float] = []
     while len(new_ms) < BOUND_SENDS and sum(new_ms) < NEW_KEYS_S * 1000:
@@ -285,7 +285,7 @@ def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
         for costs in (new_ms, known_ms):
             got, took_ms = bound.send(key)
             costs.append(took_ms - EACH_COPY_MS * len(got))
-            check_copies(run, told, bound, key, got)
+            check_copies(run, case, bound, key, got)
     for costs, name in ((new_ms, "new"), (known_ms, "known")):
         costs.sort()
         p99_ms = costs[int(len(costs) * 0.99)]
@@ -293,21 +293,21 @@ def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
         run.figures[figure] = max(float(run.figures.get(figure, 0)), round(p99_ms, 3))
         if p99_ms > PUBLISH_P99_MS:
             run.violation(
-                f"{told}: a SEND to {name} keys takes {p99_ms:.2f} ms of CPU at the 99th percentile; "
+                f"{case}: a SEND to {name} keys takes {p99_ms:.2f} ms of CPU at the 99th percentile; "
                 f"{PUBLISH_P99_MS} is the most"
             )
 
 
-def check_copies(run: Run, told: str, bound: Bound, key: str, got: list[str]) -> None:
+def check_copies(run: Run, case: str, bound: Bound, key: str, got: list[str]) -> None:
     words = key.split(".")
     some = {bound.patterns[run.chance.randrange(len(bound.patterns))] for _ in range(30)}
     wanted = {queue for pattern in some if matched(pattern.split("."), words) for queue in bound.queues_of[pattern]}
     if not wanted <= {*got} or len(got) != len({*got}):
-        run.violation(f"{told}: {key} went to {got}, not to {sorted(wanted - {*got})}, or twice to one")
+        run.violation(f"{case}: {key} went to {got}, not to {sorted(wanted - {*got})}, or twice to one")
     if got and run.chance.random() < 0.03:  # all are asked, which takes long
         right = {queue for p, queues in bound.queues_of.items() if matched(p.split("."), words) for queue in queues}
         if right != {*got}:
-            run.violation(f"{told}: {key} went to {sorted(got)}, not to {sorted(right)}")
+            run.violation(f"{case}: {key} went to {sorted(got)}, not to {sorted(right)}")
 
 
 def match_bindings(run: Run) -> None:

@@ -25,7 +25,7 @@ from tests.acceptance.conftest import queues_that_do_not_add_up
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.kill import TOLD
+from tests.campaigns.kill import WITH_JOURNAL
 from tests.crash import crowd as load
 from tests.crash.books import Books
 
@@ -117,7 +117,7 @@ class Life:
         directory.mkdir()
         data_dir = disk.place / "data"
         self.has_journal = number % 2 == 0
-        rest = TOLD if self.has_journal else load.CONFIG
+        rest = WITH_JOURNAL if self.has_journal else load.CONFIG
         self.broker = BrokerProcess(directory, CONFIG.replace("{data_dir}", str(data_dir)).replace("{rest}", rest))
         seed = f"{run.seed} {number}"
         self.trickle = Trickle(9, self.books, seed)
@@ -178,8 +178,8 @@ class Life:
                 [sys.executable, "-m", "radiator", *command], env=environment(), capture_output=True, text=True
             )
             if done.returncode != 0:
-                said = f"{done.stdout[-1000:]}{done.stderr[-500:]}"
-                self.run.violation(f"radiator {command[0]} after a power cut ({where}): {said}")
+                printed = f"{done.stdout[-1000:]}{done.stderr[-500:]}"
+                self.run.violation(f"radiator {command[0]} after a power cut ({where}): {printed}")
 
     def judge(self) -> None:
         """Everything that is left is taken out, and the books are read."""

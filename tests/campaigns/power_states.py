@@ -45,8 +45,8 @@ WRITTEN_AGAIN = 1 / 10
 HELD_AGAINST_THE_JOURNAL = 1 / 4
 LYING_STATES = 60
 STATE_MAX_S = 30
-TOLD = re.compile(rb"(?:receipt|correlation)-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
-TOLD_BYTES_MAX = 40
+ANSWERED = re.compile(rb"(?:receipt|correlation)-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
+ANSWERED_BYTES_MAX = 40
 
 Image = dict[str, bytes] | None  # name -> contents; None: not even the data directory
 
@@ -198,10 +198,10 @@ class Disk:
 class DiskState:
     where: str
     image: Image
-    told: int
+    answered: int
 
 
-def complaint(data_dir: Path, state: DiskState, history: History, is_written_again: bool, is_told: bool) -> str:
+def complaint(data_dir: Path, state: DiskState, history: History, is_written_again: bool, has_journal: bool) -> str:
     """What is wrong with that state; "" where nothing is."""
     shutil.rmtree(data_dir, ignore_errors=True)
     if state.image is not None:
@@ -211,19 +211,19 @@ def complaint(data_dir: Path, state: DiskState, history: History, is_written_aga
     try:
         store = open_store(data_dir, MAP_BYTES)
     except (StoreError, DiskFailed) as refused:
-        return f"the store does not open, and deed {state.told} was answered: {refused}"
+        return f"the store does not open, and deed {state.answered} was answered: {refused}"
     try:
         found, not_marked = read_out(store)
         is_placed = found.pop(scenario.PLACED, ())
         found |= logs_of(store, is_placed)
-        told = journal_complaint(store) if is_told else ""
+        reported = journal_complaint(store) if has_journal else ""
     finally:
         store.close()
     if not_marked:
         return f"not marked redelivered after an unclean stop: {not_marked[:3]}"
     return (
-        history.complaint(found, state.told)
-        or told
+        history.complaint(found, state.answered)
+        or reported
         or (write_again(data_dir) if is_written_again else "")
         or "; ".join(check(data_dir).findings[:3])
     )
@@ -273,11 +273,13 @@ def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
             state = state.with_queue(scenario.CHECKED_OUT, bodies)
             state = state.with_number(scenario.FIRST, end - len(bodies))
     there = [*placed]
-    for stage in store.recovery.stages:
-        loaded = store.load_prepared(ReadPrepared(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
-        assert len(loaded.sends) == stage.count - stage.applied, f"{stage} has {len(loaded.sends)} SENDs"
-        if stage.name:
-            state = state.with_one(scenario.PREPARED, scenario.prepared(stage.name, stage.count), True)
+    for transaction in store.recovery.transactions:
+        loaded = store.load_prepared(ReadPrepared(1, transaction.transaction, transaction.applied, 1_000_000, 1 << 40))
+        assert len(loaded.sends) == transaction.count - transaction.applied, (
+            f"{transaction} has {len(loaded.sends)} SENDs"
+        )
+        if transaction.name:
+            state = state.with_one(scenario.PREPARED, scenario.prepared(transaction.name, transaction.count), True)
         else:
             there += [Stored(send.body) for send in loaded.sends]
     for app in store.recovery.apps:
@@ -288,25 +290,25 @@ def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
 def journal_complaint(store: LmdbStore) -> str:
     """Where the journal and what is stored do not agree."""
     recovery = store.recovery
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     columns: scenario.Columns = {}
     for log in recovery.logs:
         if log.name == JOURNAL:
             records = store.load_log(ReadLog(1, log.number, 0, 0, 1_000_000, 1 << 40)).records
             bodies = (one.message.body for one in records if one.message is not None)
-            told = scenario.told_stored(bodies, columns)
+            reported = scenario.stored_by_journal(bodies, columns)
     stored = {}
     for queue in recovery.queues:
-        said = columns.get(queue.name, {})
+        found = columns.get(queue.name, {})
         for column in ("accepted", *scenario.ENDS.values()):
             booked = getattr(queue.ledger, column)
-            if booked != said.get(column, 0):
-                return f"{column} of {queue.name} is {booked}, and by the journal {said.get(column, 0)}"
+            if booked != found.get(column, 0):
+                return f"{column} of {queue.name} is {booked}, and by the journal {found.get(column, 0)}"
         loaded = store.load(ReadQueue(1, queue.number, 0, 1_000_000, 1 << 40)).messages
         late = store.load_delayed(ReadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         for one in (*loaded, *(row.stored for row in late)):
             stored[message_id(recovery.store_id, one.position).decode()] = queue.name
-    return scenario.told_wrong(told, stored)
+    return scenario.journal_mistake(reported, stored)
 
 
 def write_again(data_dir: Path) -> str:
@@ -324,10 +326,10 @@ def write_again(data_dir: Path) -> str:
 
 def judged(judge: Callable[[], str]) -> list[str]:
     try:
-        said = judge()
+        found = judge()
     except (AssertionError, StoreError, DiskFailed) as mistake:
-        said = f"{type(mistake).__name__}: {mistake}"
-    return [said] if said else []
+        found = f"{type(mistake).__name__}: {mistake}"
+    return [found] if found else []
 
 
 # ---- the campaign -------------------------------------------------------------------------------------------------
@@ -360,23 +362,23 @@ class Record:
     def moments(self, is_lying: bool = False) -> Iterator[tuple[str, Disk, int]]:
         """After each event that leaves new states: where that is, the disk, the last deed answered by then."""
         disk = Disk(self.data_dir, is_lying)
-        told = 0
+        reported = 0
         tail = b""
         for number, event in enumerate(self.events):
             if isinstance(event, trace.Answered):
-                tail = tail[-TOLD_BYTES_MAX:] + event.data
+                tail = tail[-ANSWERED_BYTES_MAX:] + event.data
                 # the message of a deed has in its name how many there were before
-                deeds = (int(one[1] or int(one[2]) + 1) for one in TOLD.finditer(tail))
+                deeds = (int(one[1] or int(one[2]) + 1) for one in ANSWERED.finditer(tail))
                 now = max((deed for deed in deeds if self.history.changes(deed)), default=0)
-                if now > told:
-                    told = now
-                    yield f"event {number} (deed {told} answered)", disk, told
+                if now > reported:
+                    reported = now
+                    yield f"event {number} (deed {reported} answered)", disk, reported
                 continue
             # on its way a write that syncs itself may be there in part
             if isinstance(event, trace.Written) and event.is_synced and disk.note(replace(event, is_synced=False)):
-                yield f"event {number} (within a synchronous write after the answer to deed {told})", disk, told
+                yield f"event {number} (within a synchronous write after the answer to deed {reported})", disk, reported
             if disk.note(event) and not isinstance(event, trace.Synced | trace.DirectorySynced):
-                yield f"event {number} ({type(event).__name__} after the answer to deed {told})", disk, told
+                yield f"event {number} ({type(event).__name__} after the answer to deed {reported})", disk, reported
 
 
 def cut_everywhere(run: Run) -> None:
@@ -394,17 +396,17 @@ def cut_everywhere(run: Run) -> None:
 
 def judge_states(run: Run, record: Record, seed: int, count: int) -> None:
     """About so many states, spread over the whole record; the same one is not judged twice."""
-    moments = sum(CREATION_WEIGHT if told == 0 else 1 for _, _, told in record.moments())
+    moments = sum(CREATION_WEIGHT if reported == 0 else 1 for _, _, reported in record.moments())
     share = count / moments
     seen: set[tuple[int, bytes]] = set()
     states: list[DiskState] = []
-    for where, disk, told in record.moments():
-        wanted = share * (CREATION_WEIGHT if told == 0 else 1)
+    for where, disk, reported in record.moments():
+        wanted = share * (CREATION_WEIGHT if reported == 0 else 1)
         for image in disk.images(int(wanted) + (run.chance.random() < wanted % 1), run.chance):
-            name = told, digest(image)
+            name = reported, digest(image)
             if name not in seen:
                 seen.add(name)
-                states.append(DiskState(f"scenario {seed}, power cut at {where}", image, told))
+                states.append(DiskState(f"scenario {seed}, power cut at {where}", image, reported))
         if len(states) >= STATES_AT_ONCE:
             judge_some(run, record.history, states)
             states.clear()
@@ -415,23 +417,25 @@ def judge_states(run: Run, record: Record, seed: int, count: int) -> None:
 
 def judge_some(run: Run, history: History, states: list[DiskState]) -> None:
     run.case(len(states))
-    for number, said in judge(run, history, states).items():
-        run.violation(f"{states[number].where}: {said}")
+    for number, found in judge(run, history, states).items():
+        run.violation(f"{states[number].where}: {found}")
 
 
 def judge(run: Run, history: History, states: list[DiskState]) -> dict[int, str]:
     """What is wrong with which of them."""
     again = [run.chance.random() < WRITTEN_AGAIN for _ in states]
-    told = [run.chance.random() < HELD_AGAINST_THE_JOURNAL for _ in states]
+    reported = [run.chance.random() < HELD_AGAINST_THE_JOURNAL for _ in states]
     with memory_directory(run.directory) as directory:
         data_dir = directory / "data"
         # in children: a damaged store may kill whoever opens it
         judging = run_cases(
-            lambda number, _: judged(lambda: complaint(data_dir, states[number], history, again[number], told[number])),
+            lambda number, _: judged(
+                lambda: complaint(data_dir, states[number], history, again[number], reported[number])
+            ),
             range(len(states)),
             STATE_MAX_S,
         )
-        return {number: "; ".join(said) for number, said in judging if said}
+        return {number: "; ".join(found) for number, found in judging if found}
 
 
 @contextmanager
@@ -456,8 +460,8 @@ def lying_disk_is_noticed(run: Run, record: Record) -> bool:
     moments = sum(1 for _ in record.moments())
     chosen = set(run.chance.sample(range(moments // 2, moments), LYING_STATES))
     states = [
-        DiskState("", [*disk.images(3, run.chance)][2], told)
-        for number, (_, disk, told) in enumerate(record.moments(is_lying=True))
+        DiskState("", [*disk.images(3, run.chance)][2], reported)
+        for number, (_, disk, reported) in enumerate(record.moments(is_lying=True))
         if number in chosen
     ]
     return bool(judge(run, record.history, states))
@@ -482,7 +486,7 @@ CAMPAIGNS = (
             "deliverable-before-commit",
             "exchange-send-in-two-batches",
             "told-in-the-next-batch",
-            "unstaged-in-another-batch",
+            "removed-in-another-batch",
             "position-before-ack-is-synced",
             "app-not-written",
         ),

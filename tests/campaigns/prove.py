@@ -29,6 +29,7 @@ from tests.campaigns import mutants
 from tests.campaigns.campaign import LEVELS, Campaign
 from tests.campaigns.needs import NEEDS, CannotRun, NotInstalled
 from tests.campaigns.plan import by_name, campaigns
+from tests.nodes.cluster import TREE_BEFORE
 
 HEADS = ("", "campaign", "cases", "of", "violations", "seconds", "caught", "result")
 
@@ -67,6 +68,8 @@ class Job:
     def again(self) -> str:
         """The command that makes this run again."""
         mutant = f" --mutant {self.mutant}" if self.mutant else " --no-mutants"
+        if before := os.environ.get(TREE_BEFORE):
+            mutant = f" --before {before}"
         return f"scripts/prove --{self.level} {self.campaign.name} --seed {self.seed} --cases {self.cases}{mutant}"
 
 
@@ -140,9 +143,9 @@ class Bench:
                 )
                 self._running.add(process)
             try:
-                out, said = process.communicate(timeout=job.limit_s)
+                out, printed = process.communicate(timeout=job.limit_s)
             except subprocess.TimeoutExpired:
-                out, said = "", f"It took longer than {job.limit_s:.0f} s."
+                out, printed = "", f"It took longer than {job.limit_s:.0f} s."
             finally:
                 with self._lock:
                     self._running.discard(process)
@@ -152,7 +155,7 @@ class Bench:
                 job.score = json.loads(out.splitlines()[-1])
                 job.error = str(job.score["error"])
             except (ValueError, LookupError):
-                job.error = said[-2000:] or f"It ended with status {process.returncode} and said nothing."
+                job.error = printed[-2000:] or f"It ended with status {process.returncode} and said nothing."
 
 
 def compile_once() -> None:
@@ -232,7 +235,7 @@ def row(campaign: Campaign, jobs: list[Job]) -> tuple[list[str | int], bool]:
     return cells, not wrong
 
 
-def tell_failures(jobs: list[Job]) -> None:
+def print_failures(jobs: list[Job]) -> None:
     for job in jobs:
         wrong = [job.error] if job.error else []
         wrong += job.violations[:5] if not job.mutant else []
@@ -244,7 +247,7 @@ def tell_failures(jobs: list[Job]) -> None:
             print(f"\n{job.campaign.number} {job.campaign.name} {job.mutant}\n  {job.again}\n{sentence}")
 
 
-def tell_figures(jobs: list[Job]) -> None:
+def print_figures(jobs: list[Job]) -> None:
     for job in jobs:
         figures = job.score.get("figures", {})
         if not job.mutant and isinstance(figures, dict) and figures:
@@ -266,30 +269,39 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--mutant", choices=mutants.names(), metavar="BUILD", help="only on this broken build")
     parser.add_argument("--no-mutants", action="store_true", help="not on broken builds")
     parser.add_argument(
+        "--before", type=Path, metavar="TREE", help="every second real node is of that checkout; not on broken builds"
+    )
+    parser.add_argument(
         "--jobs", type=int, default=2, help="how many run at a time, beside one that mostly waits; default 2"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the scores as JSON too")
-    return parser.parse_args(argv)
+    wanted = parser.parse_args(argv)
+    if wanted.before is not None:
+        if not (wanted.before / "radiator" / "__main__.py").is_file():
+            parser.error(f"--before {wanted.before} is no checkout of Radiator: it has no radiator/__main__.py")
+        os.environ[TREE_BEFORE] = str(wanted.before.resolve())
+        wanted.no_mutants = True
+    return wanted
 
 
-def tell_list() -> None:
+def print_list() -> None:
     rows = [(one.number, one.name, one.title, " ".join(one.mutants + one.controls)) for one in campaigns()]
     print(table(("", "campaign", "what it does", "broken builds that it must catch"), rows))
 
 
 def write_json(file: Path, jobs: list[Job]) -> None:
-    told = [
+    reported = [
         {"campaign": job.campaign.name, "number": job.campaign.number, "mutant": job.mutant, "seed": job.seed,
          "level": job.level, "seconds": round(job.seconds, 2), **job.score, "error": job.error}
         for job in jobs
     ]  # fmt: skip
-    file.write_text(json.dumps(told, indent=1) + "\n")
+    file.write_text(json.dumps(reported, indent=1) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
     wanted = arguments(sys.argv[1:] if argv is None else argv)
     if wanted.list:
-        tell_list()
+        print_list()
         return 0
     try:
         chosen = [by_name(name) for name in wanted.names] or campaigns()
@@ -307,8 +319,8 @@ def main(argv: list[str] | None = None) -> int:
         if not why:
             jobs[one.name] = jobs_of(one, wanted, seed)
             continue
-        said = "FAILED" if is_failure else "skipped"
-        rows[one.name] = [one.number, one.name, 0, one.unit, 0, "-", "-", f"{said}: {why}"]
+        printed = "FAILED" if is_failure else "skipped"
+        rows[one.name] = [one.number, one.name, 0, one.unit, 0, "-", "-", f"{printed}: {why}"]
         if is_failure:
             failed.append(one.name)
             not_run.append(f"{one.number} {one.name}\n{why}")
@@ -331,11 +343,11 @@ def main(argv: list[str] | None = None) -> int:
         if not is_well:
             failed.append(name)
     print(f"\n{table(HEADS, [rows[one.name] for one in chosen])}")
-    tell_figures(everything)
+    print_figures(everything)
     # behind the table: whoever keeps only the end of what was said keeps these
     for sentence in not_run:
         print(f"\n{sentence}")
-    tell_failures(everything)
+    print_failures(everything)
     if wanted.json:
         write_json(wanted.json, everything)
     caught = {job.mutant for job in everything if job.mutant and job.violations}

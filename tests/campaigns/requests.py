@@ -86,11 +86,11 @@ class Asked:
         self.run = run
         self.codes = codes
         self.chance = Random(run.chance.randrange(1 << 60))
-        self.said: list[bytes] = []
+        self.answers: list[bytes] = []
         self.ok = self.refused = 0
         self.asks = 0
         self.awaited: set[bytes] = set()  # which requests may be answered later
-        told = self.chance.random() < 0.5
+        reported = self.chance.random() < 0.5
         self.declared = Declarations(
             queues={
                 "kept": QueueSettings(dead_letter="dead", max_redeliveries=2),
@@ -102,9 +102,9 @@ class Asked:
             logs={
                 "l": LogSettings(partitions=2),
                 "tap": LogSettings(retention_ms=400),
-                **({JOURNAL: LogSettings()} if told else {}),
+                **({JOURNAL: LogSettings()} if reported else {}),
             },
-            has_journal=told,
+            has_journal=reported,
             exchanges={"trade": ExchangeSettings(type=TOPIC)},
             bindings=[Binding("trade", "a.#", "child")],
             create_queues=self.chance.random() < 0.5,
@@ -122,7 +122,7 @@ class Asked:
         self.node.say(subscribe(CLIENT, "/log/l", group="g", start=(EARLIEST, 0), prefetch_count=2))
 
     def violation(self, sentence: str) -> None:
-        self.run.violation(f"seed {self.run.seed}, case {self.run.done}: {sentence}; asked: {self.said[-5:]}")
+        self.run.violation(f"seed {self.run.seed}, case {self.run.done}: {sentence}; asked: {self.answers[-5:]}")
 
     # ---- requests
 
@@ -248,14 +248,14 @@ class Asked:
             if any(refusal.code not in ("ack-timeout", "not-unacked") for refusal in refusals):
                 self.violation(f"{refusals} closed a connection")
             self.restart()
-        for name in [*node.broker.destinations.queues]:
+        for name in [*node.broker.destinations.queues.all]:
             node.numbers(name)
 
     def prepare(self) -> None:
         """Some SENDs under a name that is free."""
         name = self.chance.choice(PREPARED[:3])
-        staging = self.node.broker.parts.prepared
-        if name not in staging.prepared and not name.startswith(tuple(staging.refused)):
+        transactions = self.node.broker.parts.prepared
+        if name not in transactions.prepared and not name.startswith(tuple(transactions.refused)):
             sends = [send(CLIENT, to, b"s", transaction=b"t") for to in ("kept", "/log/l", "/fanout/events")]
             self.node.say(begin(CLIENT), *sends, Commit(CLIENT, b"t", None, name))
 
@@ -271,7 +271,7 @@ class Asked:
         node.say(
             subscribe(
                 READER,
-                f"/log/{chance.choice([*node.broker.destinations.logs, 'none'])}",
+                f"/log/{chance.choice([*node.broker.destinations.logs.all, 'none'])}",
                 mode,
                 name=b"r",
                 start=chance.choice((None, (EARLIEST, 0), (LATEST, 0), *counted)),
@@ -295,7 +295,7 @@ class Asked:
         node = self.node
         self.asks += 1
         name = b"c%d" % self.asks
-        self.said.append(body[:300])
+        self.answers.append(body[:300])
         began_s = time.thread_time()
         node.say(Send(ASKER, "/admin", b"", 2, body, reply_to="admin", correlation_id=name))
         took_s = time.thread_time() - began_s
@@ -318,19 +318,19 @@ class Asked:
             return None
         return self.judged(body, found[0].message.body)
 
-    def judged(self, body: bytes, said: bytes) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(said)
+    def judged(self, body: bytes, sent: bytes) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(sent)
         if answer.get("ok") is True:
             self.ok += 1
-            if len(said) > ANSWER_BYTES_MAX:
-                self.violation(f"{body[:200]!r} is answered by {len(said)} bytes")
+            if len(sent) > ANSWER_BYTES_MAX:
+                self.violation(f"{body[:200]!r} is answered by {len(sent)} bytes")
         else:
             self.refused += 1
             code, sentence = answer.get("code"), answer.get("error")
             if answer.get("ok") is not False or code not in self.codes or not isinstance(sentence, str) or not sentence:
-                self.violation(f"{body[:200]!r} is answered {said[:300]!r}")
-            elif len(said) > REFUSAL_BYTES_MAX or re.search("[\x00-\x1f\x7f-\x9f]", sentence):
-                self.violation(f"{body[:200]!r} is refused by a wild sentence of {len(said)} bytes: {said[:300]!r}")
+                self.violation(f"{body[:200]!r} is answered {sent[:300]!r}")
+            elif len(sent) > REFUSAL_BYTES_MAX or re.search("[\x00-\x1f\x7f-\x9f]", sentence):
+                self.violation(f"{body[:200]!r} is refused by a wild sentence of {len(sent)} bytes: {sent[:300]!r}")
         return answer
 
     # ---- a crash
@@ -351,8 +351,8 @@ class Asked:
         """Of everything that outlives a restart."""
         destinations = self.node.broker.destinations
         found: dict[str, object] = {}
-        lasting = {queue.name for queue in destinations.everything() if queue.is_persistent}
-        for kind, names in (("exchange", [*destinations.exchanges.all]), ("fanout", [*destinations.fanouts])):
+        lasting = {queue.name for queue in destinations.queues.everything() if queue.is_persistent}
+        for kind, names in (("exchange", [*destinations.exchanges.all]), ("fanout", [*destinations.fanouts.all])):
             for name in names:
                 answer = self.ask(text({"do": "describe", kind: name}))
                 assert answer is not None and answer["ok"], answer
@@ -367,7 +367,7 @@ class Asked:
             answer = self.ask(text({"do": "describe", "queue": name}))
             assert answer is not None and answer["ok"], answer
             found[f"queue {name}"] = answer["settings"], answer["messages"]
-        for name in [*destinations.logs]:
+        for name in [*destinations.logs.all]:
             if name != JOURNAL:
                 answer = self.ask(text({"do": "describe", "log": name}))
                 assert answer is not None and answer["ok"], answer

@@ -5,7 +5,7 @@ durable subscriptions, a log and ACKs of its group, checkouts and prepared trans
 they come to the store in their order: what is found must be exactly what the first N of them leave, for one N that is
 not less than that of any deed whose receipt, answer or message had come (lost, torn, altered, undone, doubled and
 disordered all differ from every such state). What waits for its time stands at its own place. The deeds depend on the
-seed alone. The journal is on: `told_wrong` holds it against what is stored.
+seed alone. The journal is on: `journal_mistake` holds it against what is stored.
 
 It cannot see what goes wrong only between several connections: tests/crash/books.py judges that.
 """
@@ -280,7 +280,7 @@ def reject(place: Place) -> Effect:
 
 @dataclass
 class History:
-    """states[n]: after the first n deeds. told: the last of them that has its receipt, or a message of which came.
+    """states[n]: after the first n deeds. answered: the last of them that has its receipt, or a message of which came.
 
     That deed and all before it must outlast any crash. Of one that changes nothing a receipt says nothing. births: the
     deed that put each message there. due_ms: until when some are kept back. ids: what each message-id was of.
@@ -288,7 +288,7 @@ class History:
     """
 
     states: list[State] = field(default_factory=lambda: [State()])
-    told: int = 0
+    answered: int = 0
     births: dict[Place, int] = field(default_factory=dict)
     due_ms: dict[Place, int] = field(default_factory=dict)  # kept back until then, at least
     ids: dict[str, Place] = field(default_factory=dict)
@@ -313,42 +313,42 @@ class History:
         """Whether that deed changes what is stored: else its receipt may come before that of an earlier one."""
         return self.states[number] != self.states[number - 1]
 
-    def place_of(self, found: Queues, told: int) -> int | None:
+    def place_of(self, found: Queues, reported: int) -> int | None:
         """After how many deeds the store looks like that: the largest such number; None where no crash leaves it."""
-        for number in range(self.count, told - 1, -1):
+        for number in range(self.count, reported - 1, -1):
             if self.states[number].queues == found:
                 return number
         return None
 
-    def complaint(self, found: Queues, told: int) -> str:
+    def complaint(self, found: Queues, reported: int) -> str:
         """In what that differs from all that it may be, in a sentence; "" where it is one of these."""
-        if self.place_of(found, told) is not None:
+        if self.place_of(found, reported) is not None:
             return ""
-        knew = f"deed {told} of {self.count} was receipted, or a message of it delivered"
+        knew = f"deed {reported} of {self.count} was receipted, or a message of it delivered"
         earlier = self.place_of(found, 0)
         if earlier is not None:
             return f"{knew}, and the store is as after {earlier}"
-        near = {number: differences(self.states[number].queues, found) for number in range(told, self.count + 1)}
+        near = {number: differences(self.states[number].queues, found) for number in range(reported, self.count + 1)}
         nearest = min(near, key=lambda number: len(near[number]))
         return f"{knew}; as after {nearest}, it should be, but {'; '.join(near[nearest][:4])}"
 
     def go_on_from(self, number: int) -> None:
         """A crash has left the first so many deeds: the others have never been."""
         del self.states[number + 1 :]
-        self.told = number
+        self.answered = number
 
 
 def differences(wanted: Queues, found: Queues) -> list[str]:
-    told = []
+    seen = []
     for queue in sorted({*wanted, *found}):
         here, there = wanted.get(queue, ()), found.get(queue, ())
         if here != there:
             missing = [one for one in here if one not in there]
             more = [one for one in there if one not in here]
             if not missing and not more:
-                told.append(f"{queue} is in another order")
-            told += [f"{one} is not in {queue}" for one in missing] + [f"{one} is in {queue}" for one in more]
-    return told
+                seen.append(f"{queue} is in another order")
+            seen += [f"{one} is not in {queue}" for one in missing] + [f"{one} is in {queue}" for one in more]
+    return seen
 
 
 class Client:
@@ -727,7 +727,7 @@ class Client:
     def _answered(self, number: int) -> None:
         self.waiting.remove(number)
         if self.history.changes(number):
-            self.history.told = max(self.history.told, number)
+            self.history.answered = max(self.history.answered, number)
 
     def _hear_message(self, frame: Frame) -> None:
         if frame["subscription"].startswith("/temp-queue/"):
@@ -745,7 +745,7 @@ class Client:
         if frame["redelivered"] != "true" and queue != PLACED:  # that may have come there only now
             self.not_marked.append(stored)
         if place in self.history.births:
-            self.history.told = max(self.history.told, self.history.births[place])
+            self.history.answered = max(self.history.answered, self.history.births[place])
         name = frame["message-id"]
         self.names[name] = queue
         if self.history.ids.setdefault(name, place) != place:
@@ -772,7 +772,7 @@ class Client:
             self.history.mistakes.append(f"the group was given {offset} of the log, and {self._next_offset} is next")
         self._next_offset = offset + 1
         if there in self.history.births:
-            self.history.told = max(self.history.told, self.history.births[there])
+            self.history.answered = max(self.history.answered, self.history.births[there])
         self.acks[offset] = frame["ack"]
 
 
@@ -811,8 +811,8 @@ def logs_now(broker: tuple[str, int]) -> tuple[Queues, dict[str, str]]:
             state = state.with_queue(CHECKED_OUT, [Stored(frame.body) for frame in records])
         for one in waiting:
             state = state.with_one(PREPARED, prepared(one["name"], one["messages"]), True)
-        told = told_stored(frame.body for frame in read_log(wire, "journal"))
-    return state.queues, told
+        answered = stored_by_journal(frame.body for frame in read_log(wire, "journal"))
+    return state.queues, answered
 
 
 # events by which a message leaves, and the columns of its queue's ledger
@@ -828,7 +828,7 @@ ENDS = {
 Columns = dict[str, Counter[str]]  # of each queue
 
 
-def told_stored(events: Iterable[bytes], columns: Columns | None = None) -> dict[str, str]:
+def stored_by_journal(events: Iterable[bytes], columns: Columns | None = None) -> dict[str, str]:
     """By the journal: the messages that are stored, and the queue of each. AssertionError where that cannot be.
 
     columns: gets how many there have been of each, but for queues that are gone.
@@ -836,32 +836,32 @@ def told_stored(events: Iterable[bytes], columns: Columns | None = None) -> dict
     there: dict[str, str] = {}
     columns = {} if columns is None else columns
     for number, body in enumerate(events):
-        told = json.loads(body)
-        event, queue, name = told["event"], told["queue"], told.get("message_id", "")
-        assert told["seq"] == number, f"event {number} of the journal is {told}"
+        answer = json.loads(body)
+        event, queue, name = answer["event"], answer["queue"], answer.get("message_id", "")
+        assert answer["seq"] == number, f"event {number} of the journal is {answer}"
         if event == "accepted":
-            assert name not in there, f"accepted twice: {told}"
+            assert name not in there, f"accepted twice: {answer}"
             there[name] = queue
             columns.setdefault(queue, Counter())["accepted"] += 1
         elif event == "deleted":
             gone = [one for one, where in there.items() if where == queue]
-            assert told["messages"] == len(gone), f"{told}, and by its events {len(gone)} were there"
+            assert answer["messages"] == len(gone), f"{answer}, and by its events {len(gone)} were there"
             there = {one: where for one, where in there.items() if where != queue}
             columns.pop(queue, None)
         elif event == "started":
             count = sum(where == queue for where in there.values())
-            assert not queue or told["messages"] == count, f"{told}, and by its events {count} are there"
+            assert not queue or answer["messages"] == count, f"{answer}, and by its events {count} are there"
         else:
-            assert there.get(name) == queue, f"told of what is not there: {told}"
+            assert there.get(name) == queue, f"told of what is not there: {answer}"
             if event in ENDS:
                 del there[name]
                 columns[queue][ENDS[event]] += 1
     return there
 
 
-def told_wrong(told: dict[str, str], stored: dict[str, str]) -> str:
+def journal_mistake(reported: dict[str, str], stored: dict[str, str]) -> str:
     """In what the journal and the store differ, in a sentence; "" where they agree."""
-    lost, ghosts = stored.items() - told.items(), told.items() - stored.items()
+    lost, ghosts = stored.items() - reported.items(), reported.items() - stored.items()
     return f"stored, and by the journal not: {lost}; by the journal alone: {ghosts}" if lost or ghosts else ""
 
 

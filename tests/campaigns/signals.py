@@ -64,7 +64,7 @@ class Stops(Life):
         """A start, something to do, a stop of that kind."""
         if kind == IN_START:
             self.was_stopped = kind
-            self.tell_in_start()
+            self.signal_in_start()
             return
         begin = self.broker.log.count("\n")
         self.start(f"stopped ({self.was_stopped})")
@@ -106,27 +106,27 @@ class Stops(Life):
     def wrong(self, what: str) -> None:
         self.run.violation(f"{self.was_stopped}: {what}")
 
-    def tell_in_start(self) -> None:
+    def signal_in_start(self) -> None:
         """Before the broker can hear it, a signal ends it at once."""
         earlier, delay_s = self.broker.process, self.chance.uniform(*START_S)
 
-        def tell() -> None:
+        def send_signal() -> None:
             while self.broker.process is earlier:
                 time.sleep(0.001)
             time.sleep(delay_s)
             self.send(signal.SIGTERM)
 
-        teller = threading.Thread(target=tell)
-        teller.start()
+        signaller = threading.Thread(target=send_signal)
+        signaller.start()
         with suppress(AssertionError):  # it never listened
             self.broker.start()
-        teller.join()
+        signaller.join()
         status = self.broker.wait(END_S)
         if status not in (0, -signal.SIGTERM):
             self.wrong(f"it ended with {status}: {self.broker.log[-1500:]}")
         self.is_clean = True if status == 0 else None
 
-    def tell_while_one_does_not_read(self) -> None:
+    def signal_while_one_does_not_read(self) -> None:
         """It is waited for, and then no longer."""
         address = self.broker.host, self.broker.port
         with Wire(address) as sender, Wire(address) as mute:
@@ -143,24 +143,24 @@ class Stops(Life):
 
     # ---- under load
 
-    def under_load(self, tell: Callable[[], None], within_s: float = STOP_MAX_S) -> None:
+    def under_load(self, send_signal: Callable[[], None], within_s: float = STOP_MAX_S) -> None:
         """All talk, and are not told that the broker is; it ends well."""
         with talking(self.broker, [one.run for one in self.clients]):
             time.sleep(self.chance.uniform(*LOAD_S))
-            tell()
+            send_signal()
             self.expect(0, within_s)
 
-    def tell_once(self) -> None:
+    def signal_once(self) -> None:
         self.under_load(self.send_one)
 
-    def tell_twice_at_once(self) -> None:
-        def tell() -> None:
+    def signal_twice_at_once(self) -> None:
+        def send_signal() -> None:
             self.send(signal.SIGTERM)
             time.sleep(self.chance.uniform(0, TWICE_WITHIN_S))
             if self.broker.is_running:
                 self.send(signal.SIGTERM)
 
-        self.under_load(tell)
+        self.under_load(send_signal)
 
     def hang_up(self) -> None:
         """It serves on, by another file each time; no message goes, and the last file is that of before."""
@@ -168,7 +168,7 @@ class Stops(Life):
         file = self.broker.config_file
         before = file.read_text()
 
-        def tell() -> None:
+        def send_signal() -> None:
             for tables in *(f"[queue.reloaded]\nmax_messages = {number + 1}\n" for number in range(3)), "":
                 beside = file.with_suffix(".new")
                 beside.write_text(f"{before}\n{tables}")
@@ -178,17 +178,17 @@ class Stops(Life):
             stats(self.broker)
             self.send_one()
 
-        self.under_load(tell)
+        self.under_load(send_signal)
         if " reload_refused " in self.broker.log[since:]:
             self.wrong(f"a file was refused: {self.broker.log[since:][-1500:]}")
 
-    def tell_loaded_with_a_slow_disk(self) -> None:
+    def signal_loaded_with_a_slow_disk(self) -> None:
         with self.slow_disk():
             self.under_load(self.send_one, SLOW_STOP_MAX_S)
 
     # ---- while accepted SENDs and ACKs are not yet on the disk
 
-    def tell_while_some_wait(self) -> None:
+    def signal_while_some_wait(self) -> None:
         """All that was accepted is committed, and its receipts come before the end."""
         with self.some_wait() as waiting:
             self.send_one()
@@ -199,7 +199,7 @@ class Stops(Life):
             if missing:
                 self.wrong(f"{len(missing)} accepted {what} got no receipt, such as {missing[:3]}")
 
-    def tell_again_while_some_wait(self) -> None:
+    def signal_again_while_some_wait(self) -> None:
         """The second signal ends it there and then; that costs nobody who has an answer."""
         with self.some_wait() as waiting:
             self.send(signal.SIGTERM)
@@ -280,14 +280,14 @@ class Stops(Life):
 
 IN_START = "a signal in a start"
 WAYS: dict[str, Callable[[Stops], None]] = {
-    "a signal while some wait for the disk": Stops.tell_while_some_wait,
-    "a signal under load": Stops.tell_once,
+    "a signal while some wait for the disk": Stops.signal_while_some_wait,
+    "a signal under load": Stops.signal_once,
     "SIGHUPs under load": Stops.hang_up,
-    "two signals while some wait for the disk": Stops.tell_again_while_some_wait,
-    "the same signal twice at once under load": Stops.tell_twice_at_once,
-    "a signal under load with a slow disk": Stops.tell_loaded_with_a_slow_disk,
-    IN_START: Stops.tell_in_start,
-    "a signal while one does not read": Stops.tell_while_one_does_not_read,
+    "two signals while some wait for the disk": Stops.signal_again_while_some_wait,
+    "the same signal twice at once under load": Stops.signal_twice_at_once,
+    "a signal under load with a slow disk": Stops.signal_loaded_with_a_slow_disk,
+    IN_START: Stops.signal_in_start,
+    "a signal while one does not read": Stops.signal_while_one_does_not_read,
 }
 
 

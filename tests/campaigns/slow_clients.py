@@ -29,13 +29,13 @@ SEND = b"SEND\ndestination:/queue/slow\nreceipt:1\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to be slow. said: at once. drips: further bytes, one at a time. is_known: after CONNECT was answered.
+    """One way to be slow. request: at once. drips: further bytes, one at a time. is_known: after CONNECT was answered.
 
     deadlines: it must be closed after so many; 0: it must not be. A frame has FRAME_DEADLINES.
     """
 
-    told: str
-    said: bytes
+    case: str
+    request: bytes
     drips: bytes = b""
     is_known: bool = False
     deadlines: int = 1
@@ -70,7 +70,7 @@ class SlowClient:
             self.socket.sendall(CONNECT)
             assert self.socket.recv(4096).startswith(b"CONNECTED")
         self.began_s = time.monotonic()
-        self.socket.sendall(way.said)
+        self.socket.sendall(way.request)
         self.socket.setblocking(False)
 
     def drip(self) -> None:
@@ -117,11 +117,11 @@ def judge(run: Run, clients: list[SlowClient], deadline_s: float) -> None:
         way, after_s = client.way, client.ended_s - client.began_s
         due_s = way.deadlines * deadline_s
         if due_s and not client.ended_s:
-            run.violation(f"A client that {way.told} was not closed {LATE_MAX_S} s after its deadline of {due_s} s.")
+            run.violation(f"A client that {way.case} was not closed {LATE_MAX_S} s after its deadline of {due_s} s.")
         elif due_s and not due_s - EARLY_MAX_S <= after_s <= due_s + LATE_MAX_S:
-            run.violation(f"A client that {way.told} was closed after {after_s:.2f} s; its deadline is {due_s} s.")
+            run.violation(f"A client that {way.case} was closed after {after_s:.2f} s; its deadline is {due_s} s.")
         elif not due_s and client.ended_s:
-            run.violation(f"A client that {way.told} was closed, after {after_s:.2f} s.")
+            run.violation(f"A client that {way.case} was closed, after {after_s:.2f} s.")
         if due_s:
             latest_s = max(latest_s, after_s - due_s)
     run.figures["closed late by ms"] = max(int(run.figures.get("closed late by ms", 0)), round(latest_s * 1000))

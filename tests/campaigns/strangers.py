@@ -18,10 +18,10 @@ OPENING = ("CONNECT", "STOMP")
 LATER = ("SEND", "SUBSCRIBE", "UNSUBSCRIBE", "BEGIN", "COMMIT", "ABORT", "ACK", "NACK", "DISCONNECT")
 OF_SERVERS = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
 STYLES = (b"\n", b"\r\n")
-SAID = "said"  # the queue that every SEND names; its books show what was done
+QUEUE = "said"  # the queue that every SEND names; its books show what was done
 CONFIG = "[create]\nqueues = true\ntopics = true\n"
 
-Said = tuple[str, str]  # a command of the broker, and the receipt's id where it has one
+Answer = tuple[str, str]  # a command of the broker, and the receipt's id where it has one
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Model:
     is_over: bool = False
     subscriptions: set[str] = field(default_factory=set)
     transactions: dict[str, int] = field(default_factory=dict)
-    answers: list[Said] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     sent: int = 0
 
     def hear(self, command: str, name: str, receipt: str) -> None:
@@ -77,13 +77,13 @@ def frame(command: str, name: str, receipt: str, version: str, end_of_line: byte
     headers = {
         "CONNECT": [f"accept-version:{version}", "host:test"],
         "STOMP": [f"accept-version:{version}", "host:test"],
-        "SEND": [f"destination:/queue/{SAID}"] + ([f"transaction:{name}"] if name else []),
+        "SEND": [f"destination:/queue/{QUEUE}"] + ([f"transaction:{name}"] if name else []),
         "SUBSCRIBE": [f"id:{name}", "destination:/queue/quiet", "ack:client"],
         "UNSUBSCRIBE": [f"id:{name}"],
         "ACK": ["id:m1", "message-id:m1", "subscription:s1"],
         "NACK": ["id:m1", "message-id:m1", "subscription:s1"],
         "CONNECTED": ["version:1.2"],
-        "MESSAGE": [f"destination:/queue/{SAID}", "message-id:m1", "subscription:s1"],
+        "MESSAGE": [f"destination:/queue/{QUEUE}", "message-id:m1", "subscription:s1"],
         "RECEIPT": ["receipt-id:r1"],
         "ERROR": ["message:no"],
         "DISCONNECT": [],
@@ -127,15 +127,15 @@ def first_scripts() -> list[tuple[list[tuple[str, str]], str, bytes]]:
     return [(script, version, style) for script in first for version in VERSIONS for style in STYLES]
 
 
-def heard(wire: Wire) -> list[Said]:
+def heard(wire: Wire) -> list[Answer]:
     """All that the broker says until it closes."""
-    said: list[Said] = []
+    commands: list[Answer] = []
     try:
         while True:
             got = wire.read_frame()
-            said.append((got.command, got["receipt-id"] if got.command == "RECEIPT" else ""))
+            commands.append((got.command, got["receipt-id"] if got.command == "RECEIPT" else ""))
     except Gone:
-        return said
+        return commands
 
 
 def try_script(
@@ -160,13 +160,13 @@ def try_script(
     silent = [] if not model.is_connected else model.answers  # a stranger may be left without a word
     if answers not in (model.answers, silent):
         run.violation(f"{script} in {version} was answered {answers} and not {model.answers}. It was {data!r}.")
-    accepted = after["queues"][SAID]["accepted"] - before["queues"][SAID]["accepted"]
+    accepted = after["queues"][QUEUE]["accepted"] - before["queues"][QUEUE]["accepted"]
     if accepted != model.sent:
         run.violation(
             f"{script} in {version}: {accepted} messages were accepted and not {model.sent}. It was {data!r}."
         )
-    strange = set(after["queues"]) - {SAID, "quiet"}
-    if strange or after["queues"][SAID]["stored"] != after["queues"][SAID]["accepted"]:
+    strange = set(after["queues"]) - {QUEUE, "quiet"}
+    if strange or after["queues"][QUEUE]["stored"] != after["queues"][QUEUE]["accepted"]:
         run.violation(f"{script} in {version} left its traces: {after['queues']}. It was {data!r}.")
     run.case()
 
@@ -176,7 +176,7 @@ def strangers(run: Run) -> None:
         operator = Operator(broker)
         with Wire((broker.host, broker.port)) as wire:
             wire.connect()
-            wire.send(f"/queue/{SAID}", "so that it is there")
+            wire.send(f"/queue/{QUEUE}", "so that it is there")
         first = first_scripts()
         run.chance.shuffle(first)
         while not run.is_over:

@@ -202,7 +202,7 @@ def steal(run: Run, broker: BrokerProcess, operator: Operator, number: int) -> N
     victim = Victim.come(broker, victims, f"{run.chance.choice(('durable', 'memory'))}.{number}")
     before = books(operator, victim)
     address = (broker.host, broker.port)
-    told = f"A thief ({thief}) of {victims}"
+    context = f"A thief ({thief}) of {victims}"
     try:
         for command, headers, body in thefts_of(run, victim, thief):
             with Wire(address, thief) as wire:
@@ -213,10 +213,10 @@ def steal(run: Run, broker: BrokerProcess, operator: Operator, number: int) -> N
                 try:
                     answer = wire.read_frame()
                 except (Gone, TimeoutError) as wrong:
-                    run.violation(f"{told} says {command} {headers} and is answered nothing: {wrong}.")
+                    run.violation(f"{context} says {command} {headers} and is answered nothing: {wrong}.")
                     continue
                 if answer.command != "ERROR":
-                    run.violation(f"{told} says {command} {headers} and is answered {answer}.")
+                    run.violation(f"{context} says {command} {headers} and is answered {answer}.")
             run.case()
         for what, do in own_things(victim, thief):
             with Wire(address, thief) as wire:
@@ -224,15 +224,15 @@ def steal(run: Run, broker: BrokerProcess, operator: Operator, number: int) -> N
                 try:
                     do(wire)
                 except (AssertionError, Gone, TimeoutError) as wrong:
-                    run.violation(f"{told} {what}, and that goes wrong: {wrong}.")
+                    run.violation(f"{context} {what}, and that goes wrong: {wrong}.")
             run.case()
         if books(operator, victim) != before:
-            run.violation(f"{told} changed {before} to {books(operator, victim)}.")
+            run.violation(f"{context} changed {before} to {books(operator, victim)}.")
         for wrong in victim.is_well():
-            run.violation(f"{told} did the victim harm: {wrong}.")
+            run.violation(f"{context} did the victim harm: {wrong}.")
         after = books(operator, victim)[f"{victim.queue}.out"]
         if not isinstance(after, dict) or after["accepted"] != 1:
-            run.violation(f"{told}: the victim's transaction came to {after}.")
+            run.violation(f"{context}: the victim's transaction came to {after}.")
     finally:
         victim.wire.close()
 

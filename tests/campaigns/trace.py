@@ -52,9 +52,9 @@ def attached(pid: int, options: Sequence[str]) -> Iterator[None]:
     )
     try:
         assert process.stderr is not None
-        said = process.stderr.readline()
-        if "attached" not in said:
-            raise OSError(f"strace did not come: {said}{process.stderr.read()}")
+        printed = process.stderr.readline()
+        if "attached" not in printed:
+            raise OSError(f"strace did not come: {printed}{process.stderr.read()}")
         yield
     finally:
         process.send_signal(signal.SIGINT)  # it lets go of what it has

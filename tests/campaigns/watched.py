@@ -17,13 +17,13 @@ import greenlet
 
 from radiator.core.broker import Broker
 from radiator.protocols.stomp.session import StompSession
-from radiator.server.outbox import Outbox
+from radiator.server.outbox import OutgoingBuffer
 from radiator.tools.cli import main
 
 CORE = {
     Broker: ("turn", "seal"),
     StompSession: ("receive", "encode", "take_outgoing", "heart_beat"),
-    Outbox: ("append", "next", "took", "clear"),
+    OutgoingBuffer: ("append", "next", "took", "clear"),
 }
 
 inside: list[str] = []

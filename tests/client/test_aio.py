@@ -20,6 +20,7 @@ from tests.client.conftest import CONFIG
 from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, read_until_closed, receipt_of
 from tests.client.proxy import Proxy
 from tests.client.test_reconnect import accepted, wait_until_accepted
+from tests.ports import free_port
 
 SOON = Reconnect(first_s=0.01, most_s=0.1, timeout_s=20)
 T = TypeVar("T")
@@ -262,8 +263,7 @@ def test_subscriptions_acks_and_transactions_over_a_cut(proxy: Proxy, direct: Cl
 
 def test_broker_may_start_later_or_never() -> None:
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as nobody:
-            address = f"stomp://127.0.0.1:{nobody.getsockname()[1]}"
+        address = f"stomp://127.0.0.1:{free_port()}"
         with pytest.raises(ConnectionLost, match="Cannot connect.*Is the broker running"):
             await AsyncClient(address).open()
         with pytest.raises(ConnectionLost, match="Cannot connect"):

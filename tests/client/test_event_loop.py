@@ -158,11 +158,11 @@ def test_abandon_says_nothing_and_gives_everything_back(client: Client, broker: 
 
 
 def test_abandon_sends_no_disconnect(peer: Callable[[Script], str]) -> None:
-    said = []
+    found = []
 
     def script(connection: socket.socket) -> None:
         greet(connection)
-        said.append(read_until_closed(connection))
+        found.append(read_until_closed(connection))
 
     address = peer(script)
     client = Client(address)
@@ -170,8 +170,8 @@ def test_abandon_sends_no_disconnect(peer: Callable[[Script], str]) -> None:
     client.abandon()
     with pytest.raises(ConnectionLost, match="closed by this program"):
         client.pump()
-    while not said:
+    while not found:
         pass
-    assert b"DISCONNECT" not in said[0]
-    assert said[0].startswith(b"SEND\n")
-    assert b"receipt" not in said[0], "confirm=None asks for none"
+    assert b"DISCONNECT" not in found[0]
+    assert found[0].startswith(b"SEND\n")
+    assert b"receipt" not in found[0], "confirm=None asks for none"

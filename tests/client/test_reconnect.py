@@ -18,6 +18,7 @@ from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.client.conftest import CONFIG
 from tests.client.peer import CONNECTED, Script, greet, read_frame, read_until_closed
 from tests.client.proxy import Proxy
+from tests.ports import free_port
 
 SOON = Reconnect(first_s=0.01, most_s=0.1, timeout_s=20)
 
@@ -311,8 +312,7 @@ def test_commit_whose_receipt_was_lost_may_have_happened(
 
 
 def test_next_address_is_taken_where_one_does_not_answer(broker: BrokerProcess, proxy: Proxy) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        dead = f"stomp://127.0.0.1:{nobody.getsockname()[1]}"
+    dead = f"stomp://127.0.0.1:{free_port()}"
     with Client([dead, proxy.address, broker.address], reconnect=SOON) as client:
         assert str(client.address) == proxy.address
         proxy.refuse(True)
@@ -322,8 +322,7 @@ def test_next_address_is_taken_where_one_does_not_answer(broker: BrokerProcess, 
 
 
 def test_no_address_answers_at_the_beginning() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        dead = f"stomp://127.0.0.1:{nobody.getsockname()[1]}"
+    dead = f"stomp://127.0.0.1:{free_port()}"
     began_s = time.monotonic()
     with pytest.raises(ConnectionLost, match="Cannot connect"):
         Client([dead, dead])

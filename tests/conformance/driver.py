@@ -87,16 +87,16 @@ class Peer:
 
     def say(self, wire: bytes | str) -> list[ReadFrame]:
         """Send those bytes; what was sent to it since the last look."""
-        self.tell(wire)
+        self.send_wire(wire)
         return self.heard()
 
-    def tell(self, wire: bytes | str) -> None:
+    def send_wire(self, wire: bytes | str) -> None:
         """Send those bytes."""
         data = wire.encode() if isinstance(wire, str) else wire
-        said = self.session.receive(data)
+        printed = self.session.receive(data)
         self.wire += self.session.take_outgoing()
-        events: list[Event] = [word for word in said if isinstance(word, Open)]
-        commands = [word for word in said if not isinstance(word, Open)]
+        events: list[Event] = [word for word in printed if isinstance(word, Open)]
+        commands = [word for word in printed if not isinstance(word, Open)]
         if commands:
             events.append(Read(self.number, commands, self.session.buffered_bytes))
         if self.session.is_closing:
@@ -137,7 +137,7 @@ class House:
         self.peers: dict[int, Peer] = {}
         self.numbers = 0
         self.stored: dict[int, dict[int, Message]] = {}
-        self.at_sea: Batch | None = None
+        self.being_committed: Batch | None = None
         self.holds_commits = False
 
     def peer(self, version: str = "1.2") -> Peer:
@@ -155,9 +155,9 @@ class House:
         return peer
 
     def commit(self) -> None:
-        """The batch at sea reaches the disk."""
-        assert self.at_sea is not None
-        self.run([self._stored(self.at_sea)])
+        """What is being committed reaches the disk."""
+        assert self.being_committed is not None
+        self.run([self._stored(self.being_committed)])
 
     def run(self, events: list[Event]) -> None:
         """Turn until nothing is left to do."""
@@ -167,10 +167,10 @@ class House:
             again = turn.again
             events = [self._answer(read_request) for read_request in turn.read_requests]
             events += self._post(turn.replies)
-            if self.at_sea is None:
-                self.at_sea = self.broker.seal()
-            if self.at_sea is not None and not self.holds_commits:
-                events.append(self._stored(self.at_sea))
+            if self.being_committed is None:
+                self.being_committed = self.broker.seal()
+            if self.being_committed is not None and not self.holds_commits:
+                events.append(self._stored(self.being_committed))
 
     def _post(self, replies: list[Reply]) -> list[Event]:
         events: list[Event] = []
@@ -200,5 +200,5 @@ class House:
                 self.stored.setdefault(write.queue, {})[write.position] = write.message
             elif isinstance(write, Remove):
                 del self.stored[write.queue][write.position]
-        self.at_sea = None
+        self.being_committed = None
         return Committed(batch.number)

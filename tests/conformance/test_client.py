@@ -37,7 +37,7 @@ class Pair:
         self.say(self.client.connect("h", versions=[version]))
 
     def say(self, wire: bytes) -> list[ServerEvent]:
-        self.peer.tell(wire)
+        self.peer.send_wire(wire)
         answer = bytes(self.peer.wire)
         self.peer.wire.clear()
         return self.client.receive(answer)

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.house.sources import nodes_of
+
 HERE = Path(__file__).parents[2]
 
 
@@ -12,7 +14,7 @@ def codes_in_the_code() -> set[str]:
     codes = set()
     for folder in ("core", "server", "protocols"):
         for path in (HERE / "radiator" / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in nodes_of(path):
                 if not isinstance(node, ast.Call):
                     continue
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -24,7 +24,7 @@ def is_refused(peer: Peer, wire: bytes | str) -> ReadFrame:
 def subscriber(house: House, version: str, ack: str = "client-individual") -> Peer:
     """A consumer of /queue/a; what was there already is among what it has heard."""
     peer = house.connect(version)
-    peer.tell(f"SUBSCRIBE\nid:0\ndestination:/queue/a\nack:{ack}\nprefetch-count:10\n\n\0")
+    peer.send_wire(f"SUBSCRIBE\nid:0\ndestination:/queue/a\nack:{ack}\nprefetch-count:10\n\n\0")
     return peer
 
 

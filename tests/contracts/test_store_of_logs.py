@@ -17,7 +17,7 @@ from tests.storage.log_batches import LogBatches
 def of_logs(recovery: Recovery) -> list[object]:
     for log in recovery.logs:  # nobody promises an order
         log.positions.sort(key=astuple)
-    return [*recovery.logs, *recovery.stages, *recovery.apps, recovery.next_queue]
+    return [*recovery.logs, *recovery.transactions, *recovery.apps, recovery.next_queue]
 
 
 def assert_same_answers(real: Store, simulated: Store, history: LogBatches, chance: Random) -> None:
@@ -34,9 +34,9 @@ def assert_same_answers(real: Store, simulated: Store, history: LogBatches, chan
                     )
                     record.message = replace(record.message, body=body)
             assert real.load_log(read_request) == expected, read_request
-    for stage in range(1, history.next_stage + 1):
+    for transaction in range(1, history.next_transaction + 1):
         for first in (0, 3):
-            asked = ReadPrepared(1, stage, first, chance.randint(1, 20), chance.randrange(300))
+            asked = ReadPrepared(1, transaction, first, chance.randint(1, 20), chance.randrange(300))
             assert real.load_prepared(asked) == simulated.load_prepared(asked), asked
 
 

@@ -8,21 +8,24 @@ import radiator.core.lifetimes
 import radiator.core.logs.log
 import radiator.core.logs.log_consumer
 import radiator.core.logs.log_consumers
+import radiator.core.logs.read_ahead
 import radiator.core.logs.retention
 import radiator.core.queues.delayed
 import radiator.core.queues.durable_queue
 import radiator.core.queues.memory_queue
 import radiator.core.queues.purge
 import radiator.core.queues.read_back
+import radiator.core.queues.sweeping
 import radiator.core.queues.window
 import radiator.core.queues.windows
 import radiator.core.rounds
 import radiator.core.routing.admission
 import radiator.core.routing.unbinding
+import radiator.core.timers
 import radiator.core.transactions.applying
 import radiator.core.transactions.prepared
 
-SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "CHORE_MESSAGES": 3}
+SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "STEP_MESSAGES": 3}
 _USERS = (
     radiator.core.transactions.applying,
     radiator.core.clients,
@@ -36,13 +39,16 @@ _USERS = (
     radiator.core.logs.log,
     radiator.core.logs.log_consumer,
     radiator.core.logs.log_consumers,
+    radiator.core.logs.read_ahead,
     radiator.core.queues.memory_queue,
     radiator.core.queues.purge,
     radiator.core.queues.read_back,
+    radiator.core.queues.sweeping,
     radiator.core.queues.window,
     radiator.core.queues.windows,
     radiator.core.logs.retention,
     radiator.core.transactions.prepared,
+    radiator.core.timers,
 )
 
 

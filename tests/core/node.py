@@ -12,11 +12,16 @@ from random import Random
 from typing import Any
 
 from radiator.core import stats
+from radiator.core.authorization import Authorizer
 from radiator.core.broker import Broker
+from radiator.core.kinds.exchange import ExchangeKind
+from radiator.core.kinds.fanout import FanoutKind
+from radiator.core.kinds.queue import of_queue
+from radiator.core.memory import Weighing
 from radiator.core.parts import Machine
-from radiator.core.stats import of_queue
 from radiator.core.turn import Batch, Note
 from radiator.model import settings
+from radiator.model.addresses import EXCHANGE, FANOUT
 from radiator.model.commands import (
     Closed,
     Command,
@@ -34,7 +39,7 @@ from radiator.model.commands import (
 from radiator.model.limits import GIB, Limits
 from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
-from radiator.model.settings import Declarations
+from radiator.model.settings import Declarations, ExchangeSettings
 from radiator.protocols.administration import JSON
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
@@ -55,6 +60,7 @@ class Node:
         node: settings.Node | None = None,
         disk: Any = None,
         trust_clock: bool = False,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """disk: another store than a simulated one."""
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
@@ -79,6 +85,7 @@ class Node:
                 trust_clock=trust_clock,
             ),
             node,
+            authorizer,
         )
         self.inbox: dict[int, list[Reply]] = {}
         self.paused: set[int] = set()
@@ -92,6 +99,18 @@ class Node:
         self.asked_to_reread = False
         self.reread: Callable[[], Reread] | None = self.unchanged
         self.turn([])
+
+    def declare_exchange(self, name: str, settings: ExchangeSettings) -> bool:
+        """By its kind: whether it was made. Raises Refusal."""
+        kind = self.broker.parts.kinds[EXCHANGE]
+        assert isinstance(kind, ExchangeKind)
+        return kind.make(name, settings)
+
+    def declare_fanout(self, name: str, children: tuple[str, ...]) -> bool:
+        """The same of a fanout."""
+        kind = self.broker.parts.kinds[FANOUT]
+        assert isinstance(kind, FanoutKind)
+        return kind.make(name, children)
 
     # ---- one step ---------------------------------------------------------------------------------------------------
 
@@ -168,7 +187,7 @@ class Node:
         return self.being_committed is not None
 
     def commit(self) -> None:
-        """The batch at sea reaches the disk."""
+        """What is being committed reaches the disk."""
         batch, self.being_committed = self.being_committed, None
         assert batch is not None
         self.disk.commit(batch.writes)
@@ -231,14 +250,14 @@ class Node:
 
     def take(self, connection: int) -> list[Reply]:
         """Everything new for a connection."""
-        told, self.inbox[connection] = self.inbox[connection], []
-        return told
+        replies, self.inbox[connection] = self.inbox[connection], []
+        return replies
 
     def messages(self, connection: int) -> list[Deliver]:
         """The new MESSAGEs; everything else new stays."""
-        told = self.inbox[connection]
-        self.inbox[connection] = [r for r in told if not isinstance(r, Deliver)]
-        return [r for r in told if isinstance(r, Deliver)]
+        replies = self.inbox[connection]
+        self.inbox[connection] = [r for r in replies if not isinstance(r, Deliver)]
+        return [r for r in replies if isinstance(r, Deliver)]
 
     def message(self, connection: int) -> Deliver:
         """The one new MESSAGE."""
@@ -258,7 +277,7 @@ class Node:
         assert len(refusals) == 1, refusals
         return refusals[0]
 
-    def is_told_bye(self, connection: int) -> bool:
+    def got_bye(self, connection: int) -> bool:
         return any(isinstance(r, Bye) for r in self.inbox[connection])
 
     def is_refused(self, connection: int) -> bool:
@@ -266,7 +285,7 @@ class Node:
 
     def numbers(self, queue: str) -> dict[str, Any]:
         """What `stats` says of a queue; its ledger adds up, and each message of it stands somewhere."""
-        numbers = asdict(of_queue(self.broker.destinations.queues[queue]))
+        numbers = asdict(of_queue(self.broker.destinations.queues.all[queue]))
         assert numbers["adds_up"], numbers
         standing = (
             numbers["ready"]
@@ -284,8 +303,21 @@ class Node:
         found: dict[str, Any] = json.loads(JSON.whole(stats.of(self.broker.parts)))
         return found
 
+    def in_use_bytes(self) -> int:
+        """All that is held in memory now, what is on the disk too included."""
+        parts = self.broker.parts
+        weighing = Weighing(parts.memory)
+        for queue in parts.destinations.queues.all.values():
+            if not queue.is_persistent:
+                weighing.queue(queue)
+        weighing.begin_connections()
+        for connection in parts.connections.values():
+            if not connection.is_closing:
+                weighing.connection(connection)
+        return weighing.bytes + parts.memory.on_disk_too
+
     def has(self, queue: str) -> bool:
-        return queue in self.broker.destinations.queues
+        return queue in self.broker.destinations.queues.all
 
     def stored(self, queue: str) -> list[bytes]:
         """Bodies that are on the disk for a queue, in order."""

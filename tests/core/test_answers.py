@@ -28,7 +28,7 @@ def many(count: int = 200) -> Node:
     node = Node(limits=Limits(outbox_max_bytes=65_536))
     node.open(1, 8, 9)
     for number in range(count):
-        node.broker.destinations.queue(f"q{number:03}")
+        node.broker.destinations.queues.get(f"q{number:03}")
     node.turn([])
     node.auto = False
     return node
@@ -49,7 +49,7 @@ def until_answered(node: Node, connection: int = 9, turns: int = 100) -> list[di
 @pytest.mark.parametrize("do", ["stats", "queues"])
 def test_a_long_answer_is_made_over_several_turns_with_others_in_between(do: str) -> None:
     node = many()
-    there = sorted(node.broker.destinations.queues)
+    there = sorted(node.broker.destinations.queues.all)
     node.say(request(do=do))
     assert given(node) == [] and node.again, "a slice is not all of it"
     node.say(subscribe(8, "m"), send(1, "m", b"meanwhile"))
@@ -65,8 +65,8 @@ def test_a_long_answer_is_made_over_several_turns_with_others_in_between(do: str
 def test_a_row_is_of_the_moment_it_is_made_in() -> None:
     node = many()
     node.say(request(do="queues"))
-    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q199"])
-    node.broker.destinations.queue("q199.new")
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues.all["q199"])
+    node.broker.destinations.queues.get("q199.new")
     (answer,) = until_answered(node)
     names = [one["name"] for one in answer["queues"]]
     assert names == [f"q{number:03}" for number in range(199)], (
@@ -77,11 +77,11 @@ def test_a_row_is_of_the_moment_it_is_made_in() -> None:
 def test_answers_of_several_connections_are_made_by_turns() -> None:
     node = many()
     node.turn([Read(8, [request(8, do="stats")] * 3), Read(9, [request(9, do="stats")])])
-    told: list[int] = []
+    seen: list[int] = []
     for _ in range(100):
         node.turn([])
-        told += [8] * len(given(node, 8)) + [9] * len(given(node, 9))
-    assert sorted(told) == [8, 8, 8, 9] and told.index(9) < 2, "who has asked once does not wait for three of another"
+        seen += [8] * len(given(node, 8)) + [9] * len(given(node, 9))
+    assert sorted(seen) == [8, 8, 8, 9] and seen.index(9) < 2, "who has asked once does not wait for three of another"
 
 
 def asking_for_all(askers: range, queues: int = 1500) -> Node:
@@ -112,7 +112,7 @@ def test_a_short_answer_waits_for_no_long_ones(line: int) -> None:
 
 def test_long_answers_that_many_ask_for_at_once_come_whole() -> None:
     node = asking_for_all(range(100, 120), queues=600)
-    there = sorted(node.broker.destinations.queues)
+    there = sorted(node.broker.destinations.queues.all)
     for _ in range(2000):
         node.turn([])
     for number in range(100, 120):
@@ -202,7 +202,7 @@ def test_a_stop_at_once_does_not_wait_for_what_was_said() -> None:
     node.turn([])
     assert node.stopped
     again = node.crashed()
-    assert again.disk.recovery.was_clean and 0 < len(again.broker.destinations.queues) < 700
+    assert again.disk.recovery.was_clean and 0 < len(again.broker.destinations.queues.all) < 700
 
 
 def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_queues_come_in_pages(limit: int) -> None:
     while page := node.admin(9, do="queues", limit=limit, **({"after": found[-1]} if found else {}))["queues"]:
         assert len(page) <= limit
         found += [one["name"] for one in page]
-    assert found == sorted(node.broker.destinations.queues)
+    assert found == sorted(node.broker.destinations.queues.all)
     assert node.admin(9, do="queues", after="q198")["queues"][0]["name"] == "q199"
 
 
@@ -269,7 +269,7 @@ def large() -> Timed:
     node.open(1, 2, 9)
     destinations = node.broker.destinations
     for number in range(10_000):
-        destinations.queue(f"q{number:05}")
+        destinations.queues.get(f"q{number:05}")
     node.say(
         request(do="declare", exchange="x", type="topic"),
         request(do="declare", log="l", partitions=1000),

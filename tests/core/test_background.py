@@ -75,7 +75,7 @@ def test_a_queue_in_memory_is_emptied_a_slice_a_turn(small: None, does: str) -> 
     node.messages(2)
     if does == "delete":
         node.close(2)
-    there = node.broker.destinations.queues["q"]
+    there = node.broker.destinations.queues.all["q"]
     node.auto = False
     node.turn([Read(9, [admin(does, queue="q")]), Read(1, [send(1, "q", b"new")])])
     purged = [there.ledger.purged]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, Closed, Committed, Disconnect, Open, Read, Stop, Written
-from radiator.model.limits import Limits
-from radiator.model.replies import Bye, Deliver, Receipt
+from radiator.model.commands import AUTO, CLIENT, Closed, Committed, Disconnect, Read, Stop, Written
+from radiator.model.replies import Bye, Receipt
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe
@@ -12,9 +11,6 @@ from tests.core.words import ack, begin, commit, nack, queue, queues, send, subs
 
 def turn(node: Node, *events: object) -> list[object]:
     return list(node.broker.turn(list(events), node.now_s, node.now_ms).replies)  # type: ignore[arg-type]
-
-
-# ---- stop -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_at_sea", [False, True])
@@ -27,7 +23,7 @@ def test_stop_commits_what_was_accepted_and_sends_its_receipts(is_at_sea: bool) 
         node.say(send(1, "q", b"2", b"2"))
     node.stop()
     assert node.receipts(1) == ([b"1", b"2"] if is_at_sea else [b"1"])
-    assert isinstance(node.take(1)[-1], Bye) and node.is_told_bye(2)
+    assert isinstance(node.take(1)[-1], Bye) and node.got_bye(2)
     assert node.disk.platter.is_clean
 
 
@@ -159,9 +155,6 @@ def test_stop_during_a_long_work_ends(small: None) -> None:
     assert len(out) == 30 and all(d.redelivered for d in out if d.message.destination == "/queue/q")
 
 
-# ---- events in order ------------------------------------------------------------------------------------------------
-
-
 def flushed(node: Node) -> None:
     """A turn that ended early because of a topic burst, with more behind it."""
     node.open(1, 2)
@@ -170,17 +163,6 @@ def flushed(node: Node) -> None:
 
 
 BURST = [send(2, "/topic/t", b"1"), send(2, "/topic/t", b"2")]
-
-
-def test_connection_that_opens_and_closes_behind_a_flush_leaves_nothing() -> None:
-    node = Node()
-    flushed(node)
-    turn(node, Read(2, [*BURST]), Open(5), Read(5, [send(5, "q")]))
-    turn(node, Written(1, 1), Closed(5))
-    assert sorted(node.broker.connections) == [1, 2]
-    node.auto = True
-    node.turn([])
-    assert node.stored("q") == [b"x"]
 
 
 def test_frames_read_before_the_connection_closed_are_carried_out_behind_a_flush() -> None:
@@ -194,44 +176,6 @@ def test_frames_read_before_the_connection_closed_are_carried_out_behind_a_flush
     assert node.stored("q") == [b"last"]
 
 
-def test_reports_of_what_was_written_never_go_backwards() -> None:
-    node = Node()
-    flushed(node)
-    node.say(subscribe(1, "/topic/u"))
-    turn(node, Read(2, [send(2, "/topic/u")]))
-    turn(node, Written(1, 1), Read(2, [*BURST]), Written(1, 1))
-    out = turn(node, Written(1, 2))
-    assert [type(r) for r in out] == [Deliver]
-    turn(node, Written(1, 3), Read(2, [send(2, "/topic/u")]))
-    turn(node, Written(1, 4))
-    assert not node.broker.connections[1].unwritten and node.broker.connections[1].outbox_bytes == 0
-
-
-def test_words_of_unknown_connections_are_ignored() -> None:
-    node = Node()
-    assert turn(node, Read(7, [send(7, "q", receipt=b"r")]), Written(7, 1), Closed(7)) == []
-
-
-def test_replies_to_a_closed_connection_do_no_harm() -> None:
-    node = Node(auto=False)
-    node.open(1)
-    node.say(send(1, "q", receipt=b"r"))
-    node.seal()
-    node.turn([Closed(1)])
-    node.commit()
-    assert node.stored("q") == [b"x"]
-
-
-def test_accepted_send_of_a_lost_connection_is_stored() -> None:
-    node = Node(auto=False)
-    node.open(1)
-    node.say(send(1, "q", receipt=b"r"))
-    node.turn([Closed(1)])
-    node.auto = True
-    node.turn([])
-    assert node.stored("q") == [b"x"]
-
-
 def test_turn_again_ends() -> None:
     node = Node()
     node.open(1)
@@ -239,26 +183,6 @@ def test_turn_again_ends() -> None:
         node.say(send(1, "q", b"%d" % number, expiration_ms=10))
     node.wait(1)
     assert not node.again and not node.broker.wants_turn
-
-
-# ---- limits ---------------------------------------------------------------------------------------------------------
-
-
-def test_subscriptions_at_the_limit_and_one_past() -> None:
-    node = Node(limits=Limits(max_subscriptions=3))
-    node.open(1)
-    node.say(subscribe(1, "a"), subscribe(1, "/topic/b"), subscribe(1, "/temp-queue/c", receipt=b"r"))
-    assert node.receipts(1) == [b"r"]
-    node.say(subscribe(1, "d"))
-    assert node.refusal(1).code == "too-many-subscriptions"
-
-
-def test_subscription_id_in_use_is_refused() -> None:
-    for second in ("b", "/topic/b"):
-        node = Node()
-        node.open(1)
-        node.say(subscribe(1, "a", name=b"1"), subscribe(1, second, name=b"1"))
-        assert node.refusal(1).code == "subscription"
 
 
 def test_refusal_closes_its_connection_and_no_other() -> None:

@@ -98,7 +98,7 @@ def holding() -> Node:
 def is_whole(node: Node) -> bool:
     node.say(send(2, "dedup", b"again", dedup_id=b"id"))
     counts = {name: node.numbers(name)["messages"] for name in ("expiring", "delayed", "dedup")}
-    log = node.broker.destinations.logs["l"]
+    log = node.broker.destinations.logs.all["l"]
     return counts == {"expiring": 1, "delayed": 1, "dedup": 1} and log.records == 1
 
 
@@ -114,8 +114,8 @@ def test_a_jump_of_a_year_takes_nothing_and_is_told(at_start: bool) -> None:
     for _ in range(5):
         node.wait(60)
     assert is_whole(node)
-    [told] = notes(node, "clock_not_followed")
-    assert isinstance(told["ahead_s"], int) and abs(told["ahead_s"] - YEAR_S) <= 61
+    [noted] = notes(node, "clock_not_followed")
+    assert isinstance(noted["ahead_s"], int) and abs(noted["ahead_s"] - YEAR_S) <= 61
     assert abs(node.stats()["clock_ahead_s"] - YEAR_S) <= 61
     jump(node, -YEAR_S)
     assert notes(node, "clock_followed") and node.stats()["clock_ahead_s"] == 0
@@ -193,7 +193,7 @@ def a_log() -> Node:
 
 
 def records(node: Node) -> int:
-    return node.broker.destinations.logs["l"].records
+    return node.broker.destinations.logs.all["l"].records
 
 
 @pytest.mark.parametrize("crash", [False, True])

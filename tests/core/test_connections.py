@@ -2,9 +2,9 @@
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Closed, Read
+from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
 from radiator.model.limits import Limits
-from radiator.model.replies import Pause, Receipt, Resume
+from radiator.model.replies import Receipt
 from tests.core.node import Node
 from tests.core.words import ack, nack, queue, send, subscribe, unsubscribe
 
@@ -184,39 +184,6 @@ def test_auto_subscriptions_of_a_slow_reader_take_turns() -> None:
     assert b"b" in seen[:6], seen
 
 
-def test_consumers_of_one_queue_take_turns() -> None:
-    node = Node()
-    node.open(1, 2, 3, 9)
-    for number in (1, 2, 3):
-        node.say(subscribe(number, "q", prefetch_count=100))
-    for number in range(9):
-        node.say(send(9, "q", b"%d" % number))
-    assert [node.bodies(c) for c in (1, 2, 3)] == [[b"0", b"3", b"6"], [b"1", b"4", b"7"], [b"2", b"5", b"8"]]
-
-
-def test_consumer_without_room_is_passed_over() -> None:
-    node = Node()
-    node.open(1, 2, 9)
-    node.say(subscribe(1, "q"), subscribe(2, "q", prefetch_count=3))
-    for number in range(5):
-        node.say(send(9, "q", b"%d" % number))
-    assert (node.bodies(1), node.bodies(2)) == ([b"0"], [b"1", b"2", b"3"])
-
-
-def test_two_subscriptions_of_a_connection_to_one_queue_take_turns() -> None:
-    node = Node()
-    node.open(1, 9)
-    node.say(subscribe(1, "q", name=b"1", prefetch_count=2), subscribe(1, "q", name=b"2", prefetch_count=2))
-    for number in range(5):
-        node.say(send(9, "q", b"%d" % number))
-    assert [(d.subscription, d.message.body) for d in node.messages(1)] == [
-        (b"1", b"0"),
-        (b"2", b"1"),
-        (b"1", b"2"),
-        (b"2", b"3"),
-    ]
-
-
 def test_unsubscribed_messages_stay_with_the_connection_and_count_in_its_window() -> None:
     node = Node()
     node.open(1, 2)
@@ -252,7 +219,7 @@ def test_subscription_that_waited_for_room_is_forgotten_when_it_ends() -> None:
         node.say(unsubscribe(2, "b"), unsubscribe(2, "auto"))
     node.say(unsubscribe(2, "a"), unsubscribe(2, "own"))
     connection = node.broker.connections[2]
-    assert not connection.unlisted_shared and not connection.unlisted_own
+    assert not connection.unlisted_shared and not connection.unlisted_private
 
 
 def test_many_waiting_subscriptions_are_served_in_turn() -> None:
@@ -304,50 +271,6 @@ def test_deliver_names_its_subscription_only_where_the_client_named_it() -> None
     node.open(1, 2)
     node.say(subscribe(1, "q", name=b"/queue/q", named=False), send(2, "q"))
     assert node.message(1).subscription is None
-
-
-def test_parked_connection_is_paused_and_its_own_acks_wait() -> None:
-    node = Node(queue(max_messages=1))
-    node.open(1, 2)
-    node.say(subscribe(1, "other"), send(2, "other"), send(2, "q"))
-    held = node.message(1)
-    turn = node.broker.turn([Read(1, [send(1, "q"), ack(held, b"r")])], node.now_s, node.now_ms)
-    assert turn.replies == [Pause(1)]
-    node.turn([])
-    assert node.receipts(1) == [] and node.stored("other") == [b"x"]
-    node.open(3)
-    node.say(subscribe(3, "q", AUTO))
-    assert node.receipts(1) == [b"r"] and node.stored("other") == []
-
-
-def test_other_connections_go_on_while_one_is_parked() -> None:
-    node = Node(queue(max_messages=1))
-    node.open(1, 2, 3)
-    node.say(send(1, "q"), send(1, "q"))
-    assert node.paused == {1}
-    node.say(subscribe(3, "other"), send(2, "other", b"y", b"r"))
-    assert node.receipts(2) == [b"r"] and node.bodies(3) == [b"y"]
-
-
-def test_parked_connection_resumes_once_and_in_order() -> None:
-    node = Node(queue(max_messages=1))
-    node.open(1, 3)
-    for number in range(4):
-        node.say(send(1, "q", b"%d" % number, b"%d" % number))
-    assert node.receipts(1) == [b"0"]
-    node.say(subscribe(3, "q", AUTO))
-    assert node.bodies(3) == [b"0", b"1", b"2", b"3"] and node.receipts(1) == [b"0", b"1", b"2", b"3"]
-    assert node.paused == set()
-    assert Resume(1) not in node.broker.turn([], node.now_s, node.now_ms).replies
-
-
-def test_closed_connection_leaves_the_line_to_the_next() -> None:
-    node = Node(queue(max_messages=1))
-    node.open(1, 2, 3, 4)
-    node.say(send(4, "q", b"first"), send(1, "q", b"gone"), send(2, "q", b"second"))
-    node.turn([Closed(1)])
-    node.say(subscribe(3, "q", AUTO))
-    assert node.bodies(3) == [b"first", b"second"]
 
 
 @pytest.mark.parametrize(("window", "delivered"), [(1, 1), (2, 2), (5, 5), (9, 6)])

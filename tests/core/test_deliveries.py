@@ -5,7 +5,7 @@ import pytest
 from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Ack, Nack
 from radiator.model.replies import Receipt, Refuse
 from tests.core.node import Node
-from tests.core.words import abort, ack, begin, commit, nack, queue, send, subscribe, unsubscribe
+from tests.core.words import ack, nack, queue, send, subscribe, unsubscribe
 
 
 def node_with(mode: str, count: int, persistent: bool = True) -> Node:
@@ -133,102 +133,10 @@ def test_nacked_message_returns_to_its_own_place() -> None:
     ]
 
 
-@pytest.mark.durability("D4")
-def test_receipt_of_an_ack_or_nack_waits_for_the_disk() -> None:
-    for answer in (ack, nack):
-        node = node_with(CLIENT_INDIVIDUAL, 1)
-        (deliver,) = node.messages(1)
-        node.auto = False
-        node.say(answer(deliver, b"r"))
-        node.seal()
-        assert node.receipts(1) == []
-        node.commit()
-        assert node.receipts(1) == [b"r"]
-
-
-def test_receipt_of_an_ack_on_a_memory_queue_leaves_at_once() -> None:
-    node = node_with(CLIENT_INDIVIDUAL, 1, persistent=False)
-    (deliver,) = node.messages(1)
-    node.auto = False
-    node.say(ack(deliver, b"r"))
-    assert node.receipts(1) == [b"r"]
-
-
-@pytest.mark.durability("D4")
-def test_nack_is_counted_and_the_count_is_kept_on_the_disk() -> None:
-    node = node_with(CLIENT_INDIVIDUAL, 1)
-    for count in range(3):
-        (deliver,) = node.messages(1)
-        assert (deliver.redeliveries, deliver.redelivered) == (count, count > 0)
-        node.say(nack(deliver))
-    again = node.crashed()
-    again.open(1)
-    again.say(subscribe(1, "q"))
-    deliver = again.message(1)
-    assert (deliver.redeliveries, deliver.redelivered) == (3, True)
-
-
 def test_message_of_another_store_is_never_ignored_as_auto() -> None:
     node = node_with(AUTO, 1)
     node.say(Ack(1, b"0000000000000000-1-1"))
     assert node.refusal(1).code == "not-unacked"
-
-
-# ---- in a transaction -----------------------------------------------------------------------------------------------
-
-
-def test_ack_in_a_transaction_happens_at_commit() -> None:
-    node = node_with(CLIENT_INDIVIDUAL, 1)
-    (deliver,) = node.messages(1)
-    node.say(begin(1), ack(deliver, b"r", b"t"))
-    assert node.receipts(1) == [b"r"], "it says only that it was taken into the transaction"
-    assert node.stored("q") == [b"0"]
-    node.say(commit(1, receipt=b"c"))
-    assert node.receipts(1) == [b"r", b"c"] and node.stored("q") == []
-
-
-def test_ack_in_a_transaction_opens_the_window_at_commit() -> None:
-    node = Node()
-    node.open(1, 2)
-    node.say(subscribe(1, "q"), send(2, "q", b"1"), send(2, "q", b"2"))
-    deliver = node.message(1)
-    node.say(begin(1), ack(deliver, transaction=b"t"))
-    assert node.bodies(1) == []
-    node.say(commit(1))
-    assert node.bodies(1) == [b"2"]
-
-
-@pytest.mark.parametrize("again", [None, b"t", b"other"])
-def test_second_ack_of_a_message_in_an_open_transaction_is_refused(again: bytes | None) -> None:
-    node = node_with(CLIENT_INDIVIDUAL, 1)
-    (deliver,) = node.messages(1)
-    node.say(begin(1), begin(1, b"other"), ack(deliver, transaction=b"t"), ack(deliver, transaction=again))
-    assert node.refusal(1).code == "in-transaction"
-
-
-def test_message_is_unacked_as_before_after_abort() -> None:
-    node = node_with(CLIENT_INDIVIDUAL, 2)
-    first, second = node.messages(1)
-    node.say(begin(1), ack(first, transaction=b"t"), abort(1))
-    node.say(ack(first, b"1"), nack(second, b"2"))
-    assert node.receipts(1) == [b"1", b"2"] and node.stored("q") == [b"1"]
-
-
-def test_cumulative_ack_passes_over_what_waits_in_a_transaction() -> None:
-    node = node_with(CLIENT, 4)
-    out = node.messages(1)
-    node.say(begin(1), ack(out[1], transaction=b"t"))
-    node.say(ack(out[3]))
-    assert node.stored("q") == [b"0", b"1"]
-    node.say(abort(1), ack(out[1]))
-    assert node.stored("q") == []
-
-
-def test_ack_in_an_unknown_transaction_is_refused() -> None:
-    node = node_with(CLIENT, 1)
-    (deliver,) = node.messages(1)
-    node.say(ack(deliver, transaction=b"t"))
-    assert node.refusal(1).code == "transaction"
 
 
 def test_refusal_does_not_tell_the_client_everything_it_sent() -> None:

@@ -26,7 +26,7 @@ def end(connection: int, to: str | None = None, name: bytes = b"s", receipt: byt
 
 
 def names(node: Node) -> list[str]:
-    return sorted(node.broker.destinations.durables)
+    return sorted(node.broker.destinations.queues.durables)
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_settings_are_those_of_a_pattern_but_for_what_it_cannot_be() -> None:
     node = Node(Declarations(queue_patterns=[("#", any_queue)], create_topics=True))
     node.open(1, 2)
     node.say(durable(1, "/topic/t"), unsubscribe(1, "s"), send(2, "/topic/t", b"x"))
-    (queue,) = node.broker.destinations.durables.values()
+    (queue,) = node.broker.destinations.queues.durables.values()
     assert queue.settings == QueueSettings(max_messages=7, message_ttl_ms=1000) and queue.ledger.stored_expiring == 1
     other = Node(Declarations(queue_patterns=[("#", in_memory)], create_topics=True))
     other.open(1)
     other.say(durable(1, "/topic/t"))
-    (queue,) = other.broker.destinations.durables.values()
+    (queue,) = other.broker.destinations.queues.durables.values()
     assert queue.settings == QueueSettings()
 
 
@@ -256,7 +256,7 @@ def test_name_that_is_too_long_or_has_control_characters_is_refused() -> None:
 
 def test_topic_that_is_not_declared_and_exchange_that_is_not_durable_have_none() -> None:
     node = Node(Declarations())
-    node.broker.destinations.declare_exchange("passing", ExchangeSettings(durable=False))
+    node.declare_exchange("passing", ExchangeSettings(durable=False))
     node.open(1, 2)
     node.say(durable(1, "/topic/t"), durable(2, "/exchange/passing/k"))
     assert node.refusal(1).code == "no-such-destination" and node.refusal(2).code == "declared-otherwise"
@@ -356,11 +356,11 @@ def test_end_while_messages_are_on_their_way_to_the_disk() -> None:
 
 def test_queue_that_has_lost_its_exchange_is_bound_again_by_the_next_subscribe() -> None:
     node = Node(Declarations())
-    node.broker.destinations.declare_exchange("y", ExchangeSettings())
+    node.declare_exchange("y", ExchangeSettings())
     node.open(1, 2)
     node.say(durable(1, "/exchange/y/k"), send(2, "/exchange/y/k", b"1"), unsubscribe(1, "s"))
     node.broker.destinations.exchanges.delete("y")
-    node.broker.destinations.declare_exchange("y", ExchangeSettings())
+    node.declare_exchange("y", ExchangeSettings())
     node.say(send(2, "/exchange/y/k", b"lost"))
     node.say(durable(1, "/exchange/y/k", receipt=b"r"), send(2, "/exchange/y/k", b"2"))
     assert node.bodies(1) == [b"1", b"2"] and node.receipts(1) == [b"r"]
@@ -452,7 +452,7 @@ def test_what_comes_from_behind_another_node_and_finds_no_room_is_lost_and_count
     broker = nodes["c"].broker
     assert nodes["a"].receipts(1) == [b"1", b"2"] and nodes["c"].stored("$durable/topic/t.*/s") == [b"1"]
     assert broker.context.counters["topic_messages_dropped"] == 1
-    (queue,) = broker.destinations.durables.values()
+    (queue,) = broker.destinations.queues.durables.values()
     assert queue.ledger.stored_expiring == 1
 
 

@@ -45,7 +45,7 @@ def test_records_kept_in_memory_for_readers_do_not_keep_producers_waiting() -> N
 def test_all_that_is_committed_is_applied_though_only_some_are_in_memory_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shrink(monkeypatch, {"BATCH_BYTES": 200, "CHORE_MESSAGES": 1, "APPLIES_AT_ONCE": 2})
+    shrink(monkeypatch, {"BATCH_BYTES": 200, "STEP_MESSAGES": 1, "APPLIES_AT_ONCE": 2})
     node = Node(Declarations(queues={"tight": QueueSettings(max_messages=1), "wide": QueueSettings()}))
     node.open(1, 2)
     for number in range(12):
@@ -59,7 +59,7 @@ def test_all_that_is_committed_is_applied_though_only_some_are_in_memory_at_a_ti
     for _ in range(20):
         node.wait(1)
     assert sorted(node.bodies(2)) == sorted(b"%d.%d" % (number, part) for number in range(12) for part in range(3))
-    assert node.disk.platter.stages == {}
+    assert node.disk.platter.transactions == {}
 
 
 def test_a_checkout_begins_where_it_was_acked_though_that_is_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.sim.disk import Platter, SimDisk
 EMPTY = QueueSettings()
 
 
-def told_of(**queues: QueueSettings) -> Declarations:
+def sentences_of(**queues: QueueSettings) -> Declarations:
     """Those queues, and a journal; everything else is created by first use."""
     for one in list(queues.values()):
         if one.dead_letter is not None:
@@ -41,7 +41,7 @@ def told_of(**queues: QueueSettings) -> Declarations:
 
 
 def started(declarations: Declarations | None = None, **more: Any) -> Node:
-    node = Node(declarations or told_of(), **more)
+    node = Node(declarations or sentences_of(), **more)
     node.open(1, 2)
     return node
 
@@ -51,21 +51,21 @@ def events_on(platter: Platter) -> list[JournalEvent]:
     (number,) = [number for number, name in platter.logs.items() if name == JOURNAL]
     rows = platter.records.get((number, 0), {})
     assert sorted(rows) == list(range(len(rows)))
-    told = [row for _, row in sorted(rows.items())]
-    assert all(isinstance(row, JournalEvent) for row in told)
-    return told  # type: ignore[return-value]
+    events = [row for _, row in sorted(rows.items())]
+    assert all(isinstance(row, JournalEvent) for row in events)
+    return events  # type: ignore[return-value]
 
 
 def story(node: Node, queue: str = "q") -> list[tuple[str, ...]]:
     """Event and reason of all that is told of a queue, but of starts."""
     node.wait(0)
-    told = [one for one in events_on(node.disk.platter) if one.queue == queue and one.event != journal.STARTED]
-    return [(one.event, one.reason) if one.reason else (one.event,) for one in told]
+    events = [one for one in events_on(node.disk.platter) if one.queue == queue and one.event != journal.STARTED]
+    return [(one.event, one.reason) if one.reason else (one.event,) for one in events]
 
 
 def one(node: Node, event: str, queue: str = "q") -> JournalEvent:
     """The only such event of the queue."""
-    (found,) = [told for told in events_on(node.disk.platter) if (told.event, told.queue) == (event, queue)]
+    (found,) = [row for row in events_on(node.disk.platter) if (row.event, row.queue) == (event, queue)]
     return found
 
 
@@ -77,14 +77,14 @@ def assert_books_agree(platter: Platter) -> None:
     """Each column of each queue has as many messages, and bytes, as its events, since the queue is there."""
     counted: Counter[tuple[str, str]] = Counter()
     columns = {event: column for column, events in COLUMNS.items() for event in events}
-    for told in events_on(platter):
-        if told.event == journal.DELETED:
-            left = sum(sign * counted[told.queue, name] for name, sign in SIGNS)
-            assert left == told.number, f"{told}, and {left} were left"
-            counted = Counter({key: count for key, count in counted.items() if key[0] != told.queue})
-        elif told.event in columns:
-            counted[told.queue, columns[told.event]] += 1
-            counted[told.queue, f"{columns[told.event]}_bytes"] += told.size
+    for row in events_on(platter):
+        if row.event == journal.DELETED:
+            left = sum(sign * counted[row.queue, name] for name, sign in SIGNS)
+            assert left == row.number, f"{row}, and {left} were left"
+            counted = Counter({key: count for key, count in counted.items() if key[0] != row.queue})
+        elif row.event in columns:
+            counted[row.queue, columns[row.event]] += 1
+            counted[row.queue, f"{columns[row.event]}_bytes"] += row.size
     for queue, ledger in books_of(platter).items():
         for column in COLUMNS:
             for name in (column, f"{column}_bytes"):
@@ -136,31 +136,31 @@ def test_what_comes_back_is_told_with_its_attempt() -> None:
         ("accepted",), ("delivered",), ("nacked",), ("delivered",), ("returned", "lost"), ("delivered",),
         ("returned", "ack-timeout"),
     ]  # fmt: skip
-    told = [
+    events = [
         (t.event, t.client, t.attempt) for t in events_on(node.disk.platter) if t.event in ("delivered", "returned")
     ]
-    assert told == [
+    assert events == [
         ("delivered", "2/q", 0), ("delivered", "2/q", 1), ("returned", "2/q", 1), ("delivered", "3/q", 2),
         ("returned", "3/q", 2),
     ]  # fmt: skip
 
 
 def test_a_rejected_message_is_dropped_or_goes_to_its_dead_letter_queue() -> None:
-    node = started(told_of(q=QueueSettings(dead_letter="dead")))
+    node = started(sentences_of(q=QueueSettings(dead_letter="dead")))
     node.say(subscribe(2, "q"), subscribe(2, "p"), send(1, "q", b"1"), send(1, "p", b"2"))
     for _ in range(2):
         node.say(nack(node.message(2), requeue=False))
     assert story(node) == [("accepted",), ("delivered",), ("nacked", "rejected"), ("dead-lettered", "rejected")]
     assert story(node, "p") == [("accepted",), ("delivered",), ("nacked", "rejected"), ("dropped", "rejected")]
     assert story(node, "dead") == [("accepted", "dead-letter")]
-    dead, buried = one(node, "accepted", "dead"), one(node, "dead-lettered")
-    assert (dead.other, dead.other_queue) == (buried.position, "q")
-    assert (buried.other, buried.other_queue) == (dead.position, "dead")
+    dead, dead_lettered = one(node, "accepted", "dead"), one(node, "dead-lettered")
+    assert (dead.other, dead.other_queue) == (dead_lettered.position, "q")
+    assert (dead_lettered.other, dead_lettered.other_queue) == (dead.position, "dead")
     assert_books_agree(node.disk.platter)
 
 
 def test_a_message_that_has_come_back_too_often_is_dead() -> None:
-    node = started(told_of(q=QueueSettings(dead_letter="dead", max_redeliveries=0)))
+    node = started(sentences_of(q=QueueSettings(dead_letter="dead", max_redeliveries=0)))
     node.say(subscribe(2, "q"), send(1, "q"))
     node.say(nack(node.message(2)))
     assert story(node) == [("accepted",), ("delivered",), ("nacked",), ("dead-lettered", "redeliveries")]
@@ -168,7 +168,7 @@ def test_a_message_that_has_come_back_too_often_is_dead() -> None:
 
 @pytest.mark.parametrize("dead_letter", [None, "dead"])
 def test_an_expired_message_is_told_of(dead_letter: str | None) -> None:
-    node = started(told_of(q=QueueSettings(dead_letter=dead_letter)))
+    node = started(sentences_of(q=QueueSettings(dead_letter=dead_letter)))
     node.say(send(1, "q", expiration_ms=10))
     node.wait(1)
     assert story(node) == [("accepted",), ("expired",) if dead_letter is None else ("dead-lettered", "expired")]
@@ -177,7 +177,7 @@ def test_an_expired_message_is_told_of(dead_letter: str | None) -> None:
 @pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
 def test_what_overflows_is_told_of(overflow: str) -> None:
     dead_letter = "dead" if overflow == "dead-letter" else None
-    node = started(told_of(q=QueueSettings(max_messages=1, overflow=overflow, dead_letter=dead_letter)))
+    node = started(sentences_of(q=QueueSettings(max_messages=1, overflow=overflow, dead_letter=dead_letter)))
     node.say(send(1, "q", b"1"), send(1, "q", b"2"))
     gone = ("dropped", "overflow") if dead_letter is None else ("dead-lettered", "overflow")
     assert story(node) == [("accepted",), gone, ("accepted",)]
@@ -193,7 +193,7 @@ def test_what_is_kept_back_is_told_with_its_time() -> None:
     assert story(node) == [
         ("accepted",), ("delayed",), ("due",), ("delivered",), ("nacked",), ("delayed",), ("due",), ("delivered",),
     ]  # fmt: skip
-    first, second = (told for told in events_on(node.disk.platter) if told.event == "delayed")
+    first, second = (row for row in events_on(node.disk.platter) if row.event == "delayed")
     assert first.number == first.ms + 1000 and (second.number, second.attempt) == (second.ms + 500, 1)
 
 
@@ -211,22 +211,22 @@ def test_purged_and_moved_messages_are_told_of() -> None:
 
 
 def test_copies_of_a_fanout_have_what_is_common() -> None:
-    node = started(told_of(a=EMPTY, b=EMPTY, m=QueueSettings(persistent=False, max_messages=9, max_bytes=999)))
+    node = started(sentences_of(a=EMPTY, b=EMPTY, m=QueueSettings(persistent=False, max_messages=9, max_bytes=999)))
     node.say(subscribe(2, "a"), send(1, "/fanout/f", headers=b"x:1:2\n"), send(1, "/fanout/f"))
     common = dict(line.split(b":", 1) for line in node.message(2).message.headers.splitlines())[b"fanout-message-id"]
     assert story(node, "b") == [("accepted",), ("fanout-copy",)] * 2
-    copies = [told for told in events_on(node.disk.platter) if told.event == "fanout-copy"]
-    assert [told.queue for told in copies] == ["a", "b", "a", "b"]
-    assert {(told.address, told.number) for told in copies} == {("/fanout/f", 2)}
-    ids = [message_id(node.disk.platter.store_id, told.other) for told in copies]
+    copies = [row for row in events_on(node.disk.platter) if row.event == "fanout-copy"]
+    assert [row.queue for row in copies] == ["a", "b", "a", "b"]
+    assert {(row.address, row.number) for row in copies} == {("/fanout/f", 2)}
+    ids = [message_id(node.disk.platter.store_id, row.other) for row in copies]
     assert ids[0] == ids[1] == common and ids[2] == ids[3] != common
 
 
 def test_copies_that_a_dedup_id_keeps_out_are_not_counted() -> None:
-    node = started(told_of(a=QueueSettings(dedup_window_s=60), b=EMPTY, m=EMPTY))
+    node = started(sentences_of(a=QueueSettings(dedup_window_s=60), b=EMPTY, m=EMPTY))
     node.say(send(1, "/fanout/f", dedup_id=b"1"), send(1, "/fanout/f", dedup_id=b"1"))
-    copies = [told for told in events_on(node.disk.platter) if told.event == "fanout-copy"]
-    assert [(told.queue, told.number) for told in copies] == [("a", 3), ("b", 3), ("m", 3), ("b", 2), ("m", 2)]
+    copies = [row for row in events_on(node.disk.platter) if row.event == "fanout-copy"]
+    assert [(row.queue, row.number) for row in copies] == [("a", 3), ("b", 3), ("m", 3), ("b", 2), ("m", 2)]
     assert_books_agree(node.disk.platter)
 
 
@@ -236,8 +236,8 @@ def test_what_was_sent_to_another_address_says_so() -> None:
     node.admin(2, do="bind", exchange="amq.topic", key="#", queue="q")
     node.say(send(1, "/exchange/amq.topic/k"), send(1, "q"))
     node.say(subscribe(2, "/topic/t", durable=True, name=b"d"), send(1, "/topic/t"))
-    told = [(t.queue, t.address) for t in events_on(node.disk.platter) if t.event == "accepted"]
-    assert told == [("q", "/exchange/amq.topic/k"), ("q", ""), ("$durable/topic/t/d", "/topic/t")]
+    events = [(t.queue, t.address) for t in events_on(node.disk.platter) if t.event == "accepted"]
+    assert events == [("q", "/exchange/amq.topic/k"), ("q", ""), ("$durable/topic/t/d", "/topic/t")]
 
 
 def test_a_deleted_queue_is_the_end_of_all_that_is_in_it() -> None:
@@ -267,7 +267,7 @@ def test_a_durable_subscription_that_ends_takes_with_it_what_is_out() -> None:
 
 
 def test_what_is_in_memory_is_not_told_of() -> None:
-    node = started(told_of(q=QueueSettings(persistent=False, max_messages=9, max_bytes=999, dead_letter="dead")))
+    node = started(sentences_of(q=QueueSettings(persistent=False, max_messages=9, max_bytes=999, dead_letter="dead")))
     node.say(subscribe(2, "q"), send(1, "q"), send(1, "/topic/t"), send(1, "/temp-queue/t"))
     node.say(nack(node.message(2), requeue=False))
     assert story(node) == []
@@ -291,7 +291,7 @@ def test_a_message_that_is_handed_over_is_acked_here_and_accepted_there() -> Non
     nodes["b"].say(ack(nodes["b"].message(1)))
     assert story(nodes["a"], "work")[-2:] == [("returned", "lost"), ("acked", "handed-over")]
     assert story(nodes["b"], "work") == [("accepted", "handed-over"), ("delivered",), ("acked",)]
-    left = [told for told in events_on(nodes["a"].disk.platter) if told.event == "acked"][0]
+    left = [row for row in events_on(nodes["a"].disk.platter) if row.event == "acked"][0]
     came = one(nodes["b"], "accepted", "work")
     assert (left.client, left.attempt, came.client, came.attempt) == ("node/b", 2, "node/a", 2)
 
@@ -326,12 +326,12 @@ def test_copies_of_another_nodes_fanout_are_accepted_from_it_and_its_outbox_is_n
     assert story(nodes["a"], "x") == [("accepted",), ("fanout-copy",)]
     assert story(nodes["b"], "x") == [("accepted", "handed-over")]
     assert one(nodes["b"], "accepted", "x").client == "node/a"
-    assert {told.queue for told in events_on(nodes["a"].disk.platter)} == {"", "work", "x", "y"}
+    assert {event.queue for event in events_on(nodes["a"].disk.platter)} == {"", "work", "x", "y"}
 
 
 def test_what_no_link_can_carry_is_told_once_a_run_and_is_still_there() -> None:
     queues = {"work": QueueSettings(scope="cluster")}
-    declarations = replace(told_of(**queues), cluster_fanouts=frozenset({"f"}), fanouts={"f": ("x", "y")})
+    declarations = replace(sentences_of(**queues), cluster_fanouts=frozenset({"f"}), fanouts={"f": ("x", "y")})
     nodes = Nodes("ab", declarations=declarations)
     nodes.cut("a", "b")
     nodes["a"].open(1)
@@ -345,7 +345,7 @@ def test_what_no_link_can_carry_is_told_once_a_run_and_is_still_there() -> None:
         nodes["b"].say(subscribe(1, "work", prefetch_count=9))
         for _ in range(20):
             nodes.wait(0.25)
-    of_it = [told.position for told in events_on(nodes["a"].disk.platter) if told.event == journal.SET_ASIDE]
+    of_it = [row.position for row in events_on(nodes["a"].disk.platter) if row.event == journal.SET_ASIDE]
     assert len(of_it) == 2 and len({*of_it}) == 1, "once in each run; of copies in an outbox nothing is told"
     assert one(nodes["a"], journal.ACKED, "work").position != of_it[0]
     (position,) = (at for number, at in nodes["a"].disk.platter.messages if at == of_it[0])
@@ -356,7 +356,7 @@ def test_what_no_link_can_carry_is_told_once_a_run_and_is_still_there() -> None:
 
 
 def events_in(batch: Batch) -> list[JournalEvent]:
-    return [told for write in batch.writes if isinstance(write, AppendEvent) for told in write.events]
+    return [event for write in batch.writes if isinstance(write, AppendEvent) for event in write.events]
 
 
 @pytest.mark.durability("D27")
@@ -375,7 +375,7 @@ def test_an_event_is_in_the_batch_of_its_change() -> None:
     batch = node.broker.seal()
     assert batch is not None
     (removed,) = (write.position for write in batch.writes if isinstance(write, Remove))
-    assert [(told.event, told.position) for told in events_in(batch)][:2] == [
+    assert [(row.event, row.position) for row in events_in(batch)][:2] == [
         ("delivered", removed),
         ("acked", removed),
     ]
@@ -398,22 +398,22 @@ def test_a_transaction_tells_all_or_nothing() -> None:
 
 @pytest.mark.durability("D27")
 def test_a_dead_letter_is_told_of_in_one_batch() -> None:
-    node = started(told_of(q=QueueSettings(dead_letter="dead")))
+    node = started(sentences_of(q=QueueSettings(dead_letter="dead")))
     node.say(subscribe(2, "q"), send(1, "q"))
     node.auto = False
     node.say(nack(node.message(2), requeue=False))
     batch = node.broker.seal()
     assert batch is not None
-    assert [told.event for told in events_in(batch)][-3:] == ["nacked", "accepted", "dead-lettered"]
+    assert [row.event for row in events_in(batch)][-3:] == ["nacked", "accepted", "dead-lettered"]
 
 
 def test_deliveries_alone_are_on_the_disk_after_a_tick() -> None:
     node = started()
     node.say(send(1, "q"))
     node.say(subscribe(2, "q"))
-    assert [told.event for told in events_on(node.disk.platter)][-1] == "accepted"
+    assert [row.event for row in events_on(node.disk.platter)][-1] == "accepted"
     node.wait(0.25)
-    assert [told.event for told in events_on(node.disk.platter)][-1] == "delivered"
+    assert [row.event for row in events_on(node.disk.platter)][-1] == "delivered"
     batches = node.broker.context.batches
     node.wait(0.25)
     assert node.broker.context.batches == batches
@@ -426,7 +426,7 @@ def test_a_receipt_speaks_for_the_events_too() -> None:
     node.seal()
     assert not node.receipts(1)
     node.commit()
-    assert node.receipts(1) == [b"r"] and [told.event for told in events_on(node.disk.platter)][-1] == "accepted"
+    assert node.receipts(1) == [b"r"] and [row.event for row in events_on(node.disk.platter)][-1] == "accepted"
 
 
 @pytest.mark.parametrize("times", [1, 50])
@@ -435,7 +435,7 @@ def test_while_the_disk_is_tight_the_journal_grows_no_more(monkeypatch: pytest.M
     monkeypatch.setattr("radiator.core.logs.log.SEGMENT_RECORDS", 10)
     node = started()
     node.say(subscribe(2, "q"), *[send(1, "q")] * 20)
-    log = node.broker.destinations.logs[JOURNAL].partitions[0]
+    log = node.broker.destinations.logs.all[JOURNAL].partitions[0]
     node.turn([Tick(GIB, GIB)])
     size_bytes, first = log.size, log.first
     for _ in range(30):
@@ -458,12 +458,12 @@ def test_a_start_tells_what_it_has_found() -> None:
     node = started()
     node.say(send(1, "q", b"1"), send(1, "q", b"22"), send(1, "p", delay_ms=1000))
     again = node.crashed()
-    told = [t for t in events_on(again.disk.platter) if t.event == "started"]
+    events = [t for t in events_on(again.disk.platter) if t.event == "started"]
     boot = again.disk.recovery.boot
-    assert [(t.queue, t.number, t.size, t.reason) for t in told] == [
+    assert [(t.queue, t.number, t.size, t.reason) for t in events] == [
         ("", 0, 0, "clean"), ("", 0, 0, "unclean"), ("q", 2, 3, "unclean"), ("p", 1, 1, "unclean"),
     ]  # fmt: skip
-    assert told[-1].position == position_of(boot, 0)
+    assert events[-1].position == position_of(boot, 0)
     again.stop()
     third = again.again_on(again.disk.platter)
     assert events_on(third.disk.platter)[-1].reason == "clean"
@@ -490,7 +490,7 @@ def test_the_journal_goes_on_where_it_was_off_in_between(monkeypatch: pytest.Mon
     off.say(send(1, "q", b"2"))
     on = off.crashed(declarations=node.declarations)
     events = events_on(on.disk.platter)
-    assert [told.position >> 64 for told in events if told.event == "started" and not told.queue] == [1, 3]
+    assert [row.position >> 64 for row in events if row.event == "started" and not row.queue] == [1, 3]
     assert (events[-1].queue, events[-1].number) == ("q", 2)
 
 
@@ -500,13 +500,13 @@ def test_off_means_that_nothing_is_told() -> None:
     node.say(subscribe(2, "q"), send(1, "q"))
     node.say(ack(node.message(2)))
     assert node.disk.platter.logs == {} and node.disk.platter.records == {}
-    assert all(queue.journal is None for queue in node.broker.destinations.everything())
+    assert all(queue.journal is None for queue in node.broker.destinations.queues.everything())
 
 
 # ---- the books and the journal
 
 
-ANY = told_of(
+ANY = sentences_of(
     a=QueueSettings(dead_letter="b", max_redeliveries=1),
     b=QueueSettings(max_messages=6, overflow="drop-oldest"),
     m=QueueSettings(redelivery_delay_ms=500, ack_timeout_s=3, max_messages=9, overflow="dead-letter", dead_letter="d"),
@@ -602,23 +602,23 @@ def assert_order(events: list[JournalEvent]) -> None:
     there: dict[int, str] = {}
     out: set[int] = set()
     ends = {event for column, of in COLUMNS.items() if column != "accepted" for event in of}
-    for told in events:
-        at = told.position
-        if told.event == journal.STARTED:
+    for row in events:
+        at = row.position
+        if row.event == journal.STARTED:
             out.clear()
-        elif told.event == journal.DELETED:
-            there = {position: queue for position, queue in there.items() if queue != told.queue}
-        elif told.event == journal.ACCEPTED:
+        elif row.event == journal.DELETED:
+            there = {position: queue for position, queue in there.items() if queue != row.queue}
+        elif row.event == journal.ACCEPTED:
             assert at not in there
-            there[at] = told.queue
+            there[at] = row.queue
         else:
-            assert there.get(at) == told.queue, told
-            if told.event == journal.DELIVERED:
+            assert there.get(at) == row.queue, row
+            if row.event == journal.DELIVERED:
                 out.add(at)
-            elif told.event in (journal.ACKED, journal.NACKED, journal.RETURNED):
-                assert at in out, told
+            elif row.event in (journal.ACKED, journal.NACKED, journal.RETURNED):
+                assert at in out, row
                 out.discard(at)
-            if told.event in ends:
+            if row.event in ends:
                 del there[at]
 
 
@@ -627,10 +627,10 @@ def test_a_retire_and_its_event_are_in_one_batch() -> None:
     node = started()
     node.say(send(1, "q"))
     node.auto = False
-    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues.all["q"])
     batch = node.broker.seal()
     assert batch is not None and any(isinstance(write, Retire) for write in batch.writes)
-    assert [told.event for told in events_in(batch)] == ["deleted"]
+    assert [row.event for row in events_in(batch)] == ["deleted"]
 
 
 # ---- names, and what a reader gets

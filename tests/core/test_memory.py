@@ -1,73 +1,19 @@
 """What is on the disk is no reason to refuse anybody: messages in flight and come back are stubs, and as they were."""
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
 from radiator.core.connections import SUBSCRIPTION_COST_BYTES, SUBSCRIPTIONS_FREE
-from radiator.core.queues.durable_queue import DurableQueue
-from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, Send, StoredRecord, Tick
-from radiator.model.errors import StoreError
-from radiator.model.limits import ANSWERS_AT_ONCE, GIB, KIB, LOAD_BYTES, MIB, Limits
-from radiator.model.reads import ReadLog, ReadQueue
-from radiator.model.replies import Deliver
+from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Send, StoredRecord, Tick
+from radiator.model.limits import ANSWERS_AT_ONCE, GIB, KIB, MIB, Limits
+from radiator.model.reads import ReadLog
 from radiator.model.settings import DEAD_LETTER as DEAD_LETTER_OVERFLOW
 from radiator.model.settings import DROP_OLDEST, Declarations, LogSettings, QueueSettings
+from tests.core.backlogs import durable
 from tests.core.node import Node
-from tests.core.words import ack, begin, commit, header, nack, queue, queues, send, subscribe
-
-SMALL = Limits(max_memory_bytes=256 * KIB)  # of which 16 KiB may be in flight, and windows hold 32 KiB
-BODY = 4000
-
-
-def body(number: int) -> bytes:
-    return b"%d" % number + b"." * BODY
-
-
-def filled(
-    count: int, declared: Declarations | None = None, limits: Limits = SMALL, ack: str = CLIENT, **more: object
-) -> Node:
-    """So many messages in q, all in flight with connection 2."""
-    node = Node(declared or queue(), limits)
-    node.open(2, 9)
-    node.say(*(send(9, "q", body(number), **more) for number in range(count)))
-    node.say(subscribe(2, "q", ack, prefetch_count=65_535))
-    return node
-
-
-def durable(node: Node, name: str = "q") -> DurableQueue:
-    found = node.broker.destinations.queues[name]
-    assert isinstance(found, DurableQueue)
-    return found
-
-
-def out(node: Node) -> list[bool]:
-    """Of what is in flight, which are stubs."""
-    return [delivery.entry.is_stub for delivery in durable(node).entries_out.values()]
-
-
-def numbers_of(delivers: Sequence[Deliver]) -> list[int]:
-    """Each is whole."""
-    numbers = [int(deliver.message.body.partition(b".")[0]) for deliver in delivers]
-    assert [deliver.message.body for deliver in delivers] == [body(number) for number in numbers]
-    return numbers
-
-
-def is_exact(node: Node) -> None:
-    """The sums of the windows are those of their messages."""
-    windows, size, out_size = node.broker.destinations.windows, 0, 0
-    for one in node.broker.destinations.stored_queues():
-        back = [entry for _, entry in one.returned]
-        here = [*one.ready, *back, *one.window.storing.values(), *one.window.waking.values()]
-        assert one.window.size == sum(entry.size for entry in here if not entry.is_stub), one.name
-        assert (one.window.stubs, one.window.stub_bytes) == (
-            sum(entry.is_stub for entry in here),
-            sum(entry.size for entry in here if entry.is_stub),
-        )
-        size += one.window.size
-        out_size += one.bytes_out()
-    assert (windows.size, windows.out) == (size, out_size)
+from tests.core.stubs import BODY, SMALL, body, filled, is_exact, numbers_of, out
+from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe
 
 
 def test_who_never_acks_is_no_burden_to_producers_and_all_comes_back_in_order() -> None:
@@ -137,46 +83,6 @@ def test_what_comes_back_to_full_windows_leaves_its_bytes_on_the_disk() -> None:
     is_exact(node)
 
 
-def test_stubs_that_are_rejected_are_dead_letters_with_all_their_bytes() -> None:
-    node = filled(3 * LOAD_BYTES // BODY, queue(dead_letter="dead"))
-    there = node.messages(2)
-    assert all(out(node)[10:])
-    node.say(nack(there[-1], b"r", requeue=False), send(2, "other", b"behind it", b"s"))
-    assert node.receipts(2) == [b"r", b"s"] and not node.paused
-    assert node.numbers("q")["messages"] == 0 and node.numbers("dead")["messages"] == len(there)
-    node.open(3)
-    node.say(subscribe(3, "dead", CLIENT, prefetch_count=65_535))
-    dead = node.messages(3)
-    assert numbers_of(dead) == list(range(len(there)))
-    assert {header(one.message, b"dead-letter-reason") for one in dead} == {b"rejected"}
-    is_exact(node)
-
-
-def test_the_receipt_of_a_nack_waits_for_all_of_its_dead_letters() -> None:
-    node = filled(20, queue(dead_letter="dead"))
-    there = node.messages(2)
-    node.auto = False
-    node.say(nack(there[-1], b"r", requeue=False))
-    while not node.stored("dead") or len(node.stored("dead")) < 20:
-        assert node.receipts(2) == []
-        assert node.step()
-    while node.step():
-        pass
-    assert node.receipts(2) == [b"r"]
-
-
-def test_a_transaction_that_rejects_stubs_is_one_whole() -> None:
-    node = filled(20, queue(dead_letter="dead"))
-    there = node.messages(2)
-    node.say(begin(2), nack(there[-1], transaction=b"t", requeue=False), send(2, "other", transaction=b"t"))
-    assert node.numbers("q")["unacked"] == 20
-    before = len(node.log)
-    node.say(commit(2, receipt=b"r"))
-    assert node.receipts(2) == [b"r"] and len(node.log) > before
-    assert (node.numbers("dead")["messages"], node.numbers("other")["messages"]) == (20, 1)
-    is_exact(node)
-
-
 def test_what_a_transaction_makes_dead_letters_counts_for_max_batch_bytes() -> None:
     node = filled(20, queue(dead_letter="dead"), Limits(max_memory_bytes=256 * KIB, max_batch_bytes=60 * KIB))
     there = node.messages(2)
@@ -187,32 +93,6 @@ def test_what_a_transaction_makes_dead_letters_counts_for_max_batch_bytes() -> N
     there = node.messages(2)
     node.say(begin(2), nack(there[19], transaction=b"t", requeue=False))
     assert node.refusal(2).code == "too-large"
-
-
-def test_stubs_that_are_lost_too_often_are_dead_letters() -> None:
-    node = filled(30, queue(dead_letter="dead", max_redeliveries=1))
-    for number in (3, 4):
-        node.close(number - 1)
-        node.open(number)
-        assert node.numbers("q")["messages"] == (30 if number == 3 else 0)
-        node.say(subscribe(number, "q", CLIENT, prefetch_count=100))
-    node.say(subscribe(4, "dead", CLIENT, prefetch_count=100))
-    assert numbers_of(node.messages(4)) == list(range(30))
-    is_exact(node)
-
-
-def test_stubs_that_are_overdue_come_back_or_are_dead_letters() -> None:
-    node = filled(30, queue(dead_letter="dead", max_redeliveries=1, ack_timeout_s=5))
-    for number in (3, 4):
-        node.wait(6)
-        assert node.refusal(number - 1).code == "ack-timeout"
-        node.close(number - 1)
-        node.open(number)
-        node.say(subscribe(number, "q", CLIENT, prefetch_count=100))
-    assert node.numbers("q")["messages"] == 0 and node.messages(4) == []
-    node.say(subscribe(4, "dead", CLIENT, prefetch_count=100))
-    assert numbers_of(node.messages(4)) == list(range(30))
-    is_exact(node)
 
 
 def test_stubs_that_are_kept_for_a_while_come_again_whole() -> None:
@@ -320,71 +200,6 @@ def test_a_queue_that_is_deleted_with_stubs_leaves_nothing_in_the_sums() -> None
     assert (windows.size, windows.out) == (0, 0)
 
 
-def answered(node: Node, damaged: int | None) -> None:
-    """The one question that is under way, with one message that cannot be read; None: that is not there at all."""
-    (read_request,) = node.read_requests
-    assert isinstance(read_request, ReadQueue)
-    node.read_requests.clear()
-    answer = node.disk.load(read_request)
-    if damaged is None:
-        del answer.messages[3]
-    else:
-        answer.messages[damaged].message = None
-    node.auto = True
-    node.turn([answer])
-
-
-def test_a_stub_whose_record_is_damaged_is_told_of_and_the_others_come() -> None:
-    node = filled(30, queue(dead_letter="dead"))
-    there = node.messages(2)
-    node.auto = False
-    node.say(nack(there[-1], b"r", requeue=False))
-    answered(node, damaged=5)
-    assert node.receipts(2) == [b"r"] and node.numbers("dead")["messages"] == 29
-    assert node.numbers("q")["damaged"] == 1 and [note.event for note in node.notes].count("damaged_record") == 1
-    is_exact(node)
-
-    node = filled(30)
-    node.messages(2)
-    node.close(2)
-    node.open(3)
-    node.say(subscribe(3, "q", CLIENT, prefetch_count=8))
-    first = node.messages(3)
-    node.auto = False
-    while not node.read_requests:
-        node.say(ack(first[-1]))
-        node.step()
-    answered(node, damaged=0)
-    node.say(subscribe(3, "q", CLIENT, name=b"more", prefetch_count=100))
-    came = numbers_of([*first, *node.messages(3)])
-    assert len(came) == 29 and came == sorted(came) and node.numbers("q")["damaged"] == 1
-    is_exact(node)
-
-
-@pytest.mark.durability("D32")
-def test_a_stub_that_the_store_has_not_ends_the_broker() -> None:
-    node = filled(30, queue(dead_letter="dead"))
-    there = node.messages(2)
-    node.auto = False
-    node.say(nack(there[-1], b"r", requeue=False))
-    with pytest.raises(StoreError, match="/queue/q has no message"):
-        answered(node, damaged=None)
-
-
-def test_a_consumer_that_goes_while_its_nack_waits_for_the_disk_loses_nothing() -> None:
-    node = filled(30, queue(dead_letter="dead"))
-    there = node.messages(2)
-    node.auto = False
-    node.say(nack(there[-1], b"r", requeue=False))
-    assert node.read_requests and node.paused == {2}
-    node.close(2)
-    node.auto = True
-    node.turn([])
-    standing = node.numbers("q")["ready"] + node.numbers("dead")["ready"]
-    assert standing == 30 and node.numbers("q")["unacked"] == 0
-    is_exact(node)
-
-
 def test_at_a_clean_stop_what_would_have_to_be_read_back_counts_as_still_out() -> None:
     node = filled(30, queue(dead_letter="dead", max_redeliveries=0))
     node.messages(2)
@@ -415,35 +230,6 @@ def test_full_windows_keep_no_message_of_queues_that_nobody_reads() -> None:
     is_exact(node)
 
 
-# ---- who holds -------------------------------------------------------------------------------------------------------
-
-
-def test_five_silent_transactions_keep_nobody_waiting_who_holds_little() -> None:
-    node = Node(limits=Limits(max_memory_bytes=64 * MIB))
-    node.open(1, 2, 3, 4, 5, 9)
-    for number in range(1, 6):
-        node.say(begin(number), *(send(number, "t", bytes(59 * MIB // 25), transaction=b"t") for _ in range(5)))
-    node.wait(0.25)
-    assert node.broker.admission.memory_room.is_tight
-    node.say(send(9, "q", b"x" * 100_000, b"r"), begin(9), send(9, "q", b"x", b"s", transaction=b"t"))
-    assert node.receipts(9) == [b"r", b"s"]
-    (tight,) = [note for note in node.notes if note.event == "memory_tight"]
-    assert str(tight.fields["holders"]).startswith("connection 5: 12")
-    assert node.admin(9, do="stats")["memory_holders"][0]["name"] == "connection 5"
-    why = node.admin(9, do="why", queue="t") if node.has("t") else node.admin(9, do="why", queue="q")
-    assert why["is_memory_tight"] and why["memory_holders"][0]["name"] == "connection 5"
-
-
-def test_a_connection_that_holds_next_to_nothing_is_never_closed_for_memory() -> None:
-    node = Node(queue(persistent=False, max_bytes=10**9), Limits(max_memory_bytes=100_000))
-    node.open(1, 2)
-    node.turn([Read(1, [], 1000), Read(2, [], 10)])
-    node.say(send(2, "q", bytes(79_000)), send(2, "q", bytes(20_000)))
-    node.broker.parts.memory.waiting_bytes += 100_000  # whatever it is: nobody's
-    node.wait(0.25)
-    assert not node.is_refused(1) and not node.is_refused(2)
-
-
 def test_a_memory_queue_may_hold_as_much_as_is_free() -> None:
     node = Node(
         queues(full=QueueSettings(persistent=False), other=QueueSettings(persistent=False)),
@@ -461,23 +247,6 @@ def test_a_memory_queue_may_hold_as_much_as_is_free() -> None:
     node.say(subscribe(1, "full", "auto"))
     node.wait(0.25)
     assert node.receipts(8) == [b"1", b"2"] and not node.paused
-
-
-def test_who_goes_on_above_its_share_is_refused() -> None:
-    node = Node(limits=Limits(max_memory_bytes=100_000, max_frame_bytes=5000))
-    node.open(1, 2)
-    node.turn([Read(1, [], 60_000), Read(2, [], 21_000)])
-    node.wait(0.25)
-    node.wait(0.25)
-    assert not node.is_refused(1) and not node.is_refused(2)
-    node.turn([Read(1, [], 65_000), Read(2, [], 16_000)])
-    node.wait(0.25)
-    refusal = node.refusal(1)
-    assert refusal.code == "memory" and "more than its share of 12500" in refusal.sentence
-    assert not node.is_refused(2)
-
-
-# ---- how long a transaction may be open -----------------------------------------------------------------------------
 
 
 def test_a_transaction_that_is_open_for_too_long_ends_its_connection() -> None:
@@ -523,9 +292,6 @@ def test_the_time_that_a_connection_was_kept_waiting_does_not_count_for_its_tran
     assert not node.paused and not node.is_refused(1)
     node.wait(10)
     assert node.refusal(1).code == "transaction-timeout"
-
-
-# ---- logs -----------------------------------------------------------------------------------------------------------
 
 
 def test_records_that_a_reader_never_acks_are_stubs_and_come_again_whole() -> None:
@@ -584,14 +350,3 @@ def test_subscriptions_beyond_a_few_count_for_their_connection() -> None:
         node.close(number)
     node.wait(1)
     assert node.broker.parts.memory.bytes == 0
-
-
-def test_who_has_most_subscriptions_is_closed_before_they_take_more_than_the_bound() -> None:
-    node = Node(limits=Limits(max_memory_bytes=MIB))
-    node.open(*range(1, 9))
-    for number in range(1, 9):
-        node.say(*(subscribe(number, f"/temp-queue/t{one}") for one in range(12 * number)))
-    node.wait(1)
-    assert [number for number in range(1, 9) if node.is_refused(number)] == [8]
-    node.wait(1)
-    assert node.broker.parts.memory.bytes < MIB

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from radiator.core.connections import Connection
+from radiator.core.kinds.queue import of_queue
 from radiator.core.routing.admission import Waitable
-from radiator.core.stats import of_queue
 from radiator.model.commands import (
     AUTO,
     CLIENT,
@@ -53,7 +53,7 @@ from tests.core.conftest import SMALL, shrink
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 from tests.sim.disk import Platter
-from tests.sim.model import DELAYED, OUT, STORING, TOPICS, Bound, Conn, Due, Item, Model, Said, Sub
+from tests.sim.model import DELAYED, OUT, STORING, TOPICS, Bound, Conn, Due, Item, Model, SentMessage, Sub
 
 QUEUES = {
     "a": QueueSettings(),
@@ -88,7 +88,7 @@ DECLARED = Declarations(
     exchanges={"t": ExchangeSettings(type=TOPIC)},
     bindings=[Binding(one.exchange, one.key, one.queue) for one in BOUND],
 )
-TOLD = replace(DECLARED, logs={JOURNAL: LogSettings(retention_ms=None)}, has_journal=True)
+WITH_JOURNAL = replace(DECLARED, logs={JOURNAL: LogSettings(retention_ms=None)}, has_journal=True)
 TARGETS = ["a", "a", "a", "b", "b", "l", "m", "o", "o", "o", "u", "x", "/fanout/f", "/topic/t", *MADE]
 EXCHANGED = ["/exchange/t/k.a", "/exchange/t/j", "/exchange/amq.topic/k.b", "/exchange/amq.direct/k.a",
              "/exchange/s/k.a", "/exchange/v/j"]  # fmt: skip
@@ -108,13 +108,13 @@ class Watched(Node):
         self.model: Model | None = None
         self.written_before = 0  # of the writes of the open batch: those that the model knows of
         self.batch_before = 0
-        super().__init__(TOLD if has_journal else DECLARED, platter=platter, now_ms=model.now_ms)
+        super().__init__(WITH_JOURNAL if has_journal else DECLARED, platter=platter, now_ms=model.now_ms)
         self.names = {number: name for number, (name, _) in self.disk.platter.queues.items()}
         self.auto = False
         self.heard = 0  # of the replies of this turn
         self.speaker: int | None = None  # whose Read this turn carries out
         self.carry_out = self.broker.blocking.carry_out
-        self.broker.blocking.carry_out = self.carry_out_parked  # type: ignore[method-assign]
+        self.broker.blocking.carry_out = self.carry_out_blocked  # type: ignore[method-assign]
         self.log.clear()
         self.model = model
         for key in [*self.disk.platter.messages, *((queue, at) for queue, _, at in self.disk.platter.delayed)]:
@@ -133,23 +133,23 @@ class Watched(Node):
             for event in events:
                 if isinstance(event, Committed):
                     self.model.reached_the_disk(event.number)
-                    self.model.told_committed(event.number)
+                    self.model.batch_committed(event.number)
         self.speaker = next((event.connection for event in events if isinstance(event, Read)), None)
         super()._one(events)
         if self.model is not None:
             self.hear(self.model, self.log)
             self.log.clear()
             self.heard = 0
-            stored = self.broker.destinations.queues["a"].ledger.stored
+            stored = self.broker.destinations.queues.all["a"].ledger.stored
             self.model.expired("a", len(self.model.queues["a"]) - stored)
 
-    def carry_out_parked(self, connection: Connection, command: Command) -> Waitable | None:
+    def carry_out_blocked(self, connection: Connection, command: Command) -> Waitable | None:
         """What has waited is tried again. What it does comes behind all that this turn has said so far."""
         replies = self.broker.context.turn.replies
-        said_before = len(replies)
+        replies_before = len(replies)
         room = self.carry_out(connection, command)
         if room is None and self.model is not None:
-            self.hear(self.model, replies[:said_before])
+            self.hear(self.model, replies[:replies_before])
             self.model.carried_out(connection.number)
         return room
 
@@ -217,7 +217,7 @@ class Machine(RuleBasedStateMachine):
 
     # ---- helpers
 
-    def tell(self, *events: Event) -> None:
+    def take_turn(self, *events: Event) -> None:
         self.node._one([*events])
         self.node.settle()
         while not self.holds_commits and (self.node.seal() or self.node.being_committed):
@@ -231,7 +231,7 @@ class Machine(RuleBasedStateMachine):
             self.lose(self.model.refused.pop())
 
     def say(self, command: Command) -> None:
-        self.tell(Read(command.connection, [command]))
+        self.take_turn(Read(command.connection, [command]))
 
     def commit_one(self) -> None:
         self.node.commit()
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
     def lose(self, c: int) -> None:
         self.model.written()
         self.model.closed(c)
-        self.tell(Closed(c))
+        self.take_turn(Closed(c))
         self.node.inbox.pop(c)
 
     def transaction(self, data: st.DataObject, c: int) -> bytes | None:
@@ -291,7 +291,7 @@ class Machine(RuleBasedStateMachine):
         c = self.connections
         self.model.conns[c] = Conn()
         self.node.inbox[c], self.node.delivers[c] = [], 0
-        self.tell(Open(c))
+        self.take_turn(Open(c))
         for _ in range(data.draw(st.integers(0, 3))):
             self.subscribe(data, c)
 
@@ -319,7 +319,7 @@ class Machine(RuleBasedStateMachine):
         if source.startswith("/topic/"):
             conn.topics.add(name)
         elif is_own:
-            conn.subs[name] = Sub(name, self.model.make_own(c, name, exchange, pattern), mode, prefetch)
+            conn.subs[name] = Sub(name, self.model.make_private(c, name, exchange, pattern), mode, prefetch)
         else:
             conn.subs[name] = Sub(name, source, mode, prefetch)
             self.model.used(source)
@@ -494,17 +494,19 @@ class Machine(RuleBasedStateMachine):
         self.model.written()
         expires_ms = self.model.now_ms + lives_ms if lives_ms is not None and to == "a" else None
         address = to if to.startswith("/") else f"/queue/{to}"
-        said = Said(address, self.body(), dedup_id, expires_ms or 0, delay_ms, deliver_at_ms, mandatory, immediate)
+        found = SentMessage(
+            address, self.body(), dedup_id, expires_ms or 0, delay_ms, deliver_at_ms, mandatory, immediate
+        )
         receipt = self.receipt(data)
         transaction = self.transaction(data, c)
         if transaction is not None:
-            conn.sends[transaction].append(said)
+            conn.sends[transaction].append(found)
             self.model.receipt(c, receipt)
         else:
-            self.model.ask(c, [said], [], receipt)
+            self.model.ask(c, [found], [], receipt)
         more = {"delay_ms": delay_ms, "deliver_at_ms": deliver_at_ms, "mandatory": mandatory, "immediate": immediate}
         more |= {"transaction": transaction, "dedup_id": dedup_id, "expires_ms": expires_ms}
-        self.say(send(c, to, said.body, receipt, **more))
+        self.say(send(c, to, found.body, receipt, **more))
 
     def answer(self, data: st.DataObject) -> None:
         verb = data.draw(st.sampled_from(["ack", "ack", "nack", "nack", "reject", "later:0", "later:600"]))
@@ -531,9 +533,9 @@ class Machine(RuleBasedStateMachine):
         if verb == "ack":
             self.say(ack(deliver, receipt, transaction))
         else:
-            said = nack(deliver, receipt, transaction, requeue=verb != "reject")
-            said.delay_ms = int(verb.removeprefix("later:")) if verb.startswith("later:") else None
-            self.say(said)
+            found = nack(deliver, receipt, transaction, requeue=verb != "reject")
+            found.delay_ms = int(verb.removeprefix("later:")) if verb.startswith("later:") else None
+            self.say(found)
 
     # ---- transactions
 
@@ -583,11 +585,11 @@ class Machine(RuleBasedStateMachine):
         for _ in range(8):
             self.model.written()
             self.model.ticked()
-            self.tell(Tick(GIB, 0))
+            self.take_turn(Tick(GIB, 0))
         if not self.holds_commits:
             assert self.model.late_ones() == [], "due, and not handed to a consumer that has room"
         head = next((item for item in self.model.queues["a"] if item.state not in (OUT, DELAYED)), None)
-        if self.model.woken_in.get("a", 0) <= self.model.committed:  # else nothing is read back
+        if self.model.released_in.get("a", 0) <= self.model.committed:  # else nothing is read back
             assert head is None or head.state == STORING or not self.model.is_expired(head), "expired at the head"
 
     def restart(self, data: st.DataObject) -> None:
@@ -615,8 +617,8 @@ class Machine(RuleBasedStateMachine):
     # ---- what must hold after each of these
 
     def check_receipts(self, c: int) -> None:
-        told = self.node.inbox[c]
-        came = [r.receipt for r in told if isinstance(r, Receipt)]
+        replies = self.node.inbox[c]
+        came = [r.receipt for r in replies if isinstance(r, Receipt)]
         self.node.inbox[c] = []
         self.model.receipted(c, came)
 
@@ -641,12 +643,12 @@ class Machine(RuleBasedStateMachine):
         assert self.model.waiting_for_nothing() == []
         assert self.model.idle_consumers() == []
         destinations = self.node.broker.destinations
-        assert {*destinations.queues, *destinations.durables} == {*self.model.queues} - self.model.own
-        assert len(destinations.exchanges.own) == len(self.model.own)
+        assert {*destinations.queues.all, *destinations.queues.durables} == {*self.model.queues} - self.model.own
+        assert len(destinations.exchanges.private) == len(self.model.own)
         for name, items in self.model.queues.items():
             if name in self.model.own:
                 continue
-            numbers = of_queue(destinations.find(name))
+            numbers = of_queue(destinations.queues.find(name))
             states = [item.state for item in items]
             found = numbers.messages, numbers.unacked, numbers.delayed
             assert found == (len(items), states.count("out"), states.count("delayed")), name
@@ -672,7 +674,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever happened: a consumer on each queue now drains it, in order, and the disk is empty."""
         self.holds_commits = False
-        self.tell()
+        self.take_turn()
         assert not self.model.asked, "all is on the disk, and somebody still waits"
         self.model.crashed(clean=False)
         self.node = Watched(self.model, self.node.disk.platter, self.has_journal)
@@ -689,7 +691,7 @@ class Machine(RuleBasedStateMachine):
         self.connections = c = self.connections + 1
         self.model.conns[c] = Conn()
         self.node.inbox[c], self.node.delivers[c] = [], 0
-        self.tell(Open(c))
+        self.take_turn(Open(c))
         address, name, is_durable = f"/queue/{queue}", queue.encode(), queue.startswith("$durable")
         if is_durable:
             address, _, id = queue.removeprefix("$durable").rpartition("/")
@@ -703,7 +705,7 @@ EXAMPLES = int(os.environ.get("RADIATOR_EXAMPLES", "100"))
 
 def small_bounds(patch: pytest.MonkeyPatch) -> None:
     """The model knows no slices: a long work is one step here."""
-    shrink(patch, SMALL | {"CHORE_MESSAGES": 100})
+    shrink(patch, SMALL | {"STEP_MESSAGES": 100})
 
 
 def test_core_agrees_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,19 +70,23 @@ def picture(node: Node) -> dict[str, Any]:
         "declarations": declared,
         "queues": {
             queue.name: (queue.is_persistent, asdict(queue.settings), queue.is_declared, queue.given)
-            for queue in destinations.everything()
+            for queue in destinations.queues.everything()
             if lasts(queue)
         },
-        "messages": {queue.name: queue.ledger.stored for queue in destinations.everything() if queue.is_persistent},
-        "logs": {name: (asdict(log.log_settings), log.is_declared) for name, log in destinations.logs.items()},
-        "fanouts": {name: fanout.children for name, fanout in destinations.fanouts.items()},
+        "messages": {
+            queue.name: queue.ledger.stored for queue in destinations.queues.everything() if queue.is_persistent
+        },
+        "logs": {name: (asdict(log.log_settings), log.is_declared) for name, log in destinations.logs.all.items()},
+        "fanouts": {name: fanout.children for name, fanout in destinations.fanouts.all.items()},
         "exchanges": {
             name: (asdict(exchange.settings), exchange.is_declared, bindings(exchange))
             for name, exchange in destinations.exchanges.all.items()
         },
-        "shadowed": (destinations.all_fanouts.shadowed, destinations.exchanges.shadowed),
+        "shadowed": (destinations.fanouts.shadowed, destinations.exchanges.shadowed),
         "bindings": {name: sorted(pairs) for name, pairs in destinations.declared_bindings.items()},
-        "dying into": {name: {queue.name for queue in queues} for name, queues in destinations.dying_into.items()},
+        "dying into": {
+            name: {queue.name for queue in queues} for name, queues in destinations.queues.dying_into.items()
+        },
         "limits": broker.parts.limits,
         "memory": (broker.parts.memory.bound_bytes, broker.parts.memory.share_bytes, destinations.windows.size_max),
         "out": (destinations.windows.out_max, destinations.readers.out_max),
@@ -278,7 +282,7 @@ def test_a_queue_that_the_file_names_no_more_stays_and_may_be_deleted() -> None:
     assert node.admin(9, do="delete", queue="q")["code"] == "declared"
     reload(node, Declarations())
     assert node.stored("q") == [b"x"] and node.numbers("mem")["messages"] == 1
-    assert node.broker.destinations.queues["mem"].settings.max_messages == 3
+    assert node.broker.destinations.queues.all["mem"].settings.max_messages == 3
     assert node.admin(9, do="delete", queue="q")["deleted"] == 1
     assert node.admin(9, do="delete", queue="mem")["deleted"] == 1
 
@@ -351,7 +355,7 @@ def test_retention_of_a_log_changes_and_its_records_stay() -> None:
     node.open(1)
     node.say(send(1, "/log/x"))
     reload(node, Declarations(logs={"x": LogSettings(retention_bytes=5 * MIB), "y": LogSettings(partitions=2)}))
-    logs = node.broker.destinations.logs
+    logs = node.broker.destinations.logs.all
     assert logs["x"].log_settings.retention_bytes == 5 * MIB and logs["x"].records == 1 and "y" in logs
 
 
@@ -407,7 +411,7 @@ def test_a_request_is_answered_with_the_differences_and_a_trial_changes_nothing(
         (answer,) = node.messages(9)
         expected = {"ok": True, "applied": not is_trial, "changes": [change], "warnings": ["useless."]}
         assert json.loads(answer.message.body) == expected
-        settings = node.broker.destinations.queues["a"].settings
+        settings = node.broker.destinations.queues.all["a"].settings
         assert settings.max_messages == (None if is_trial else 7)
 
 
@@ -444,9 +448,9 @@ def test_so_many_queues_take_slices_and_a_queue_made_meanwhile_is_as_the_others(
         turns += 1
     assert turns > 4 and node.has("new")
     destinations = node.broker.destinations
-    names = [name for name in destinations.queues if name.startswith("q.")]
+    names = [name for name in destinations.queues.all if name.startswith("q.")]
     assert len(names) == count + 1
-    assert all(destinations.queues[name].settings.max_messages == 7 for name in names)
+    assert all(destinations.queues.all[name].settings.max_messages == 7 for name in names)
 
 
 @measures_turns
@@ -465,7 +469,7 @@ def test_no_reload_makes_a_long_turn() -> None:
     limits = Limits(max_destinations=40_000)
     node = Timed(replace(files[0]), limits)
     for number in range(count):
-        node.broker.destinations.queue(f"q.{number}")
+        node.broker.destinations.queues.get(f"q.{number}")
     turns = iter(range(100))
 
     def make() -> list[Event]:

@@ -12,9 +12,10 @@ from radiator.model.limits import BATCH_BYTES, GIB, LOOKS_PER_TURN, MIB, Limits
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
 from tests.core.timed import TURN_MAX_S, Timed, measures_turns
-from tests.core.words import begin, commit, send, subscribe, unsubscribe
+from tests.core.words import begin, commit, queues, send, subscribe, unsubscribe
 
 QUEUES = 10_000
+PRODUCERS = 3000
 CONNECTIONS = 20_000
 
 
@@ -48,7 +49,7 @@ def declared(**settings: object) -> Declarations:
 def test_a_tick_with_many_queues_and_connections_makes_no_long_turn() -> None:
     node = Timed(declared(expires_ms=10**9))
     for number in range(QUEUES):
-        node.broker.destinations.queue(f"{'m' if number % 2 else 'q'}.{number}").used()
+        node.broker.destinations.queues.get(f"{'m' if number % 2 else 'q'}.{number}").used()
     node.turn([])
     connect(node, CONNECTIONS, held_bytes=100)
     assert node.longest_turn_s(lambda: tick(node)) <= TURN_MAX_S
@@ -61,11 +62,54 @@ def test_so_does_one_that_closes_thousands_for_memory() -> None:
 
     def make() -> list[Event]:
         node.turn([Closed(number) for number in [*node.broker.connections]])
-        connect(node, CONNECTIONS, held_bytes=20_000)
+        connect(node, CONNECTIONS)
+        for number in range(1000, 1000 + CONNECTIONS):
+            node.broker.turn([Read(number, [], 17_000 + number * 7919 % 6000)], node.now_s, node.now_ms)
         return tick(node)
 
     assert node.longest_turn_s(make) <= TURN_MAX_S
     assert 199 * MIB < held(node) <= 200 * MIB, "all that it takes, and no more, before the next Tick"
+
+
+@measures_turns
+def test_so_does_one_that_finds_thousands_waiting_for_memory() -> None:
+    node = Timed(limits=Limits(max_memory_bytes=200 * MIB))
+
+    def make() -> list[Event]:
+        node.turn([Closed(number) for number in [*node.broker.connections]])
+        node.turn(tick(node))
+        connect(node, CONNECTIONS, held_bytes=20_000)
+        node.turn(tick(node))
+        for number in [n for n, one in node.broker.connections.items() if not one.is_closing]:
+            node.broker.turn(
+                [Read(number, [send(number, "q")], 17_000 + number * 7919 % 2000)], node.now_s, node.now_ms
+            )
+        assert len(node.broker.admission.memory_wait_list.waiters) > 10_000
+        return tick(node)
+
+    assert node.longest_turn_s(make) <= TURN_MAX_S
+    assert not node.broker.blocking.connections, "memory has room: all have gone on"
+
+
+@measures_turns
+def test_a_purge_that_makes_room_for_thousands_makes_no_long_turn() -> None:
+    node = Timed(queues(q=QueueSettings(max_messages=2 * PRODUCERS)))
+    node.open(1)
+
+    def make() -> list[Event]:
+        node.turn([Closed(number) for number in [*node.broker.connections] if number != 1])
+        connect(node, PRODUCERS)
+        node.turn([Read(1, [send(1, "q") for _ in range(2 * PRODUCERS - len(node.stored("q")))])])
+        many = [send(1000, "q") for _ in range(PRODUCERS)]
+        node.turn([Read(1000, many[:1], 0)])
+        node.turn([Read(1000, many[1:], 0)])
+        for number in range(1001, 1000 + PRODUCERS):
+            node.broker.turn([Read(number, [send(number, "q")], 0)], node.now_s, node.now_ms)
+        assert len(node.broker.blocking.connections) == PRODUCERS
+        return [purge(1)]
+
+    assert node.longest_turn_s(make) <= TURN_MAX_S
+    assert not node.broker.blocking.connections and len(node.stored("q")) == 2 * PRODUCERS - 1
 
 
 @measures_turns
@@ -76,7 +120,7 @@ def test_so_does_one_that_finds_thousands_parked_for_too_long(monkeypatch: pytes
     def make() -> list[Event]:
         node.broker.turn([Closed(number) for number in [*node.broker.connections]], node.now_s, node.now_ms)
         connect(node, 3000)
-        node.broker.admission.disk_room.is_tight = True
+        node.broker.admission.disk_wait_list.is_tight = True
         for number in range(1000, 4000):
             node.broker.turn([Read(number, [send(number, "q")], 0)], node.now_s, node.now_ms)
         assert len(node.broker.blocking.connections) == 3000
@@ -112,13 +156,13 @@ def test_so_does_one_that_finds_thousands_of_queues_unused(name: str) -> None:
 
     def make() -> list[Event]:
         for number in range(3000):
-            node.broker.destinations.queue(f"{name}{number}")
+            node.broker.destinations.queues.get(f"{name}{number}")
         node.turn([])
         node.turn([Read(1, [send(1, f"{name}{number}") for number in range(0, 3000, 10)])])
         return tick(node, 2)
 
     assert node.longest_turn_s(make) <= TURN_MAX_S
-    assert not node.broker.destinations.queues
+    assert not node.broker.destinations.queues.all
 
 
 # ---- slices ---------------------------------------------------------------------------------------------------------
@@ -128,7 +172,7 @@ def many(limits: Limits | None = None, declarations: Declarations | None = None)
     """A round takes some turns: connections 1000 and so on are looked at in the second and later ones."""
     node = Node(declarations, limits)
     for number in range(LOOKS_PER_TURN):
-        node.broker.destinations.queue(f"m.{number:04}")
+        node.broker.destinations.queues.get(f"m.{number:04}")
     node.open(1, 2)
     connect(node, 3 * LOOKS_PER_TURN)
     node.auto = False
@@ -158,7 +202,7 @@ def test_a_round_goes_on_while_the_open_batch_is_full() -> None:
     node.turn(tick(node))
     for _ in range(5):
         node.turn([])
-    assert node.broker.admission.memory_room.is_tight and node.broker.context.open.size > BATCH_BYTES
+    assert node.broker.admission.memory_wait_list.is_tight and node.broker.context.open.size > BATCH_BYTES
 
 
 def halfway(node: Node) -> Callable[[], None]:
@@ -198,12 +242,12 @@ def test_what_comes_in_while_it_is_weighed_counts_at_once() -> None:
     end = halfway(node)
     node.turn([Read(1, [send(1, "m.0000", bytes(MIB)) for _ in range(9)])])
     end()
-    assert node.broker.parts.memory.bytes >= 9 * MIB and not node.broker.admission.memory_room.is_tight
+    assert node.broker.parts.memory.bytes >= 9 * MIB and not node.broker.admission.memory_wait_list.is_tight
     assert node.broker.parts.memory.weighed_bytes < MIB
     blocked = Admission.blocked(
-        node.broker.admission, node.broker.connections[2], node.broker.destinations.queues["m.0001"], False, 2 * MIB
+        node.broker.admission, node.broker.connections[2], node.broker.destinations.queues.all["m.0001"], False, 2 * MIB
     )
-    assert blocked is node.broker.destinations.queues["m.0001"], "for the next there is no room"
+    assert blocked is node.broker.destinations.queues.all["m.0001"], "for the next there is no room"
 
 
 def test_who_has_let_go_of_it_meanwhile_is_not_closed() -> None:
@@ -234,7 +278,7 @@ def returned(node: Node, count: int) -> None:
     node.open(2)
     node.say(subscribe(2, "q", prefetch_count=65_535))
     node.close(2)
-    assert len(node.broker.destinations.queues["q"].returned) >= count
+    assert len(node.broker.destinations.queues.all["q"].returned) >= count
 
 
 def purge(connection: int) -> Event:
@@ -251,9 +295,9 @@ def test_a_purge_of_very_many_that_have_come_back_makes_no_long_turn() -> None:
         return [purge(1), Read(1, [send(1, "q", b"after")])]
 
     assert node.longest_turn_s(make) <= TURN_MAX_S
-    told = [note.fields["messages"] for note in node.notes if note.event == "purged"]
-    assert sum(told) == 30_000 * len(told) + len(told) - 1 and node.stored("q") == [b"after"]
-    queue = node.broker.destinations.queues["q"]
+    noted = [note.fields["messages"] for note in node.notes if note.event == "purged"]
+    assert sum(noted) == 30_000 * len(noted) + len(noted) - 1 and node.stored("q") == [b"after"]
+    queue = node.broker.destinations.queues.all["q"]
     assert isinstance(queue, DurableQueue)
     assert (queue.window.stubs, queue.window.stub_bytes, queue.window.size) == (0, 0, 5) and queue.windows.size == 5
     assert node.crashed().stored("q") == [b"after"]
@@ -266,7 +310,7 @@ def test_what_is_being_purged_is_delivered_to_nobody() -> None:
     node.auto = False
     node.turn([purge(1), Read(3, [subscribe(3, "q", prefetch_count=100)])])
     node.turn([purge(1)])
-    assert 0 < node.broker.destinations.queues["q"].ledger.stored < 5000
+    assert 0 < node.broker.destinations.queues.all["q"].ledger.stored < 5000
     node.auto = True
     node.turn([Read(1, [send(1, "q", b"after")])])
     assert node.bodies(3) == [b"after"]
@@ -279,7 +323,7 @@ def test_a_queue_that_goes_while_it_is_purged_takes_the_rest_along() -> None:
     returned(node, 5000)
     node.auto = False
     node.turn([purge(1)])
-    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues.all["q"])
     node.auto = True
     node.turn([])
     assert not node.broker.background and node.broker.destinations.windows.size == 0
@@ -315,7 +359,7 @@ def test_a_queue_with_very_many_bindings_that_goes_makes_no_long_turn(settings: 
 
     assert node.longest_turn_s(make) <= TURN_MAX_S
     exchanges = node.broker.destinations.exchanges
-    assert not node.has("b") and not exchanges.count and not exchanges.leaving
+    assert not node.has("b") and not exchanges.count and not exchanges.unbinding
     assert not node.crashed().has("b")
 
 
@@ -353,5 +397,5 @@ def test_who_uses_it_before_it_has_gone_keeps_it(use: str) -> None:
     node.auto = True
     node.turn([])
     assert node.has("b") and node.broker.destinations.exchanges.count == (use == "bind")
-    assert not node.broker.destinations.exchanges.leaving
+    assert not node.broker.destinations.exchanges.unbinding
     assert node.crashed().stored("b") == ([] if use == "subscribe" else [b"kept"])

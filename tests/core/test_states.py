@@ -9,6 +9,7 @@ import pytest
 
 import radiator
 from radiator.core.states import AFTER_A_CRASH, MEMORY_MOVES, PERSISTENT_MOVES, Event, IllegalMove, State, move
+from tests.house.sources import nodes_of
 
 S, E = State, Event
 Moves = dict[tuple[State, Event], State]
@@ -19,8 +20,8 @@ PERSISTENT = """
     UNACKED NACK READY | UNACKED LOST READY | UNACKED OVERDUE READY | UNACKED GIVE_UP REMOVING
     UNACKED EXPIRE REMOVING | READY EXPIRE REMOVING | READY DROP REMOVING | STORING DROP REMOVING
     REMOVING COMMITTED GONE | READY OFFER IN_DOUBT | IN_DOUBT TAKEN REMOVING | IN_DOUBT NOT_TAKEN READY
-    UNACKED DELAY DELAYED | DELAYED DUE WAKING | DELAYED EXPIRE REMOVING | DELAYED DROP REMOVING
-    WAKING COMMITTED READY | WAKING DROP REMOVING
+    UNACKED DELAY DELAYED | DELAYED DUE DUE | DELAYED EXPIRE REMOVING | DELAYED DROP REMOVING
+    DUE COMMITTED READY | DUE DROP REMOVING
 """
 MEMORY = """
     READY DELIVER UNACKED | UNACKED ACK GONE | UNACKED WRITTEN GONE | UNACKED NACK READY | UNACKED LOST READY
@@ -71,13 +72,13 @@ def test_crash_table_covers_every_state_and_never_invents_one() -> None:
         may_be = {S.READY, S.IN_DOUBT} if state is S.IN_DOUBT else {S.READY, S.DELAYED, S.GONE}
         assert found <= may_be and found and why, state
     assert AFTER_A_CRASH[S.READY][0] == AFTER_A_CRASH[S.UNACKED][0] == {S.READY}
-    assert AFTER_A_CRASH[S.WAKING][0] == {S.DELAYED, S.READY}
+    assert AFTER_A_CRASH[S.DUE][0] == {S.DELAYED, S.READY}
 
 
 def test_state_is_assigned_in_one_function_only() -> None:
     assigned = []
     for path in Path(radiator.__file__).parent.joinpath("core").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             targets = (
                 node.targets
                 if isinstance(node, ast.Assign)

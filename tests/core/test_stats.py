@@ -61,7 +61,7 @@ def test_memory_in_use_returns_to_nothing() -> None:
             node.say(send(9, to, bytes(1000)))
     node.close(1)
     node.close(9)
-    assert node.broker.parts.memory_pressure.in_use() == 0
+    assert node.in_use_bytes() == 0
     assert node.stats()["connections"] == node.stats()["subscriptions"] == 0
 
 
@@ -184,15 +184,15 @@ def test_each_bound_stands_beside_its_use() -> None:
     node.open(1, 9)
     node.say(send(9, "q"), subscribe(1, "/topic/t", AUTO), send(9, "m", bytes(1000)))
     node.turn([Tick(GIB, 3 * MIB, 100, 2 * GIB, 8 * MIB, 4)])
-    told = node.stats()
-    assert (told["half_open"], told["destinations"], told["bindings"], told["positions"]) == (4, 3, 0, 0)
-    assert told["limits"] == {
+    answer = node.stats()
+    assert (answer["half_open"], answer["destinations"], answer["bindings"], answer["positions"]) == (4, 3, 0, 0)
+    assert answer["limits"] == {
         "max_connections": 7, "max_half_open": 2000, "max_memory_bytes": GIB, "outbox_max_bytes": 32 * MIB,
         "max_destinations": 20, "max_bindings": 131_072, "max_prepared": 16_384, "max_positions": 262_144,
     }  # fmt: skip
-    assert (told["queues"]["q"]["max_messages"], told["queues"]["q"]["max_bytes"]) == (5, MIB)
-    assert 1000 <= told["memory_counted_bytes"] < told["memory_bytes"]
-    store = told["store"]
+    assert (answer["queues"]["q"]["max_messages"], answer["queues"]["q"]["max_bytes"]) == (5, MIB)
+    assert 1000 <= answer["memory_counted_bytes"] < answer["memory_bytes"]
+    store = answer["store"]
     assert store["disk_room_bytes"] == GIB and store["disk_free_bytes"] == 2 * GIB
     assert store["used_bytes"] == 3 * MIB and store["reusable_bytes"] == 8 * MIB
 
@@ -206,5 +206,5 @@ def test_outgoing_buffers_are_told_with_the_fullest() -> None:
         for _ in range(count):
             node.say(send(9, f"/topic/{connection}", bytes(1000)))
     node.wait(1)
-    told = node.stats()
-    assert told["outbox_bytes"] == told["outbox_largest_bytes"] * 4 // 3 > 4000
+    answer = node.stats()
+    assert answer["outbox_bytes"] == answer["outbox_largest_bytes"] * 4 // 3 > 4000

@@ -105,7 +105,7 @@ def test_batches_are_numbered_and_committed_one_at_a_time() -> None:
     first = node.broker.seal()
     assert first is not None and node.broker.seal() is None
     node.say(send(1, "q"))
-    assert node.broker.seal() is None, "one is at sea"
+    assert node.broker.seal() is None, "one is being committed"
     with pytest.raises(AssertionError):
         node.broker.turn([Committed(first.number + 1)], 0, 0)
 

@@ -170,18 +170,18 @@ class Run:
     def look(self) -> None:
         """Remember every entry that the core holds, to ask for its state at each later cut."""
         broker = self.node.broker
-        queues = [q for q in broker.destinations.queues.values() if isinstance(q, DurableQueue)]
+        queues = [q for q in broker.destinations.queues.all.values() if isinstance(q, DurableQueue)]
         for queue in queues:
             for entry in [*queue.in_memory(), *queue.window.storing.values()]:
                 self.entries[queue.number, entry.position] = entry
         for batch in (broker.context.open, broker.context.being_committed):
             for stored, part in batch.parts.items() if batch is not None else ():
                 assert isinstance(stored, DurableQueue)
-                for entry in part.storing + part.waking + part.removing:
+                for entry in part.storing + part.due + part.removing:
                     self.entries[stored.number, entry.position] = entry
 
     def commit(self) -> None:
-        """The batch at sea reaches the disk; a moment later the broker is told."""
+        """What is being committed reaches the disk; a moment later the broker hears it."""
         batch, self.node.being_committed = self.node.being_committed, None
         assert batch is not None
         self.cut()
@@ -457,10 +457,10 @@ def play(scenario: Scenario, pace: Callable[[int], str]) -> int:
         if step is LATER:
             node.now_s += 10
             node.now_ms += 10_000
-        said = step(run) if callable(step) else step
-        if said is None:
+        commands = step(run) if callable(step) else step
+        if commands is None:
             continue
-        step = said
+        step = commands
         if isinstance(step, Closed | Tick | Stop):
             run.turn(step)
         else:
@@ -505,5 +505,5 @@ FAR += [name for name in SCENARIOS if name.startswith("delayed")]
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("scenario", FAR)
 def test_receipted_means_found_far_beyond_the_window(scenario: str, pace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shrink(monkeypatch, SMALL | {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 2, "CHORE_MESSAGES": 2})
+    shrink(monkeypatch, SMALL | {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 2, "STEP_MESSAGES": 2})
     play(SCENARIOS[scenario], PACES[pace]())

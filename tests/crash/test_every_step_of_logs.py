@@ -31,13 +31,13 @@ Step = Command | Callable[["Run"], Command]
 
 
 class Run:
-    """One run of a scenario. told: the receipts that have come. got: deliveries, by body."""
+    """One run of a scenario. receipts: the receipts that have come. got: deliveries, by body."""
 
     def __init__(self, judge: Judge, pace: int) -> None:
         self.judge = judge
         self.pace = pace
         self.turns = self.cuts = 0
-        self.told: set[bytes] = set()
+        self.receipts: set[bytes] = set()
         self.got: dict[bytes, Deliver] = {}
         self.node = Node(DECLARED)
         self.node.open(READER, SAYER)
@@ -45,7 +45,7 @@ class Run:
 
     def turn(self, *events: Event) -> None:
         self.node._one([*events])
-        self.told |= {reply.receipt for reply in self.node.log if isinstance(reply, Receipt)}
+        self.receipts |= {reply.receipt for reply in self.node.log if isinstance(reply, Receipt)}
         self.got |= {reply.message.body: reply for reply in self.node.log if isinstance(reply, Deliver)}
         self.node.log.clear()
         self.cut()
@@ -123,11 +123,13 @@ def settled(run: Run, step: Callable[[Run], Command]) -> Command:
 def group_goes_on(run: Run, node: Node, platter: Platter) -> None:
     there = records(node, "l")
     assert there == [b"1", b"2", b"3"][: len(there)], "in order, without a gap"
-    assert {body for body in (b"1", b"2", b"3") if b"sent-" + body in run.told} <= set(there), "receipted, and there"
+    assert {body for body in (b"1", b"2", b"3") if b"sent-" + body in run.receipts} <= set(there), (
+        "receipted, and there"
+    )
     node.say(subscribe(SAYER, "/log/l", CLIENT_INDIVIDUAL, group="g", start=(EARLIEST, 0), prefetch_count=100))
     given = node.bodies(SAYER)
     assert given == there[len(there) - len(given) :], "from one place on"
-    acked = [body for body in there if b"acked-" + body in run.told]
+    acked = [body for body in there if b"acked-" + body in run.receipts]
     surely = next((n for n, body in enumerate(there) if body not in acked), len(there))
     assert len(given) <= len(there) - surely, f"{acked} were acked with receipt, and {given} came again"
 
@@ -146,10 +148,10 @@ CHECKOUT: list[Step] = [
 
 def each_in_one_place(run: Run, node: Node, platter: Platter) -> None:
     stored = node.stored("q")
-    taken = records(node, "$checkout/q/g") if "$checkout/q/g" in node.broker.destinations.logs else []
+    taken = records(node, "$checkout/q/g") if "$checkout/q/g" in node.broker.destinations.logs.all else []
     both = stored + taken
     assert len(both) == len(set(both)), f"{stored} and {taken}"
-    must = {body for body in BODIES if b"sent-" + body in run.told} - {b"0"}
+    must = {body for body in BODIES if b"sent-" + body in run.receipts} - {b"0"}
     assert must <= set(both), f"{must - set(both)} are lost"
 
 
@@ -170,13 +172,13 @@ IN_QUEUE, IN_LOG = [b"p0", b"p1", b"p2", b"p4"], [b"p2", b"p3"]
 def carried_out_once(run: Run, node: Node, platter: Platter) -> None:
     queue = [body for body in node.stored("a") if body != b"between"]
     log = records(node, "l")
-    names = [row.name for row in node.disk.platter.stages.values()]
+    names = [row.name for row in node.disk.platter.transactions.values()]
     if "app" in {app.app for app in platter.apps.values()}:
         assert sorted(queue) == IN_QUEUE and sorted(log) == IN_LOG and not names, (queue, log, names)
     else:
-        assert b"committed" not in run.told, "receipted, and forgotten"
+        assert b"committed" not in run.receipts, "receipted, and forgotten"
         assert not queue and not log, "not committed, and carried out"
-        assert b"prepared" not in run.told or names == ["one"], "prepared, and not there"
+        assert b"prepared" not in run.receipts or names == ["one"], "prepared, and not there"
 
 
 SCENARIOS: dict[str, tuple[list[Step], Judge]] = {

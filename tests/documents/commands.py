@@ -49,15 +49,15 @@ def _without_comment(line: str) -> str:
 def _of_radiator(words: list[str], radiator: argparse.ArgumentParser, is_named: bool) -> str | None:
     words = [word.strip("[]") for word in words if word not in ("|", "...", "[...]")]
     words = [_SAMPLES.get(word, word) for word in words]
-    said = StringIO()
+    found = StringIO()
     try:
-        with redirect_stderr(said), redirect_stdout(StringIO()):
+        with redirect_stderr(found), redirect_stdout(StringIO()):
             radiator.parse_args(words)
     except SystemExit as ended:
         if not ended.code:
             return None
-        is_short = re.search(r" (is|are) required", said.getvalue())
-        return None if is_named and is_short else said.getvalue().strip()
+        is_short = re.search(r" (is|are) required", found.getvalue())
+        return None if is_named and is_short else found.getvalue().strip()
     return None
 
 

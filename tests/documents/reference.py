@@ -8,6 +8,7 @@ from typing import Any
 import radiator.client
 from radiator.client.aio import AsyncClient
 from tests.broker_process import CHECKOUT
+from tests.documents.wrap import wrapped
 
 PAGE = CHECKOUT / "docs/CLIENT-REFERENCE.md"
 HEAD = """\
@@ -27,23 +28,23 @@ def page() -> str:
     found = [("radiator.client", one) for one in classes if inspect.isclass(one)]
     found.insert(1, ("radiator.client.aio", AsyncClient))
     contents = " · ".join(f"[{one.__name__}](#{one.__name__.lower()})" for _, one in found)
-    return HEAD + contents + "\n" + "".join(section(module, one) for module, one in found)
+    return wrapped(HEAD + contents + "\n" + "".join(section(module, one) for module, one in found))
 
 
 def section(module: str, one: type) -> str:
     text = f"\n## {one.__name__}\n\n`from {module} import {one.__name__}`\n\n"
     if issubclass(one, Exception):
-        return text + f"{told(one)} A {one.__mro__[1].__name__}.\n"
+        return text + f"{described(one)} A {one.__mro__[1].__name__}.\n"
     initial = one.__init__.__doc__ if inspect.isfunction(one.__init__) else None
-    text += f"`{signature(one.__name__, one)}`\n\n{told(one)}\n"
+    text += f"`{signature(one.__name__, one)}`\n\n{described(one)}\n"
     if initial and "__init__" in vars(one) and not hasattr(one, "__dataclass_fields__"):
         text += f"\n{inspect.cleandoc(initial)}\n"
     for name, what in members(one):
         text += f"\n### {one.__name__}.{name}\n\n"
         if isinstance(what, property):
-            text += f"A property. {told(what)}\n"
+            text += f"A property. {described(what)}\n"
         else:
-            text += f"`{signature(name, what)}`\n\n{told(what)}\n"
+            text += f"`{signature(name, what)}`\n\n{described(what)}\n"
     return text
 
 
@@ -55,7 +56,7 @@ def members(one: type) -> Iterator[tuple[str, Any]]:
             yield name, what
 
 
-def told(what: Any) -> str:
+def described(what: Any) -> str:
     text = inspect.getdoc(what)
     assert text, f"{what} has no docstring"
     return text

@@ -38,14 +38,14 @@ CLIENT = "from radiator.client import Client; client = Client('stomp://127.0.0.1
 
 @dataclass(slots=True)
 class Need:
-    """before: what runs ahead of it, of the same language. says: a part of what it prints."""
+    """before: what runs ahead of it, of the same language. prints: a part of what it prints."""
 
     before: str = ""
-    says: str = ""
+    prints: str = ""
 
 
 NEEDS: dict[tuple[str, str], Need] = {
-    ("README.md", "from radiator.client import Client"): Need(says="hello\n"),
+    ("README.md", "from radiator.client import Client"): Need(prints="hello\n"),
     ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
     ("docs/CELERY.md", "app.conf."): Need("import celery; app = celery.Celery()"),
     ("docs/CELERY.md", "Queue("): Need("from kombu import Queue"),
@@ -114,7 +114,7 @@ def test_frame_is_one(block: Block) -> None:
 def test_commands_of_a_block_are_understood(block: Block) -> None:
     """Also of one that is not run."""
     lines = re.sub(r"\\\n", " ", block.text).splitlines()
-    assert [said for line in lines if (said := complaint(line, parser())) is not None] == []
+    assert [found for line in lines if (found := complaint(line, parser())) is not None] == []
 
 
 # ---- run
@@ -159,7 +159,7 @@ def run(block: Block, command: list[str], broker: BrokerProcess, place: Path) ->
     done = subprocess.run([*command, program], cwd=place, env=own, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{block}:\n{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr, f"{block}:\n{done.stderr}"
-    assert need.says in done.stdout, f"{block} printed {done.stdout!r}"
+    assert need.prints in done.stdout, f"{block} printed {done.stdout!r}"
 
 
 @pytest.mark.slow

@@ -26,14 +26,14 @@ MADE = ("tests/campaigns/results",)  # by a run
 @pytest.mark.parametrize("page", pages())
 def test_commands_that_a_page_names_are_understood(page: str) -> None:
     radiator = parser()
-    assert [said for one in inline(text_of(page)) if (said := complaint(one, radiator, True)) is not None] == []
+    assert [found for one in inline(text_of(page)) if (found := complaint(one, radiator, True)) is not None] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_example_of_a_command_is_understood(command: Command) -> None:
     radiator = parser()
     lines = command.example.splitlines()
-    assert [said for line in lines if (said := complaint(line, radiator)) is not None] == []
+    assert [commands for line in lines if (commands := complaint(line, radiator)) is not None] == []
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def test_options_that_a_page_names_are_of_some_command(page: str, options: set[s
 @pytest.mark.parametrize("example", sorted((CHECKOUT / "examples").rglob("*.py")), ids=lambda path: path.name)
 def test_commands_in_an_example_are_understood(example: Path) -> None:
     """In what it says of itself, with more spaces where a column begins."""
-    told = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+    reported = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     radiator = parser()
-    lines = [*told.splitlines(), *inline(told)]
-    assert [said for line in lines if (said := complaint(line.strip(), radiator, True)) is not None] == []
+    lines = [*reported.splitlines(), *inline(reported)]
+    assert [found for line in lines if (found := complaint(line.strip(), radiator, True)) is not None] == []
 
 
 @pytest.mark.parametrize("file", [CHECKOUT / "config.toml", *sorted((CHECKOUT / "examples").rglob("*.toml"))], ids=str)
@@ -131,6 +131,6 @@ def anchors(file: Path) -> set[str]:
     ],
 )
 def test_what_cannot_be_run_is_noticed(line: str, wrong: str | None) -> None:
-    said = complaint(line, parser(), is_named=True)
-    assert (said is None) == (wrong is None), said
-    assert wrong is None or wrong in str(said)
+    found = complaint(line, parser(), is_named=True)
+    assert (found is None) == (wrong is None), found
+    assert wrong is None or wrong in str(found)

@@ -20,7 +20,7 @@ from tests.ports import free_port
 DRAWINGS = CHECKOUT / "docs" / "topologies"
 
 # what each must have said, in this order; other lines may stand between them
-SAID = {
+PRINTED = {
     "rpc": [
         "1 to 30 are squared, by server 1, server 2, server 3; the sum is 9455",
         "a timeout: no reply to 'square 31' within 0.2 s",
@@ -53,7 +53,7 @@ SAID = {
         "the archive is closed down, and for sports there is nobody any more: no-subscriber",
     ],
 }
-EACH = pytest.mark.parametrize("topology", SAID)
+EACH = pytest.mark.parametrize("topology", PRINTED)
 slow = pytest.mark.slow
 
 
@@ -74,16 +74,16 @@ def run(topology: str, *options: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def check_said(topology: str, lines: list[str]) -> None:
+def check_printed(topology: str, lines: list[str]) -> None:
     rest = iter(lines)
-    for wanted in [*SAID[topology], "done"]:
+    for wanted in [*PRINTED[topology], "done"]:
         assert any(wanted in line for line in rest), f"no {wanted!r}, or not in its place, in {lines}"
 
 
 @slow
 @EACH
 def test_it_runs_on_a_broker_of_its_own(topology: str) -> None:
-    check_said(topology, run(topology))
+    check_printed(topology, run(topology))
 
 
 @slow
@@ -91,7 +91,7 @@ def test_it_runs_on_a_broker_of_its_own(topology: str) -> None:
 def test_it_runs_twice_on_a_given_broker_and_leaves_nothing(topology: str, broker: BrokerProcess) -> None:
     with Client(broker.address) as client:
         for _ in range(2):
-            check_said(topology, run(topology, "--broker", broker.address))
+            check_printed(topology, run(topology, "--broker", broker.address))
             stats = client.admin({"do": "stats"})
             assert [name for name in stats["queues"] if "example" in name] == []
             for name in STANDARD_EXCHANGES:
@@ -117,15 +117,15 @@ def test_task_distribution_goes_on_when_the_broker_is_restarted(tmp_path: Path, 
         finally:
             running.kill()
             running.wait()
-        check_said("task_distribution", lines)
+        check_printed("task_distribution", lines)
 
 
 def test_the_check_of_what_was_said_notices_a_missing_line() -> None:
-    lines = [*SAID["rpc"], "done"]
-    check_said("rpc", lines)
+    lines = [*PRINTED["rpc"], "done"]
+    check_printed("rpc", lines)
     for wrong in (lines[1:], lines[:-1], [*lines[1:], lines[0]]):
         with pytest.raises(AssertionError, match="not in its place"):
-            check_said("rpc", wrong)
+            check_printed("rpc", wrong)
 
 
 @EACH
@@ -152,7 +152,7 @@ def test_settings_that_they_use_are_those_of_the_page() -> None:
     """A setting in an example has its reason on the page, too."""
     page = (CHECKOUT / "docs" / "TOPOLOGIES.md").read_text()
     used = set()
-    for topology in SAID:
+    for topology in PRINTED:
         source = Path(CHECKOUT / "examples" / f"{topology}.py").read_text()
         settings = r"persistent|exclusive|auto_delete|expires_ms|max_messages|overflow|dead_letter|max_redeliveries"
         used |= set(re.findall(rf'"?\b({settings}|redelivery_delay_ms|ack_timeout_s|dedup_window_s)\b"?[:=]', source))

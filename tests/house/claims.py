@@ -53,15 +53,15 @@ def broken_claims(root: Path, text: str) -> list[str]:
         return ["docs/DURABILITY.md has no row that begins with a tag such as D1."]
     in_code = Counter(_tags(root, "radiator", "*.py", _tagged_symbols))
     in_tests = Counter(_tags(root, "tests", "test_*.py", _marked_tests))
-    said = Counter((claim.tag, *place) for claim in claims for place in claim.code)
+    found = Counter((claim.tag, *place) for claim in claims for place in claim.code)
     tested = Counter((claim.tag, *place) for claim in claims for place in claim.tests)
     tags = Counter(claim.tag for claim in claims)
     broken = [f"{tag} is the tag of {count} claims; each has its own." for tag, count in tags.items() if count > 1]
     broken += [f"{claim.tag} names no `file.py` `symbol`." for claim in claims if not claim.code]
     broken += [f"{claim.tag} names no `file.py::test`." for claim in claims if not claim.tests]
-    for tag, path, symbol in said - in_code:
+    for tag, path, symbol in found - in_code:
         broken.append(f"{tag}: there is no comment `# {tag}` in {symbol} of {path}, as docs/DURABILITY.md says.")
-    for tag, path, symbol in in_code - said:
+    for tag, path, symbol in in_code - found:
         where = f"in {symbol} of {path}" if symbol else f"outside any symbol of {path}"
         broken.append(f"{tag}: there is a comment `# {tag}` {where} that docs/DURABILITY.md does not know.")
     for tag, path, test in tested - in_tests:

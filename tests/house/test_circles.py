@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.house.test_floors import PACKAGE
+from tests.house.sources import PACKAGE, nodes_of
 
 
 def imports_in(root: Path) -> dict[str, set[str]]:
@@ -15,7 +15,7 @@ def imports_in(root: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, path in paths.items():
         found[module] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 names = {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from radiator.core.connections import MESSAGE_COST_BYTES
 from radiator.core.routing.temp_queues import TEMP_SETTINGS
 from radiator.model import limits
 from radiator.model.limits import CLIENT_LIMITS, MIB, Limits
+from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import MEMORY_BYTES_MAX
 
 DEFAULT = Limits()

@@ -49,8 +49,8 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     done = subprocess.run(
         [verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True, timeout=60
     )
-    said = [line for line in done.stderr.splitlines() if "radiator" in line]
-    assert (done.returncode, said) == (0, [])
+    printed = [line for line in done.stderr.splitlines() if "radiator" in line]
+    assert (done.returncode, printed) == (0, [])
 
 
 def test_the_unit_restarts_a_crash_but_no_wrong_configuration_and_no_failed_disk() -> None:
@@ -103,7 +103,7 @@ def test_the_configuration_is_right_and_so_is_each_line_that_is_commented_out(tm
     assert whole.allow_anonymous and whole.node is not None and whole.declarations.has_journal
 
 
-SAYS_ALL = """
+ALL_SET = """
 [create]
 queues = true
 [log."l"]
@@ -124,7 +124,7 @@ def test_every_metric_of_the_alert_rules_is_printed(tmp_path: Path, capsys: pyte
     wanted = {name for line in re.findall(r"expr: (.*)", rules) for name in re.findall(r"\bradiator_\w+", line)}
     (tmp_path / "secret").write_text("x" * 32)
     (tmp_path / "secret").chmod(0o600)
-    with BrokerProcess(tmp_path, SAYS_ALL) as broker, Client(broker.address) as client:
+    with BrokerProcess(tmp_path, ALL_SET) as broker, Client(broker.address) as client:
         client.send("/fanout/f", "x")
         client.subscribe("/log/l", ack="client", headers={"group": "g"})
         assert main(["stats", "--prometheus", "--broker", broker.address]) == 0

@@ -55,7 +55,7 @@ def test_a_map_that_is_right_is_let_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("# D1 the", "# the", ["D1: there is no comment `# D1` in Store.commit"]),
         ("# D1 the", "# D1 D1 the", ["D1: there is a comment `# D1` in Store.commit"]),
@@ -65,15 +65,15 @@ def test_a_map_that_is_right_is_let_be(tmp_path: Path) -> None:
     ],
 )
 def test_a_tag_of_the_code_that_is_missing_doubled_or_moved_is_seen(
-    tmp_path: Path, old: str, new: str, said: list[str]
+    tmp_path: Path, old: str, new: str, expected: list[str]
 ) -> None:
     sentences = broken(tmp_path, code=CODE.replace(old, new))
     assert sentences
-    assert all(any(words in sentence for sentence in sentences) for words in said)
+    assert all(any(words in sentence for sentence in sentences) for words in expected)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ('@pytest.mark.durability("D1")', "", "D1: there is no test tests/test_store.py::test_one"),
         (
@@ -84,12 +84,12 @@ def test_a_tag_of_the_code_that_is_missing_doubled_or_moved_is_seen(
         ("test_one", "test_two", "D1: there is no test tests/test_store.py::test_one"),
     ],
 )
-def test_a_mark_of_a_test_that_is_missing_or_unknown_is_seen(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert any(said in sentence for sentence in broken(tmp_path, tests=TESTS.replace(old, new)))
+def test_a_mark_of_a_test_that_is_missing_or_unknown_is_seen(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert any(expected in sentence for sentence in broken(tmp_path, tests=TESTS.replace(old, new)))
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
         ([], "has no row"),
         ([*ROWS, ROWS[2]], "D1 is the tag of 2 claims"),
@@ -101,5 +101,5 @@ def test_a_mark_of_a_test_that_is_missing_or_unknown_is_seen(tmp_path: Path, old
         ),
     ],
 )
-def test_a_row_that_is_missing_doubled_or_empty_is_seen(tmp_path: Path, rows: list[str], said: str) -> None:
-    assert any(said in sentence for sentence in broken(tmp_path, rows=rows))
+def test_a_row_that_is_missing_doubled_or_empty_is_seen(tmp_path: Path, rows: list[str], expected: str) -> None:
+    assert any(expected in sentence for sentence in broken(tmp_path, rows=rows))

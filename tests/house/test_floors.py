@@ -4,12 +4,12 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent.parent / "radiator"
+from tests.house.sources import PACKAGE, nodes_of
 
 # The parts of the house, and which parts each may import; the longest name that fits a module counts.
 FLOORS: dict[str, set[str]] = {
@@ -163,9 +163,9 @@ def part_of(module: str) -> str:
     return name
 
 
-def imports_of(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+def imports_of(nodes: Iterable[ast.AST], module: str) -> Iterator[tuple[int, str]]:
     """Each module that is imported, with its line; imports inside functions and for types only count too."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -178,12 +178,11 @@ def imports_of(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}" if is_module else node.module
 
 
-def broken_floors(module: str, source: str) -> list[str]:
-    """A sentence for each import or call in the source that this part of the house may not have."""
+def broken_floors(module: str, nodes: Sequence[ast.AST]) -> list[str]:
+    """A sentence for each import or call among them that this part of the house may not have."""
     part = part_of(module)
-    tree = ast.parse(source)
     broken = []
-    for line, name in imports_of(tree, module):
+    for line, name in imports_of(nodes, module):
         where = f"{module}, line {line}: imports {name}"
         top = name.partition(".")[0]
         if top == "radiator":
@@ -201,7 +200,7 @@ def broken_floors(module: str, source: str) -> list[str]:
             broken.append(f"{where}, which is no dependency of the broker.")
         elif part in PURE and name not in PURE_MODULES:
             broken.append(f"{where}, but {part} is pure: it may import only {', '.join(sorted(PURE_MODULES))}.")
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
             broken.append(f"{module}, line {node.lineno}: calls {node.func.id}, which nothing here may.")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open" and part in PURE:
@@ -213,7 +212,7 @@ def test_imports_go_down_only() -> None:
     broken = [
         sentence
         for path in sorted(PACKAGE.rglob("*.py"))
-        for sentence in broken_floors(module_of(path), path.read_text(encoding="utf-8"))
+        for sentence in broken_floors(module_of(path), nodes_of(path))
     ]
     assert not broken, "\n" + "\n".join(broken)
 
@@ -259,7 +258,7 @@ def test_imports_go_down_only() -> None:
     ],
 )
 def test_a_broken_floor_is_seen(module: str, source: str) -> None:
-    assert len(broken_floors(module, source)) == 1
+    assert len(broken_floors(module, [*ast.walk(ast.parse(source))])) == 1
 
 
 @pytest.mark.parametrize(
@@ -277,7 +276,7 @@ def test_a_broken_floor_is_seen(module: str, source: str) -> None:
     ],
 )
 def test_a_floor_that_holds_is_let_be(module: str, source: str) -> None:
-    assert broken_floors(module, source) == []
+    assert broken_floors(module, [*ast.walk(ast.parse(source))]) == []
 
 
 @pytest.mark.parametrize(

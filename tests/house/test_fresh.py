@@ -12,14 +12,14 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_help_says_what_it_does() -> None:
-    said = subprocess.run([CHECKOUT / "scripts/test-fresh", "--help"], capture_output=True, text=True, timeout=30)
-    assert said.returncode == 0
-    assert all(word in said.stdout for word in ("bare Debian", "--serve-only", "Exit status"))
+    printed = subprocess.run([CHECKOUT / "scripts/test-fresh", "--help"], capture_output=True, text=True, timeout=30)
+    assert printed.returncode == 0
+    assert all(word in printed.stdout for word in ("bare Debian", "--serve-only", "Exit status"))
 
 
 def test_the_service_is_installed_as_the_operator_is_told() -> None:
-    said = subprocess.run([CHECKOUT / "scripts/test-service", "--help"], capture_output=True, text=True, timeout=30)
-    assert said.returncode == 0 and "Exit status" in said.stdout
+    printed = subprocess.run([CHECKOUT / "scripts/test-service", "--help"], capture_output=True, text=True, timeout=30)
+    assert printed.returncode == 0 and "Exit status" in printed.stdout
     online, steps = fresh_service.documented_steps((CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8"))
     assert any("--require-hashes" in step for step in online)
     assert steps[0].endswith("install-service") and "systemctl enable --now radiator" in steps

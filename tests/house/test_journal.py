@@ -22,15 +22,15 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_every_event_stands_there_with_its_column() -> None:
     columns = {event: column for column, events in COLUMNS.items() for event in events}
-    said = {row[0].strip("`"): row[2].strip("`") for row in rows("Events")}
-    assert said == {event: columns.get(event, "") for event in EVENTS}
+    found = {row[0].strip("`"): row[2].strip("`") for row in rows("Events")}
+    assert found == {event: columns.get(event, "") for event in EVENTS}
 
 
 def test_every_key_stands_there() -> None:
-    said = [key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])]
-    told = JournalEvent("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1)
-    keys = [key for event in EVENTS for key in json.loads(as_json(told._replace(event=event), 0, "s"))]
-    assert sorted(said) == sorted({*keys, *NUMBERS.values()})
+    found = [key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])]
+    entry = JournalEvent("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1)
+    keys = [key for event in EVENTS for key in json.loads(as_json(entry._replace(event=event), 0, "s"))]
+    assert sorted(found) == sorted({*keys, *NUMBERS.values()})
 
 
 def test_the_example_has_keys_that_are_there() -> None:

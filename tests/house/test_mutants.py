@@ -119,7 +119,7 @@ def test_of_several_of_one_name_it_is_the_one_that_the_text_stands_in(tree: Path
 
 
 @pytest.mark.parametrize(
-    ("function", "old", "said"),
+    ("function", "old", "sentence"),
     [
         ("Queue.take", "return 3", "must stand once in Queue.take (queue.py:9); it stands there 0 times:\nreturn 3"),
         ("Queue.take", "return entry", "0 times"),  # in another function
@@ -132,8 +132,8 @@ def test_of_several_of_one_name_it_is_the_one_that_the_text_stands_in(tree: Path
         ("take", "return entry", "there is no take in the package"),
     ],
 )
-def test_an_edit_that_does_not_fit_says_why(tree: Path, function: str, old: str, said: str) -> None:
-    with pytest.raises(mutants.DoesNotApply, match=re.escape(said)) as raised:
+def test_an_edit_that_does_not_fit_says_why(tree: Path, function: str, old: str, sentence: str) -> None:
+    with pytest.raises(mutants.DoesNotApply, match=re.escape(sentence)) as raised:
         broken(tree, function, old, "pass")
     assert str(raised.value).startswith("The mutant broken does not apply: ")
 

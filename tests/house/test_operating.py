@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from radiator.model.validation import LOG, QUEUE
 from radiator.tools.cli.prometheus import metrics
 from radiator.tools.config import load, size_text
 from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE
+from tests.house.sources import nodes_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8")
@@ -68,10 +70,10 @@ def test_every_limit_stands_there_with_its_default() -> None:
 
 
 def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
-    said = rows("## Queue settings")
-    assert set(said) == set(QUEUE)
+    found = rows("## Queue settings")
+    assert set(found) == set(QUEUE)
     for key, value in asdict(QueueSettings()).items():
-        assert said[key].startswith("none" if value is None else as_written(key, value))
+        assert found[key].startswith("none" if value is None else as_written(key, value))
 
 
 def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:
@@ -91,20 +93,20 @@ def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default
 
 
 def test_every_metric_stands_there() -> None:
-    said = re.findall(r"^\| `(radiator_\w+)` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
-    assert said == [(metric.name, metric.kind, metric.help) for metric in metrics()]
+    found = re.findall(r"^\| `(radiator_\w+)` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
+    assert found == [(metric.name, metric.kind, metric.help) for metric in metrics()]
 
 
 def test_what_a_reload_leaves_for_a_restart_stands_there() -> None:
     table = DOCUMENT.split("\n### Reload\n")[1].split("| table |")[1].split("\n\n")[0]
-    said = {
+    found = {
         kind: row.split("|") for row in table.splitlines()[2:] for kind in re.findall(r"`\[([a-z]+)", row.split("|")[1])
     }
-    assert set(said) == set(RELOAD)
+    assert set(found) == set(RELOAD)
     for kind, keys in RELOAD.items():
         waits = {key for key, effect in keys.items() if effect == "restart"}
-        named = set(re.findall(r"`([a-z_]+)`", said[kind][3]))
-        if said[kind][3].strip() == "all":
+        named = set(re.findall(r"`([a-z_]+)`", found[kind][3]))
+        if found[kind][3].strip() == "all":
             assert waits == set(keys)
         else:
             # beside them: what comes of another one, which scope it is, and a number that never changes
@@ -112,10 +114,10 @@ def test_what_a_reload_leaves_for_a_restart_stands_there() -> None:
             assert waits <= named | beside and named <= waits | beside, kind
 
 
-def events_of(source: str) -> set[tuple[str, str]]:
+def events_of(nodes: Iterable[ast.AST]) -> set[tuple[str, str]]:
     """Level and event of each line that the code can write to the log."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
         words = [texts_of(argument) for argument in node.args[:2]]
@@ -144,7 +146,7 @@ def of_the_broker() -> list[Path]:
 
 
 def test_every_line_of_the_log_stands_there_with_its_level() -> None:
-    found = {(event, level) for path in of_the_broker() for level, event in events_of(path.read_text(encoding="utf-8"))}
+    found = {(event, level) for path in of_the_broker() for level, event in events_of(nodes_of(path))}
     assert set(rows("## The log").items()) == found | OF_THE_LOG_ITSELF
 
 
@@ -157,7 +159,7 @@ log.warning("four")
 log.debug("five")
 logarithm.info("five")
 """
-    assert events_of(source) == {
+    assert events_of(ast.walk(ast.parse(source))) == {
         ("warning", "tight"),
         ("info", "room"),
         ("info", "one"),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.prove import Bench, Job, row, tell_failures
+from tests.campaigns.prove import Bench, Job, arguments, print_failures, row
+from tests.nodes.cluster import TREE_BEFORE
 
 
 def nothing(run: Run) -> None: ...
@@ -37,7 +38,7 @@ def test_what_was_missed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     cells, is_well = row(campaign(), jobs)
     assert not is_well
     assert cells[-2:] == ["1/2", "MISSED two"]
-    tell_failures(jobs)
+    print_failures(jobs)
     assert "--mutant two" in capsys.readouterr().out
 
 
@@ -47,7 +48,7 @@ def test_a_control_of_its_own_that_was_not_caught_is_missed(capsys: pytest.Captu
     cells, is_well = row(campaign(controls), jobs)
     assert not is_well
     assert cells[-2:] == ["1/2", "MISSED this"]
-    tell_failures(jobs)
+    print_failures(jobs)
     assert "not caught: this." in capsys.readouterr().out
     assert row(campaign(controls), [job("", [], controls, controls)])[1]
 
@@ -57,7 +58,7 @@ def test_a_violation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     cells, is_well = row(campaign(), jobs)
     assert not is_well
     assert cells[-1] == "VIOLATED"
-    tell_failures(jobs)
+    print_failures(jobs)
     assert "It was lost." in capsys.readouterr().out
 
 
@@ -93,3 +94,16 @@ def test_two_run_at_a_time_and_one_that_waits_and_the_timed_ones_alone() -> None
     assert max(beside.total() for beside in bench.beside) == 3
     assert max(beside["computing"] for beside in bench.beside) == 2
     assert all(beside.total() == 1 for beside in bench.beside if beside["timed"])
+
+
+def test_before_names_a_checkout_and_leaves_broken_builds_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(TREE_BEFORE, "")
+    with pytest.raises(SystemExit):
+        arguments(["nodes", "--before", str(tmp_path)])
+    assert f"{tmp_path} is no checkout of Radiator" in capsys.readouterr().err
+    (tmp_path / "radiator").mkdir()
+    (tmp_path / "radiator" / "__main__.py").touch()
+    assert arguments(["nodes", "--before", str(tmp_path)]).no_mutants
+    assert job("", ["x"]).again.endswith(f"--before {tmp_path}")

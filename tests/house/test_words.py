@@ -4,10 +4,12 @@ delivered again `redelivered`, as the wire has it.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.house.sources import nodes_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 OTHER_WORDS = re.compile(r"\bin[ _-]flight\b|\b(?:came|has come|have come) back\b", re.IGNORECASE)
@@ -16,11 +18,10 @@ PAGES += (CHECKOUT / "examples").rglob("*.md")
 MODULES = sorted((CHECKOUT / "radiator").rglob("*.py"))
 
 
-def said(source: str) -> Iterator[str]:
+def texts(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Every text in it that can be shown: all but docstrings and the names of things."""
-    tree = ast.parse(source)
-    unsaid = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    unsaid = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unsaid:
             yield node.value
 
@@ -35,7 +36,7 @@ def test_what_the_program_says_has_the_words_of_the_wire() -> None:
     found = [
         f"{module.relative_to(CHECKOUT)}: {text}"
         for module in MODULES
-        for text in said(module.read_text(encoding="utf-8"))
+        for text in texts(nodes_of(module))
         if OTHER_WORDS.search(text)
     ]
     assert found == []
@@ -43,5 +44,6 @@ def test_what_the_program_says_has_the_words_of_the_wire() -> None:
 
 def test_other_words_are_found() -> None:
     source = '"""In flight."""\ntext = f"{1} came back"\nkey = {"in_flight": 1}\ndef f():\n    """Came back."""\n'
-    assert [text for text in said(source) if OTHER_WORDS.search(text)] == [" came back", "in_flight"]
+    nodes = [*ast.walk(ast.parse(source))]
+    assert [text for text in texts(nodes) if OTHER_WORDS.search(text)] == [" came back", "in_flight"]
     assert OTHER_WORDS.search("is In-Flight") and not OTHER_WORDS.search("it comes back")

@@ -111,7 +111,7 @@ def test_a_name_has_no_mistake(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sentence"),
     [
         ("", "is empty"),
         ("x" * 256, "has 256 bytes"),
@@ -122,5 +122,5 @@ def test_a_name_has_no_mistake(name: str) -> None:
         ("a\x9f", "U+009F"),
     ],
 )
-def test_a_mistake_of_a_name_is_said(name: str, said: str) -> None:
-    assert said in name_mistake(name)
+def test_a_mistake_of_a_name_is_said(name: str, sentence: str) -> None:
+    assert sentence in name_mistake(name)

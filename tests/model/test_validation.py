@@ -92,7 +92,7 @@ def test_a_size_may_have_a_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({"max_message": 1}, '"max_message" is no setting of a queue; did you mean "max_messages"?'),
         ({"\n\x1b[31m": 1}, '"\\n\\u001b[31m" is no setting of a queue; a queue has persistent, max_messages,'),
@@ -116,9 +116,9 @@ def test_a_size_may_have_a_unit() -> None:
         ({"scope": "cluster", "expires_ms": 1}, "the queue has expires_ms = 1"),
     ],
 )
-def test_a_mistake_is_one_sentence_of_bounded_length(given: dict[str, Any], said: str) -> None:
+def test_a_mistake_is_one_sentence_of_bounded_length(given: dict[str, Any], expected: str) -> None:
     sentence = refused(given)
-    assert said in sentence
+    assert expected in sentence
     assert len(sentence) < 500
     assert "\n" not in sentence and "\x1b" not in sentence
 
@@ -156,7 +156,7 @@ def test_a_dead_letter_that_has_where_to_go_is_right(settings: QueueSettings) ->
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "sentence"),
     [
         ("new", '`dead_letter` leads to a cycle: "new" -> "new"; a message could go round for ever'),
         ("to-new", '`dead_letter` leads to a cycle: "new" -> "to-new" -> "new"'),
@@ -165,11 +165,11 @@ def test_a_dead_letter_that_has_where_to_go_is_right(settings: QueueSettings) ->
         ("memory", '`dead_letter` is "memory", which is not persistent, while this queue is'),
     ],
 )
-def test_a_dead_letter_that_has_not_is_refused(target: str, said: str) -> None:
+def test_a_dead_letter_that_has_not_is_refused(target: str, sentence: str) -> None:
     with pytest.raises(Refusal) as caught:
         check_dead_letter("new", QueueSettings(dead_letter=target), THERE.get)
     assert caught.value.code == "bad-request"
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 def test_no_cycle_is_none() -> None:
@@ -189,7 +189,7 @@ def test_an_exchange_is_direct_durable_and_stays_unless_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "sentence"),
     [
         ({"type": "headers"}, '`type` is "headers"; it must be one of "direct", "topic", "fanout"'),
         ({"type": None}, "`type` is null"),
@@ -198,10 +198,10 @@ def test_an_exchange_is_direct_durable_and_stays_unless_it_is_said() -> None:
         ({"auto-delete": True}, '"auto-delete" is no setting of an exchange; did you mean "auto_delete"?'),
     ],
 )
-def test_what_is_no_exchange_is_refused(given: dict[str, Any], said: str) -> None:
+def test_what_is_no_exchange_is_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refusal, match='^[`"]') as caught:
         exchange_settings(given)
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["x", "a.b", "ä b", "x" * 255, "amq.topic"])
@@ -263,7 +263,7 @@ def test_a_log_has_partitions_and_retention() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "sentence"),
     [
         ({"partitions": 0}, "`partitions` is 0; it must be a whole number from 1 to 1024."),
         ({"partitions": None}, "`partitions` is null; it must be"),
@@ -272,10 +272,10 @@ def test_a_log_has_partitions_and_retention() -> None:
         ({"retention": 1}, '"retention" is no setting of a log; did you mean "retention_'),
     ],
 )
-def test_what_is_no_log_is_refused(given: dict[str, Any], said: str) -> None:
+def test_what_is_no_log_is_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refusal) as caught:
         log_settings(given)
-    assert caught.value.code == "bad-request" and str(caught.value).startswith(said)
+    assert caught.value.code == "bad-request" and str(caught.value).startswith(sentence)
 
 
 def test_a_child_may_be_a_log() -> None:

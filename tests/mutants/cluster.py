@@ -14,9 +14,9 @@ MUTANTS = (
         "delete-before-taken",
         "A message that is handed over is removed as soon as it is said, before the other node has it.",
         function="Handover.offer",
-        old="link.tell(word, word.message.size + WRITE_COST_BYTES)",
+        old="link.send(word, word.message.size + WRITE_COST_BYTES)",
         new="""
-            link.tell(word, word.message.size + WRITE_COST_BYTES)
+            link.send(word, word.message.size + WRITE_COST_BYTES)
             self._settle(peer, sequence)
         """,
     ),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         "give-back-on-disconnect",
         "When a link is lost, what is in doubt is given back at once.",
-        function="Cluster.unlink",
+        function="Links.unlink",
         old="peer.unlinked()",
         new="""
             peer.unlinked()
@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         "grant-not-checked",
         "A node may hand over as many messages as it likes, granted or not.",
-        function="Cluster.count",
+        function="Arrivals.count",
         old="if count >= link.allowed.get(name, 0):",
         new="if count >= link.allowed.get(name, 2**63):",
     ),
@@ -70,10 +70,10 @@ MUTANTS = (
         "Other nodes are not told that nobody subscribes to a pattern any more.",
         function="OwnSubscriptions.changes",
         old=(
-            "return {p for p in changed if p in self.counts} - said, {p for p in changed if p not in self.counts} &"
-            " said"
+            "return {p for p in changed if p in self.counts} - sent, {p for p in changed if p not in self.counts} &"
+            " sent"
         ),
-        new="return {p for p in changed if p in self.counts} - said, set()",
+        new="return {p for p in changed if p in self.counts} - sent, set()",
     ),
     Mutant(
         "item-and-last-in-two-commits",
@@ -86,14 +86,14 @@ MUTANTS = (
         "last-believed-before-it-was-said",
         "A node is believed that has a message which is only in the open batch in doubt, and was said to nobody.",
         function="Handover._check_last",
-        old="if not peer.out_taken <= last <= peer.out_said:",
+        old="if not peer.out_taken <= last <= peer.out_sent:",
         new="if not peer.out_taken <= last <= peer.out_offered:",
     ),
     Mutant(
         "last-not-checked",
         "Whatever a node says that it has taken is believed.",
         function="Handover._check_last",
-        old="if not peer.out_taken <= last <= peer.out_said:",
+        old="if not peer.out_taken <= last <= peer.out_sent:",
         new="if last < peer.out_taken:",
     ),
     Mutant(
@@ -123,14 +123,14 @@ MUTANTS = (
     Mutant(
         "no-epoch-fence",
         "Words of an earlier connection are heard beside those of the newest, whatever their epoch.",
-        function="Cluster.opened",
+        function="Links.opened",
         old='old.connection.refuse(self.context, "superseded", f"{name!r} has made a newer link.")',
         new="",
         also=(
             Edit(
-                function="Cluster.heard",
-                old="if link is None or peer is None or peer.link is not link:",
-                new="if link is None or peer is None or peer.link is None:",
+                function="Links.peer_of",
+                old="return peer if peer is not None and peer.link is link else None",
+                new="return peer if peer is not None and peer.link is not None else None",
             ),
             Edit(
                 function="Handover.transfer",
@@ -150,9 +150,9 @@ MUTANTS = (
         "outbox-entry-removed-when-sent",
         "A copy leaves the outbox as it is said, before the other node has it.",
         function="Handover.offer",
-        old="link.tell(word, word.message.size + WRITE_COST_BYTES)",
+        old="link.send(word, word.message.size + WRITE_COST_BYTES)",
         new="""
-            link.tell(word, word.message.size + WRITE_COST_BYTES)
+            link.send(word, word.message.size + WRITE_COST_BYTES)
             if destination.startswith("/fanout/"):
                 self._settle(peer, sequence)
         """,
@@ -167,7 +167,7 @@ MUTANTS = (
     Mutant(
         "room-without-end",
         "Links are granted bytes whatever room there is.",
-        function="Rooms.grant",
+        function="Capacities.grant",
         old="lane, available = link.takes[is_copies], self.available_bytes",
         new="lane, available = link.takes[is_copies], 2**40",
     ),
@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         "stale-interest",
         "News of a node that is older than what is known of it replaces the newer.",
-        function="Gossip.hear_news",
+        function="Gossip.hear_node_state",
         old="if known is not None and version <= known.version:",
         new="if known is not None and version == known.version:",
     ),
@@ -192,8 +192,8 @@ MUTANTS = (
         old="peer.touch()",
         new="""
             peer.touch()
-            peer.said_last = peer.in_last
-            peer.link.tell(Taken(peer.in_last))
+            peer.taken_sent = peer.in_last
+            peer.link.send(Taken(peer.in_last))
         """,
     ),
     Mutant(
@@ -207,11 +207,11 @@ MUTANTS = (
                 function="Handover.welcome",
                 old="""
                     touched = self._undoubt(peer, redelivered=not word.last)
-                    peer.out_offered = peer.out_said = word.last
+                    peer.out_offered = peer.out_sent = word.last
                 """,
                 new="""
                     touched: list[DurableQueue] = []
-                    peer.out_said = word.last
+                    peer.out_sent = word.last
                 """,
             ),
         ),

@@ -33,15 +33,15 @@ MUTANTS = (
     Mutant(
         "long-works-in-one-slice",
         "What expires, comes back or is moved is handled in one turn, however much it is.",
-        function="CHORE_MESSAGES",
-        old="CHORE_MESSAGES = 1000",
-        new="CHORE_MESSAGES = 1_000_000",
+        function="STEP_MESSAGES",
+        old="STEP_MESSAGES = 1000",
+        new="STEP_MESSAGES = 1_000_000",
         also=(
             Edit(function="BATCH_BYTES", old="BATCH_BYTES = 4 * MIB", new="BATCH_BYTES = 1024 * MIB"),
             Edit(
                 function="limits:",
-                old='assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"',
-                new='assert CHORE_MESSAGES >= WINDOW_MESSAGES, "a long work steps through windows"',
+                old='assert STEP_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"',
+                new='assert STEP_MESSAGES >= WINDOW_MESSAGES, "a long work steps through windows"',
             ),
         ),
     ),
@@ -95,7 +95,7 @@ MUTANTS = (
         "small-holders-wait-too",
         "While memory is tight all producers wait, however little they hold.",
         function="Memory.is_above_share",
-        old="return held_by(connection) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)",
+        old="return held_by(producer) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)",
         new="return True",
     ),
     Mutant(

@@ -26,11 +26,11 @@ MUTANTS = (
         "The loss of a connection is noticed, and nobody is told: kombu's event loop waits for ever.",
         function="SharedConnection._pump",
         old="""
-            self._is_told |= tells
+            self._is_reported |= reports
             raise self._lose(error, is_asked=False) from error
         """,
         new="""
-            self._is_told = True
+            self._is_reported = True
             self._lose(error, is_asked=False)
         """,
     ),

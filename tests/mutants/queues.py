@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "expired-delivered",
         "What has expired is delivered all the same.",
-        function="Consumable.take_head",
+        function="Queue.take_head",
         old="if 0 < entry.message.expires_ms <= self.context.now_ms:",
         new="if 0 > entry.message.expires_ms:",
     ),
@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "max-messages-off-by-one",
         "A queue takes one message more than max_messages.",
-        function="Queue.has_room",
+        function="Queue.has_capacity",
         old=(
             "if settings.max_messages is not None and ledger.stored + self.reserved + messages > settings.max_messages:"
         ),
@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant(
         "returned-behind-the-others",
         "Messages that came back go behind those that were never delivered.",
-        function="Consumable.take_head",
+        function="Queue.take_head",
         old="if returned and (not self.ready or returned[0][0] < self.ready[0].position):",
         new="if returned and not self.ready:",
     ),
@@ -325,7 +325,7 @@ MUTANTS = (
         "What is being woken is read back with the messages around it: it is there twice.",
         function="ReadBack.refill",
         old="""
-            if queue.delayed.woken_in > context.committed:
+            if queue.delayed.released_in > context.committed:
                 return
         """,
         new="",

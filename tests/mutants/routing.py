@@ -1,4 +1,4 @@
-"""From an address to its queues: intake, plans, destinations, exchanges, topics, dedup-ids."""
+"""From an address to its queues: admission, plans, destinations, exchanges, topics, dedup-ids."""
 
 from tests.mutants import Edit, Mutant
 
@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "delayed-forgotten-at-a-restart",
         "A start does not look when the first delayed message is due: they wait until another one comes.",
-        function="Destinations._recover",
-        old="queue.next_due_ms = stored.next_due_ms",
+        function="Queues.recover",
+        old="queue.next_due_ms = found.next_due_ms",
         new="queue.next_due_ms = 0",
     ),
     Mutant(
@@ -107,9 +107,9 @@ MUTANTS = (
     Mutant(
         "exchanges-not-counted",
         "Exchanges do not count as destinations: they are made without end.",
-        function="Destinations.count",
-        old="return named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)",
-        new="return named",
+        function="ExchangeKind.count",
+        old="return len(self.destinations.exchanges.all) - len(STANDARD_EXCHANGES)",
+        new="return 0",
     ),
     Mutant(
         "fanout-in-two-batches",
@@ -167,8 +167,8 @@ MUTANTS = (
         "no-reserve",
         "SENDs do not wait for the disk: above the high-water mark, and below disk_free_min, they are accepted.",
         function="Admission.blocked",
-        old="if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):",
-        new="if disk.waiters and disk.waiters[0] is not connection:",
+        old="if disk.is_tight or (disk.waiters and disk.waiters[0] is not producer):",
+        new="if disk.waiters and disk.waiters[0] is not producer:",
     ),
     Mutant(
         "routing-key-without-bound",
@@ -180,9 +180,9 @@ MUTANTS = (
     Mutant(
         "settings-not-kept",
         "The settings of a queue that is declared at run time are not written.",
-        function="Destinations.declare_queue",
-        old="if isinstance(queue, DurableQueue) and queue.given:",
-        new="if isinstance(queue, DurableQueue) and text is None:",
+        function="Queues.declare",
+        old="if queue.is_persistent and queue.given:",
+        new="if queue.is_persistent and text is None:",
     ),
     Mutant(
         "slow-subscriber-loses-messages",
@@ -245,12 +245,9 @@ MUTANTS = (
     Mutant(
         "topics-not-counted",
         "Topics that somebody is subscribed to do not count in max_destinations.",
-        function="Destinations.count",
-        old=(
-            "named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) +"
-            " self.partitions"
-        ),
-        new="named = len(self.queues) + len(self.durables) + len(self.fanouts) + self.partitions",
+        function="TopicKind.count",
+        old="return len(self.destinations.topics.exact)",
+        new="return 0",
     ),
     Mutant(
         "unbind-not-written",

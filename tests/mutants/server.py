@@ -230,9 +230,9 @@ MUTANTS = (
     Mutant(
         "stop-waits-for-requests",
         "A stop waits until all that was read is carried out, however much that is.",
-        function="STOP_SAID_MAX_S",
-        old="STOP_SAID_MAX_S = 1.5",
-        new="STOP_SAID_MAX_S = 1e9",
+        function="STOP_FINISH_MAX_S",
+        old="STOP_FINISH_MAX_S = 1.5",
+        new="STOP_FINISH_MAX_S = 1e9",
     ),
     Mutant(
         "timer-leak",
@@ -244,5 +244,40 @@ MUTANTS = (
                 self._timer.close()
         """,
         new="",
+    ),
+    Mutant(
+        "unix-socket-made-wide",
+        "A unix socket has the rights that the umask leaves until it gets its mode.",
+        function="UnixAcceptor._bind",
+        old="umask = os.umask(0o777 & ~UNIX_MODE)",
+        new="umask = os.umask(0)",
+    ),
+    Mutant(
+        "unix-socket-listens-before-its-mode",
+        "A unix socket listens before it has its group and its mode.",
+        function="UnixAcceptor.__init__",
+        old="""
+            os.chmod(address.path, address.mode)
+            self._socket.listen(LISTEN_BACKLOG)  # until now the system refuses everybody
+        """,
+        new="""
+            self._socket.listen(LISTEN_BACKLOG)
+            os.chmod(address.path, address.mode)
+        """,
+    ),
+    Mutant(
+        "unix-socket-mode-before-its-group",
+        "A unix socket gives the rights of its group to the group of the broker, until it has its own.",
+        function="UnixAcceptor.__init__",
+        old="""
+            if address.group:
+                os.chown(address.path, -1, _group(address))
+            os.chmod(address.path, address.mode)
+        """,
+        new="""
+            os.chmod(address.path, address.mode)
+            if address.group:
+                os.chown(address.path, -1, _group(address))
+        """,
     ),
 )

@@ -86,14 +86,14 @@ MUTANTS = (
             Edit(function="StompSession.receive", old="self._connect(frame)", new=""),
             Edit(
                 function="StompSession.receive",
-                old="said.append(Open(self._connection, closes_at=self.closes_at))",
+                old="commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))",
                 new="""
-                    said.append(Open(self._connection, closes_at=self.closes_at))
+                    commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))
                     if frame.command in CONNECT_COMMANDS:
                         self._connect(frame)
                     else:
                         self._state, self.is_open = _OPEN, True
-                        said.append(self._command(frame))
+                        commands.append(self._command(frame))
                 """,
             ),
         ),
@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "kept-id-off-by-one",
         "An id or transaction may have one byte more than it should.",
-        function="_check_ids",
+        function="check_ids",
         old="if value is not None and len(value) > ID_MAX_BYTES:",
         new="if value is not None and len(value) > ID_MAX_BYTES + 1:",
     ),

@@ -228,4 +228,21 @@ MUTANTS = (
         old="writemap=False,",
         new="writemap=True,",
     ),
+    Mutant(
+        "last-key-kept-behind-an-upsert",
+        "The writer still takes a row for the last one that was put behind it by an Upsert, and appends before that.",
+        function="TreeWriter._upsert",
+        old="self._last_keys.pop(name, None)",
+        new="",
+    ),
+    Mutant(
+        "last-key-kept-behind-a-delete",
+        "The writer still takes a row for the last one that has gone: what follows is sorted in, and takes more pages.",
+        function="TreeWriter._delete",
+        old="""
+            if keys[-1] >= self._last_keys.get(name, b""):
+                self._last_keys.pop(name, None)
+        """,
+        new="",
+    ),
 )

@@ -35,7 +35,7 @@ MUTANTS = (
         "committed-forgotten-at-a-restart",
         "After a restart a committed transaction does not go on.",
         function="PreparedTransactions.__init__",
-        old="applying.begin(staged)",
+        old="applying.begin(prepared)",
         new="pass",
     ),
     Mutant(
@@ -49,14 +49,14 @@ MUTANTS = (
         "memory-part-before-sync",
         "The part of a transaction that is in memory happens before its persistent part is on the disk.",
         function="Admission.apply_plan",
-        old="must_wait = (is_persistent or connection.rest_batch > context.committed) and not rest.is_empty",
+        old="must_wait = (is_persistent or producer.rest_batch > context.committed) and not rest.is_empty",
         new="must_wait = False",
     ),
     Mutant(
         "prepared-not-written",
         "What is prepared is on the disk without its SENDs.",
         function="PreparedTransactions.prepare",
-        old="self.context.write(StorePrepared(staged.stage, 0, sends), size + len(sends) * WRITE_COST_BYTES)",
+        old="self.context.write(StorePrepared(prepared.number, 0, sends), size + len(sends) * WRITE_COST_BYTES)",
         new="pass",
     ),
     Mutant(
@@ -95,21 +95,22 @@ MUTANTS = (
         new="",
     ),
     Mutant(
-        "unstaged-in-another-batch",
+        "removed-in-another-batch",
         "A prepared transaction's SENDs are let go of in the batch after that of their Puts.",
         function="Applying.applied",
-        old="self.context.write(DropTransaction(staged.stage))",
-        new="self.context.open.then.append(lambda: self.context.write(DropTransaction(staged.stage)))",
+        old="self.context.write(DropTransaction(prepared.number))",
+        new="self.context.open.then.append(lambda: self.context.write(DropTransaction(prepared.number)))",
         also=(
             Edit(
                 function="Applying.applied",
                 old="""
-                    self.context.write(RemovePrepared(staged.stage, first, staged.applied))
-                    self.context.write(staged.row())
+                    self.context.write(RemovePrepared(prepared.number, first, prepared.applied))
+                    self.context.write(prepared.row())
                 """,
                 new="""
-                    last, row = staged.applied, staged.row()
-                    self.context.open.then.append(lambda: self.context.write(RemovePrepared(staged.stage, first, last)))
+                    drop = RemovePrepared(prepared.number, first, prepared.applied)
+                    row = prepared.row()
+                    self.context.open.then.append(lambda: self.context.write(drop))
                     self.context.open.then.append(lambda: self.context.write(row))
                 """,
             ),

@@ -1,6 +1,10 @@
-"""Several real brokers that are linked: `with Nodes(directory, mesh("abc"), TABLES) as nodes:`."""
+"""Several real brokers that are linked: `with Nodes(directory, mesh("abc"), TABLES) as nodes:`.
+
+Where RADIATOR_TREE_BEFORE names the checkout of another version, every second of them (b, d, ...) is that version.
+"""
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -11,15 +15,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.acceptance.wire import Wire
-from tests.broker_process import BrokerProcess
+from tests.broker_process import CHECKOUT, BrokerProcess
 from tests.nodes.network import Network, Proxied
 
 Edges = Iterable[tuple[str, str]]
 
 SECRET = "nodes of a test know each other by this\n"
 HEART_BEAT_MS = 1000
-LINES_TOLD = 30
+LINES_SHOWN = 30
 LINKED_WITHIN_S = 15.0
+TREE_BEFORE = "RADIATOR_TREE_BEFORE"
 
 CONFIG = """\
 [server]
@@ -52,8 +57,8 @@ def ring(names: str) -> list[tuple[str, str]]:
 class Node(BrokerProcess):
     """One of them. It may be killed and started again; others find it then."""
 
-    def __init__(self, name: str, directory: Path, config: str, program: tuple[str, ...]) -> None:
-        super().__init__(directory, config, program)
+    def __init__(self, name: str, directory: Path, config: str, program: tuple[str, ...], tree: Path) -> None:
+        super().__init__(directory, config, program, tree)
         self.name = name
 
     @property
@@ -118,7 +123,8 @@ class Nodes:
         secret = directory / "secret"
         secret.touch(mode=0o600)
         secret.write_text(SECRET)
-        for name in self.names:
+        trees = (CHECKOUT, Path(os.environ.get(TREE_BEFORE) or CHECKOUT))
+        for number, name in enumerate(self.names):
             (directory / name).mkdir()
             lines = CONFIG.format(
                 server=self.network.server(name),
@@ -131,7 +137,9 @@ class Nodes:
                 lines += f'[peer."{other}"]\naddress = "{self.network.address(name, other)}"\n'
             if limits:
                 lines += f"[limits]\n{limits}"
-            self.by_name[name] = Node(name, directory / name, lines + tables, self.network.program(name))
+            self.by_name[name] = Node(
+                name, directory / name, lines + tables, self.network.program(name), trees[number % 2]
+            )
 
     def __getitem__(self, name: str) -> Node:
         return self.by_name[name]
@@ -158,9 +166,9 @@ class Nodes:
             known = f"{name} does not know all"
             soon(lambda node=node: {*node.hops()} >= running - {node.name}, known, timeout_s, self)
 
-    def told(self) -> str:
+    def last_lines(self) -> str:
         """What each says at the end of its log."""
-        return "".join(f"\n{node.name}:\n" + "".join(node.log.splitlines(True)[-LINES_TOLD:]) for node in self.all)
+        return "".join(f"\n{node.name}:\n" + "".join(node.log.splitlines(True)[-LINES_SHOWN:]) for node in self.all)
 
     def __enter__(self) -> Self:
         self.start()
@@ -183,6 +191,6 @@ def soon(is_so: Callable[[], bool], complaint: str, timeout_s: float = 10.0, nod
     deadline_s = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline_s, (
-            f"{complaint} within {timeout_s:.0f} s{nodes.told() if nodes is not None else ''}"
+            f"{complaint} within {timeout_s:.0f} s{nodes.last_lines() if nodes is not None else ''}"
         )
         time.sleep(0.02)

@@ -2,7 +2,7 @@
 
     python -m tests.nodes.interest
 
-The nodes are those of the core (`Spreading`), in a random graph of about four links a node. Words are those of all
+The nodes are those of the core (`Gossip`), in a random graph of about four links a node. Words are those of all
 nodes together, and the time is that of one process that does the work of all of them.
 """
 
@@ -40,15 +40,15 @@ def interest() -> None:
         for one, other in sorted(edges):
             for end in graph.wire(one, other).ends:
                 end.open()
-        told = [f"all have met: {settle(graph)}"]
+        seen = [f"all have met: {settle(graph)}"]
         graph[names[0]].subscribe("t.a")
-        told.append(f"one subscribes: {settle(graph)}")
+        seen.append(f"one subscribes: {settle(graph)}")
         for end in graph.cut(*min(edges)).ends:
             end.close()
-        told.append(f"one link dies: {settle(graph)}")
+        seen.append(f"one link dies: {settle(graph)}")
         graph[names[-1]].publish("t.a")
-        told.append(f"one publishes to one: {settle(graph)}")
-        print(f"{count} nodes, {len(edges)} links: {'; '.join(told)}", flush=True)
+        seen.append(f"one publishes to one: {settle(graph)}")
+        print(f"{count} nodes, {len(edges)} links: {'; '.join(seen)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -115,8 +115,8 @@ class Namespaces:
 
 def holder() -> "subprocess.Popen[bytes]":
     """A process that has a namespace of its own, and keeps it while nodes come and go."""
-    said = "import ctypes, sys; sys.exit(1) if ctypes.CDLL(None).unshare(0x40000000) else print(flush=True); input()"
-    one = subprocess.Popen([sys.executable, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    printed = "import ctypes, sys; sys.exit(1) if ctypes.CDLL(None).unshare(0x40000000) else print(flush=True); input()"
+    one = subprocess.Popen([sys.executable, "-c", printed], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert one.stdout is not None
     one.stdout.readline()
     if one.poll() is not None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 THERE, BACK = 0, 1  # from who dials, and to it
 HELD_BYTES = 64 * 1024  # what the system keeps of what has not passed yet: else it hides how slow a link is
 LOOK_S = 0.02  # how often a silenced direction looks whether it may go on
+# how long it looks for bytes at a time. A cut may close a socket, and a new one get its number, before a `select` that
+# the cut has woken looks again: it then waits for the new one, and keeps the old one open for as long as it waits
+SELECT_S = 0.1
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
@@ -121,7 +124,8 @@ class Proxy:
     def _pump(self, pair: Pair, source: socket.socket, target: socket.socket, way: Way) -> None:
         with suppress(OSError, ValueError):  # it is cut
             while not self._is_closed:
-                select.select([source], [], [])
+                if not select.select([source], [], [], SELECT_S)[0]:
+                    continue
                 self._wait(way)
                 if pair not in self._open:
                     return

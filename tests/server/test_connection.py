@@ -54,11 +54,11 @@ def connect(broker: BrokerProcess) -> Iterator[Connect]:
 
 def read_to_the_end(wire: Wire) -> bytes:
     """All that comes before the broker hangs up. ConnectionResetError if it does so rudely."""
-    said = b""
+    sent = b""
     wire.socket.settimeout(5)
     while data := wire.socket.recv(1 << 16):
-        said += data
-    return said
+        sent += data
+    return sent
 
 
 @pytest.mark.parametrize("garbage_bytes", [0, 100_000, 1_000_000])
@@ -183,8 +183,8 @@ def test_lost_connection_is_logged_with_its_cause(connect: Connect, broker: Brok
     wire = connect()
     port = wire.socket.getsockname()[1]
     wire.close()
-    told = broker.wait_for_log("disconnected connection=", since=begin)
-    while f"peer=127.0.0.1:{port} " not in told:
+    reported = broker.wait_for_log("disconnected connection=", since=begin)
+    while f"peer=127.0.0.1:{port} " not in reported:
         begin += 1
-        told = broker.wait_for_log("disconnected connection=", since=begin)
-    assert 'cause="hung up"' in told
+        reported = broker.wait_for_log("disconnected connection=", since=begin)
+    assert 'cause="hung up"' in reported

@@ -10,7 +10,7 @@ from radiator.model.commands import NotLinked
 from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
 from radiator.model.settings import Address, Node
 from radiator.server.dialer import back_off_s
-from radiator.server.links import Links
+from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
 
 B = Address("peer", "127.0.0.1", 61614)
@@ -24,7 +24,7 @@ class Logged:
         self.number = os.open(file, os.O_WRONLY | os.O_CREAT)
         self.log = EventLog(self.number)
         self.reports: list[NotLinked] = []
-        self.links = Links(node, "s1", Limits(), self.log, self.reports.append)
+        self.links = LinkDialer(node, "s1", Limits(), self.log, self.reports.append)
 
     def lines(self) -> list[str]:
         """What was logged, without the times; the end of the log."""

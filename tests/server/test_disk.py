@@ -35,8 +35,8 @@ def test_removed_messages_make_room_in_the_file_and_none_on_the_file_system(tmp_
         emptied = measured(store, tmp_path)
         assert emptied.used_bytes < full.used_bytes - 7 * MIB
         assert emptied.reusable_bytes > full.reusable_bytes + 7 * MIB
-        told = os.statvfs(tmp_path)
-        assert abs(emptied.free_bytes - told.f_bavail * told.f_frsize) < 64 * MIB
+        reported = os.statvfs(tmp_path)
+        assert abs(emptied.free_bytes - reported.f_bavail * reported.f_frsize) < 64 * MIB
         assert emptied.for_messages_bytes == emptied.free_bytes + emptied.reusable_bytes
     finally:
         store.close()

@@ -41,11 +41,11 @@ def test_report_that_may_wait_summons_nobody_and_comes_with_the_next_turn() -> N
 
 def test_what_a_client_says_keeps_its_order_behind_reports() -> None:
     inbox = Inbox()
-    said = [Open(1), Read(1, [], 5), Read(1, [], 0), Closed(1)]
-    for event in said:
+    commands = [Open(1), Read(1, [], 5), Read(1, [], 0), Closed(1)]
+    for event in commands:
         inbox.put(event)
     inbox.report(Committed(1))
-    assert inbox.take() == [Committed(1), *said]
+    assert inbox.take() == [Committed(1), *commands]
     assert inbox.take() == []
 
 
@@ -95,16 +95,16 @@ def acks(connection: int, count: int) -> list[Command]:
 
 def test_connections_take_turns_and_each_keeps_its_order() -> None:
     inbox = Inbox()
-    said = acks(1, 2 * COMMANDS_AT_ONCE + 1)
-    inbox.put(Read(1, said, 7))
+    commands = acks(1, 2 * COMMANDS_AT_ONCE + 1)
+    inbox.put(Read(1, commands, 7))
     inbox.put(Read(2, acks(2, 1)))
     inbox.put(Closed(1))
     one, two = COMMANDS_AT_ONCE, 2 * COMMANDS_AT_ONCE
-    assert inbox.take() == [Read(1, said[:one], 7), Read(2, acks(2, 1))]
+    assert inbox.take() == [Read(1, commands[:one], 7), Read(2, acks(2, 1))]
     inbox.put(Read(3, acks(3, 1)))
-    assert inbox.take() == [Read(1, said[one:two], 7), Read(3, acks(3, 1))]
+    assert inbox.take() == [Read(1, commands[one:two], 7), Read(3, acks(3, 1))]
     assert inbox.has_more
-    assert inbox.take() == [Read(1, said[two:], 7), Closed(1)]
+    assert inbox.take() == [Read(1, commands[two:], 7), Closed(1)]
     assert not inbox.has_more
 
 
@@ -166,7 +166,7 @@ def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -
     node.open(*flood, other)
     node.auto = False
     for number in flood:
-        requests: list[Command] = [send(number, "/admin", b'{"do": "none"}') for _ in range(each)]
+        requests: list[Command] = [send(number, "/admin", b'{"do": "none"}', reply_to="t") for _ in range(each)]
         inbox.put(Read(number, requests), INBOX_MAX_BYTES // 20 + 1)
 
     def turn() -> None:
@@ -179,7 +179,7 @@ def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -
     assert inbox.is_full
     inbox.put(Read(other, [send(other, "/queue/q", b"x", receipt=b"1")]))
     turns = 0
-    while not node.broker.destinations.queues:
+    while not node.broker.destinations.queues.all:
         turn()
         turns += 1
     at_once = COPIES_PER_TURN // ADMIN_COPIES

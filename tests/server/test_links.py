@@ -23,6 +23,7 @@ from radiator.model.settings import Node
 from radiator.protocols.peer.session import PeerSession
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +41,7 @@ class Place:
 
     def port(self, name: str) -> int:
         if name not in self.ports:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.ports[name] = free.getsockname()[1]
+            self.ports[name] = free_port()
         return self.ports[name]
 
     def node(
@@ -347,11 +347,11 @@ class FakeNode:
             self.read()
 
     def read(self) -> None:
-        for said in self.session.receive(self.socket.recv(65536)):
-            if isinstance(said, PeerMessage):
-                self.heard.append(said.word)
+        for commands in self.session.receive(self.socket.recv(65536)):
+            if isinstance(commands, PeerMessage):
+                self.heard.append(commands.word)
             else:
-                assert isinstance(said, Open), said
+                assert isinstance(commands, Open), commands
         if outgoing := self.session.take_outgoing():
             self.socket.sendall(outgoing)
 
@@ -372,7 +372,7 @@ class FakeNode:
             over.set()
             thread.join()
 
-    def tell(self, word: PeerFrame) -> None:
+    def send(self, word: PeerFrame) -> None:
         self.socket.sendall(self.session.encode(SendToPeer(1, word)))
 
 
@@ -385,8 +385,8 @@ def test_node_that_does_not_read_is_heard_all_the_same(place: Place) -> None:
     with Wire((b.host, b.port)) as client:
         client.connect()
         client.subscribe("/topic/from.a")
-        fake.tell(Digest([]))
-        fake.tell(NodeState(Version("a", 1, 1), True, ["b"], [], ["to.a"], [], ""))
+        fake.send(Digest([]))
+        fake.send(NodeState(Version("a", 1, 1), True, ["b"], [], ["to.a"], [], ""))
         while not any(isinstance(word, NodeState) for word in fake.heard):
             fake.read()
         sent = 0
@@ -394,7 +394,7 @@ def test_node_that_does_not_read_is_heard_all_the_same(place: Place) -> None:
             sent += 1
             client.send("/topic/to.a", b"x" * 200_000)  # 6 MB: more than sockets hold
             message = Message("/topic/from.a", b"", ESCAPING_ALL, b"%d" % number, int(time.time() * 1000))
-            fake.tell(Publish("a", 1, number, 1, b"fake1-1-%dt" % number, message))
+            fake.send(Publish("a", 1, number, 1, b"fake1-1-%dt" % number, message))
             assert client.message().body == b"%d" % number
     assert not lines_of(b, "unlinked")
     while sum(isinstance(word, Publish) for word in fake.heard) < sent:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from radiator.model.limits import (
+    LOG_CLIENTS_LISTED,
     LOG_CLIENTS_MAX,
-    LOG_CLIENTS_TOLD,
     LOG_DROPPED_EVERY_S,
     LOG_LINES_MAX,
     LOG_LINES_OF_CLIENT,
@@ -24,7 +24,7 @@ READ_MAX_S = 10.0
 
 
 @pytest.mark.parametrize(
-    "value, told",
+    "value, case",
     [
         ("plain", "plain"),
         ("127.0.0.1:61613", "127.0.0.1:61613"),
@@ -46,8 +46,8 @@ READ_MAX_S = 10.0
         (False, "false"),
     ],
 )
-def test_shown_quotes_and_escapes_what_is_not_plain(value: str | int | float | bool, told: str) -> None:
-    assert shown(value) == told
+def test_shown_quotes_and_escapes_what_is_not_plain(value: str | int | float | bool, case: str) -> None:
+    assert shown(value) == case
 
 
 def test_shown_cuts_long_values() -> None:
@@ -59,9 +59,9 @@ def test_shown_cuts_long_values() -> None:
 
 @pytest.mark.parametrize("character", [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)])
 def test_line_is_one_line_whatever_a_client_said(character: str) -> None:
-    told = line("info", "refused", {"sentence": f"x{character}2026-11-21T08:00:00.000Z info forged"}, 0.0)
-    assert told.splitlines() == [told.rstrip("\n")]
-    assert told.startswith('1970-01-01T00:00:00.000Z info refused sentence="x')
+    reported = line("info", "refused", {"sentence": f"x{character}2026-11-21T08:00:00.000Z info forged"}, 0.0)
+    assert reported.splitlines() == [reported.rstrip("\n")]
+    assert reported.startswith('1970-01-01T00:00:00.000Z info refused sentence="x')
 
 
 def test_line_has_the_time_in_utc_with_milliseconds() -> None:
@@ -78,7 +78,7 @@ def test_log_writes_everything_before_it_closes() -> None:
     os.close(writer)
     with open(reader, encoding="utf-8") as pipe:
         lines = pipe.read().splitlines()
-    assert [told.partition("number=")[2] for told in lines] == [str(number) for number in range(100)]
+    assert [reported.partition("number=")[2] for reported in lines] == [str(number) for number in range(100)]
 
 
 def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
@@ -108,15 +108,15 @@ def test_log_tells_what_it_dropped_once_a_second_however_much_else_it_tells() ->
         for _ in range(12):
             log.info("flood")
         log.info("other", number=number)
-        lines += read_until(reader, lambda new, number=number: any(f"number={number}" in told for told in new))
+        lines += read_until(reader, lambda new, number=number: any(f"number={number}" in reported for reported in new))
     log.close()
     elapsed_s = time.monotonic() - began_s
     os.close(writer)
     with open(reader, encoding="utf-8") as pipe:
         lines += pipe.read().splitlines()
-    told = dropped_in(lines)
-    assert sum(told) + sum(" flood" in told for told in lines) == 12 * (LOG_LINES_PER_S // 2)
-    assert 1 <= len(told) <= 1 + elapsed_s / LOG_DROPPED_EVERY_S  # one more as it closes
+    reported = dropped_in(lines)
+    assert sum(reported) + sum(" flood" in reported for reported in lines) == 12 * (LOG_LINES_PER_S // 2)
+    assert 1 <= len(reported) <= 1 + elapsed_s / LOG_DROPPED_EVERY_S  # one more as it closes
 
 
 def test_log_tells_what_it_dropped_though_nothing_follows() -> None:
@@ -128,7 +128,7 @@ def test_log_tells_what_it_dropped_though_nothing_follows() -> None:
     for _ in range(3 * LOG_LINES_PER_S):  # in two seconds at most
         log.info("flood")
     lines += read_until(reader, lambda lines: bool(dropped_in(lines)))
-    assert sum(dropped_in(lines)) + sum(" flood" in told for told in lines) == 4 * LOG_LINES_PER_S
+    assert sum(dropped_in(lines)) + sum(" flood" in reported for reported in lines) == 4 * LOG_LINES_PER_S
     log.close()
     os.close(writer)
     os.close(reader)
@@ -136,12 +136,12 @@ def test_log_tells_what_it_dropped_though_nothing_follows() -> None:
 
 def read_until(reader: int, is_enough: Callable[[list[str]], bool]) -> list[str]:
     """The lines that come until it says so."""
-    said = b""
+    printed = b""
     deadline_s = time.monotonic() + READ_MAX_S
-    while not (said.endswith(b"\n") and is_enough(said.decode().splitlines())):
-        assert select.select([reader], [], [], max(0.0, deadline_s - time.monotonic()))[0], said[-500:]
-        said += os.read(reader, 65536)
-    return said.decode().splitlines()
+    while not (printed.endswith(b"\n") and is_enough(printed.decode().splitlines())):
+        assert select.select([reader], [], [], max(0.0, deadline_s - time.monotonic()))[0], printed[-500:]
+        printed += os.read(reader, 65536)
+    return printed.decode().splitlines()
 
 
 def dropped_in(lines: list[str]) -> list[int]:
@@ -149,7 +149,7 @@ def dropped_in(lines: list[str]) -> list[int]:
     return [int(found[1]) for found in map(re.compile(r"log_lines_dropped lines=(\d+)$").search, lines) if found]
 
 
-def told_by(
+def lines_of(
     write: Callable[[EventLog], None], logging: Logging | None = None, client_every_s: float = 1000.0
 ) -> list[str]:
     """All lines of a log that is closed behind what `write` does."""
@@ -165,14 +165,14 @@ def told_by(
 # ---- levels, forms, priorities
 
 
-@pytest.mark.parametrize("level, told", [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_a_level_leaves_out_what_is_below_it(level: str, told: int) -> None:
+@pytest.mark.parametrize("level, answer", [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_a_level_leaves_out_what_is_below_it(level: str, answer: int) -> None:
     def write(log: EventLog) -> None:
         for event in (log.debug, log.info, log.warning, log.error):
             event("event")
 
-    lines = told_by(write, Logging(level=level))
-    assert [told.split()[1] for told in lines] == ["debug", "info", "warning", "error"][-told:]
+    lines = lines_of(write, Logging(level=level))
+    assert [answer.split()[1] for answer in lines] == ["debug", "info", "warning", "error"][-answer:]
 
 
 def test_the_level_and_the_form_change_from_the_next_line_on() -> None:
@@ -184,7 +184,7 @@ def test_the_level_and_the_form_change_from_the_next_line_on() -> None:
         log.debug("three")
         log.info("four")
 
-    two, four = told_by(write)
+    two, four = lines_of(write)
     assert json.loads(two)["event"] == "two" and four.endswith(" info four")
 
 
@@ -193,9 +193,9 @@ HOSTILE = 'x\n<0>y\x1b[31m\u2028\u202e\ud800"\\größe' + "z" * LOG_VALUE_CHARAC
 
 def test_a_json_line_is_one_object_in_ascii_whatever_a_client_said() -> None:
     fields = {"connection": 7, "sentence": HOSTILE, "share": 0.25, "is_tight": True}
-    told = line("info", "refused", fields, 1795248000.0625, Form(is_json=True))
-    assert told.endswith("\n") and told.isascii() and told.rstrip("\n").isprintable()
-    assert json.loads(told) == {
+    answer = line("info", "refused", fields, 1795248000.0625, Form(is_json=True))
+    assert answer.endswith("\n") and answer.isascii() and answer.rstrip("\n").isprintable()
+    assert json.loads(answer) == {
         "time": "2026-11-21T08:00:00.062Z", "level": "info", "event": "refused", "connection": 7,
         "sentence": HOSTILE[:LOG_VALUE_CHARACTERS] + "...", "share": 0.25, "is_tight": True,
     }  # fmt: skip
@@ -204,9 +204,9 @@ def test_a_json_line_is_one_object_in_ascii_whatever_a_client_said() -> None:
 def test_a_traceback_is_one_object_too_its_last_lines() -> None:
     count = 2 * LOG_TRACE_LINES_MAX
     text = "".join(f"line {number} \x1b \ud800 {'z' * 300}\n" for number in range(count))
-    (told,) = told_by(lambda log: log.trace(text), Logging(format="json"))
-    found = json.loads(told)
-    assert found["event"] == "trace" and told.isascii()
+    (answer,) = lines_of(lambda log: log.trace(text), Logging(format="json"))
+    found = json.loads(answer)
+    assert found["event"] == "trace" and answer.isascii()
     assert [one.split()[1] for one in found["lines"]] == [str(number) for number in range(count)][-LOG_TRACE_LINES_MAX:]
     assert max(map(len, found["lines"])) == LOG_VALUE_CHARACTERS + 3
 
@@ -217,8 +217,8 @@ def test_priorities_are_those_of_syslog_on_each_line() -> None:
             event("event")
         log.trace("one\ntwo\n")
 
-    lines = told_by(write, Logging(level="debug", priorities="always"))
-    assert [told[:3] for told in lines] == ["<7>", "<6>", "<4>", "<3>", "<3>", "<3>"]
+    lines = lines_of(write, Logging(level="debug", priorities="always"))
+    assert [answer[:3] for answer in lines] == ["<7>", "<6>", "<4>", "<3>", "<3>", "<3>"]
     assert lines[-2:] == ["<3>one", "<3>two"]
 
 
@@ -241,8 +241,8 @@ def test_priorities_are_for_journald_alone_by_default(monkeypatch: pytest.Monkey
 
 def left_out(lines: list[str]) -> dict[tuple[str, str], int]:
     """Of each client and event, as the lines say."""
-    told = re.compile(r" warning client_lines_dropped client=(\S+) of=(\S+) lines=(\d+)$")
-    return {(found[1], found[2]): int(found[3]) for found in map(told.search, lines) if found}
+    reported = re.compile(r" warning client_lines_dropped client=(\S+) of=(\S+) lines=(\d+)$")
+    return {(found[1], found[2]): int(found[3]) for found in map(reported.search, lines) if found}
 
 
 def test_one_client_does_not_hide_what_others_cause() -> None:
@@ -252,10 +252,10 @@ def test_one_client_does_not_hide_what_others_cause() -> None:
         log.write("info", "refused", {"number": -1}, "192.0.2.8")
         log.write("info", "other", {"number": -2}, "192.0.2.7")
 
-    lines = told_by(write)
-    assert sum(" refused number=" in told for told in lines) == LOG_LINES_OF_CLIENT + 1
-    assert any(told.endswith(" refused number=-1") for told in lines)
-    assert any(told.endswith(" other number=-2") for told in lines)
+    lines = lines_of(write)
+    assert sum(" refused number=" in reported for reported in lines) == LOG_LINES_OF_CLIENT + 1
+    assert any(reported.endswith(" refused number=-1") for reported in lines)
+    assert any(reported.endswith(" other number=-2") for reported in lines)
     assert left_out(lines) == {("192.0.2.7", "refused"): 5 * LOG_LINES_PER_S - LOG_LINES_OF_CLIENT}
     assert dropped_in(lines) == []
 
@@ -268,7 +268,7 @@ def test_what_a_client_was_left_out_of_is_told_when_its_time_is_over_though_noth
     lines = read_until(reader, lambda lines: bool(left_out(lines)))
     assert left_out(lines) == {("192.0.2.7", "refused"): 3}
     log.write("info", "refused", {"again": True}, "192.0.2.7")
-    read_until(reader, lambda lines: any("again=true" in told for told in lines))
+    read_until(reader, lambda lines: any("again=true" in reported for reported in lines))
     log.close()
     os.close(reader)
     os.close(writer)
@@ -279,7 +279,7 @@ def test_errors_are_told_whoever_causes_them() -> None:
         for _ in range(2 * LOG_LINES_OF_CLIENT):
             log.write("error", "damaged_record", {}, "192.0.2.7")
 
-    assert len(told_by(write)) == 2 * LOG_LINES_OF_CLIENT
+    assert len(lines_of(write)) == 2 * LOG_LINES_OF_CLIENT
 
 
 def test_every_line_is_told_or_counted_however_many_clients_there_are() -> None:
@@ -290,11 +290,11 @@ def test_every_line_is_told_or_counted_however_many_clients_there_are() -> None:
             for _ in range(each):
                 log.write("info", "refused", {}, f"192.0.2.{number}")
 
-    lines = told_by(write)
+    lines = lines_of(write)
     counted = left_out(lines)
-    assert len(counted) == LOG_CLIENTS_TOLD
-    told = sum(" info refused" in one for one in lines)
-    assert told + sum(counted.values()) + sum(dropped_in(lines)) == clients * each
+    assert len(counted) == LOG_CLIENTS_LISTED
+    reported = sum(" info refused" in one for one in lines)
+    assert reported + sum(counted.values()) + sum(dropped_in(lines)) == clients * each
 
 
 def test_log_survives_a_closed_stderr() -> None:

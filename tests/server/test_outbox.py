@@ -2,11 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radiator.model.limits import WRITE_BYTES
-from radiator.server.outbox import Outbox
+from radiator.server.outbox import OutgoingBuffer
 
 
 def test_outbox_joins_small_pieces_into_one_write() -> None:
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     for piece in (b"one ", b"two ", b"three"):
         outbox.append(piece)
     assert outbox.next() == b"one two three"
@@ -14,7 +14,7 @@ def test_outbox_joins_small_pieces_into_one_write() -> None:
 
 
 def test_outbox_joins_no_more_than_write_bytes() -> None:
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     for _ in range(5):
         outbox.append(b"x" * (WRITE_BYTES // 4))
     assert len(outbox.next()) == WRITE_BYTES
@@ -22,7 +22,7 @@ def test_outbox_joins_no_more_than_write_bytes() -> None:
 
 def test_outbox_does_not_copy_a_large_piece() -> None:
     large = b"x" * (2 * WRITE_BYTES)
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     outbox.append(large)
     outbox.append(b"small")
     assert outbox.next() is large
@@ -32,7 +32,7 @@ def test_outbox_does_not_copy_a_large_piece() -> None:
 
 
 def test_outbox_counts_a_deliver_when_its_last_byte_is_taken() -> None:
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     outbox.append(b"1234", is_deliver=True)
     outbox.append(b"receipt")
     outbox.append(b"5678", is_deliver=True)
@@ -48,7 +48,7 @@ def test_outbox_counts_a_deliver_when_its_last_byte_is_taken() -> None:
 
 
 def test_outbox_forgets_everything_when_cleared() -> None:
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     outbox.append(b"x" * 100, is_deliver=True)
     outbox.clear()
     assert outbox.pending_bytes == 0 and outbox.delivered == 0
@@ -56,15 +56,15 @@ def test_outbox_forgets_everything_when_cleared() -> None:
 
 @given(st.data())
 def test_outbox_loses_and_changes_no_byte_however_it_is_taken(data: st.DataObject) -> None:
-    outbox, sent, said, ends = Outbox(), b"", b"", []
+    outbox, sent, found, ends = OutgoingBuffer(), b"", b"", []
     for _ in range(data.draw(st.integers(1, 30))):
         for size in data.draw(st.lists(st.sampled_from([1, 10, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]), max_size=4)):
-            piece = bytes([len(said) % 251]) * size
+            piece = bytes([len(found) % 251]) * size
             is_deliver = data.draw(st.booleans())
             outbox.append(piece, is_deliver)
-            said += piece
+            found += piece
             if is_deliver:
-                ends.append(len(said))
+                ends.append(len(found))
         if outbox.pending_bytes:
             offered = outbox.next()
             taken = data.draw(st.integers(0, len(offered)))
@@ -73,12 +73,12 @@ def test_outbox_loses_and_changes_no_byte_however_it_is_taken(data: st.DataObjec
             delivered = sum(end <= len(sent) for end in ends)
             assert outbox.delivered == delivered
             assert not grew or taken
-        assert outbox.pending_bytes == len(said) - len(sent)
-    assert said.startswith(sent)
+        assert outbox.pending_bytes == len(found) - len(sent)
+    assert found.startswith(sent)
 
 
 def test_drop_keeps_only_what_was_begun() -> None:
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     outbox.append(b"first", is_deliver=True)
     outbox.append(b"second", is_deliver=True)
     outbox.drop()
@@ -98,7 +98,7 @@ def test_drop_keeps_only_what_was_begun() -> None:
 
 def test_a_large_frame_is_not_copied() -> None:
     body = b"x" * (2 * WRITE_BYTES)
-    outbox = Outbox()
+    outbox = OutgoingBuffer()
     outbox.append(b"small")
     outbox.append_pieces((b"head", body, b"\0"))
     outbox.append(b"next")
@@ -113,7 +113,7 @@ def test_a_large_frame_is_not_copied() -> None:
 
 @given(st.data())
 def test_drop_leaves_whole_frames_however_they_were_taken(data: st.DataObject) -> None:
-    outbox, frames, sent = Outbox(), [b""], b""
+    outbox, frames, sent = OutgoingBuffer(), [b""], b""
     for number in range(data.draw(st.integers(1, 8))):
         body = bytes([number]) * data.draw(st.sampled_from([1, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]))
         if len(body) > WRITE_BYTES:

@@ -40,10 +40,10 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert running.is_running and "Traceback" not in running.log, running.log
 
 
-def change(broker: BrokerProcess, tables: str) -> None:
+def change(broker: BrokerProcess, tables: str, server: str = SERVER) -> None:
     """Beside and renamed: who reads it has the one or the other."""
     beside = broker.config_file.with_suffix(".new")
-    beside.write_text(SERVER + tables)
+    beside.write_text(server + tables)
     beside.rename(broker.config_file)
 
 
@@ -68,10 +68,10 @@ def test_sighup_changes_what_can_be_and_the_log_names_each(broker: BrokerProcess
         change(broker, AFTER)
         line = hang_up(broker, "reloaded")
         assert "reloaded changed=5 wait_for_restart=2" in line  # outbox_max_bytes comes of max_frame_bytes
-        told = [line.split("setting_changed ")[1] for line in broker.log.splitlines() if " setting_changed " in line]
-        assert "setting=limits.max_frame_bytes old=16777216 new=2097152 takes_effect=restart" in told
-        assert "setting=queue.orders.max_messages old=5 new=2 takes_effect=now" in told
-        assert "setting=queue.new old=none new={} takes_effect=now" in told
+        answer = [line.split("setting_changed ")[1] for line in broker.log.splitlines() if " setting_changed " in line]
+        assert "setting=limits.max_frame_bytes old=16777216 new=2097152 takes_effect=restart" in answer
+        assert "setting=queue.orders.max_messages old=5 new=2 takes_effect=now" in answer
+        assert "setting=queue.new old=none new={} takes_effect=now" in answer
         wire.send("/queue/first-use", "x")
         wire.send("/queue/new", "x")
         with connected(broker), connected(broker), Wire((broker.host, broker.port)) as fourth:
@@ -93,6 +93,43 @@ def test_a_mistake_changes_nothing_and_is_told_with_its_line(broker: BrokerProce
             client.admin({"do": "describe", "queue": "other"})
 
 
+@pytest.mark.parametrize(
+    "path, sentence",
+    [
+        ("no/such/s", "No such file or directory. Give another [server] listen."),
+        ("config.toml/s", "Not a directory. Give another [server] listen."),
+        ("s?group=no-such-group", "there is no group 'no-such-group'. Make it, or give another one."),
+        ("config.toml", "what is there is no socket, and stays. Remove it, or give another path."),
+    ],
+)
+def test_an_address_that_a_start_would_refuse_is_refused(broker: BrokerProcess, path: str, sentence: str) -> None:
+    before = os.listdir(broker.config_file.parent)
+    both = f'listen = ["stomp://127.0.0.1:0", "stomp+unix:{broker.config_file.parent}/{path}"]'
+    server = SERVER.replace('listen = ["stomp://127.0.0.1:0"]', both)
+    change(broker, "[queue.orders]\nmax_messages = 9\n", server)
+    assert sentence in hang_up(broker, "reload_refused")
+    with Client(broker.address) as client:
+        with pytest.raises(Refusal, match="^Cannot listen on ") as refused:
+            client.admin({"do": "reload", "dry_run": True})
+        assert str(refused.value).endswith(sentence) and refused.value.code == "configuration"
+        assert client.admin({"do": "describe", "queue": "orders"})["settings"]["max_messages"] == 5
+    assert os.listdir(broker.config_file.parent) == before
+    broker.stop()
+    with pytest.raises(AssertionError):
+        broker.start()
+    assert sentence in broker.log
+    change(broker, BEFORE)
+    broker.start()
+
+
+def test_a_socket_that_a_start_would_make_waits_for_a_restart(broker: BrokerProcess) -> None:
+    both = f'listen = ["stomp://127.0.0.1:0", "stomp+unix:{broker.config_file.parent}/s"]'
+    change(broker, BEFORE, SERVER.replace('listen = ["stomp://127.0.0.1:0"]', both))
+    assert "wait_for_restart=1" in hang_up(broker, "reloaded")
+    assert not (broker.config_file.parent / "s").exists()
+    change(broker, BEFORE)
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])
 def test_a_file_that_never_ends_is_refused_and_the_next_one_is_read(broker: BrokerProcess, kind: str) -> None:
     broker.config_file.unlink()
@@ -103,8 +140,8 @@ def test_a_file_that_never_ends_is_refused_and_the_next_one_is_read(broker: Brok
     else:
         broker.config_file.touch()
         os.truncate(broker.config_file, CONFIG_MAX_BYTES + 1)
-    told = "has 16777217 bytes" if kind == "large" else "is no regular file"
-    assert told in hang_up(broker, "reload_refused")
+    answer = "has 16777217 bytes" if kind == "large" else "is no regular file"
+    assert answer in hang_up(broker, "reload_refused")
     change(broker, BEFORE)
     hang_up(broker, "reloaded")
 
@@ -143,7 +180,7 @@ def test_without_a_file_there_is_nothing_to_read() -> None:
 def test_a_bug_in_reading_the_file_does_not_end_the_broker(tmp_path: Path) -> None:
     program = """
         import radiator.tools.config
-        def reread(path, running):
+        def reread(path, refused, running):
             raise RuntimeError("a bug")
         radiator.tools.config.reread = reread
     """

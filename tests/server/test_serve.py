@@ -356,10 +356,10 @@ def test_service_manager_hears_ready_watchdog_and_stopping(tmp_path: Path, monke
             assert pings == [b"WATCHDOG=1"] * 3
             assert time.monotonic() - began_s < 4
             assert broker.stop() == 0
-        told = [b"WATCHDOG=1"]
-        while told[-1] == b"WATCHDOG=1":
-            told.append(manager.recv(100))
-        assert told[-1] == b"STOPPING=1"
+        seen = [b"WATCHDOG=1"]
+        while seen[-1] == b"WATCHDOG=1":
+            seen.append(manager.recv(100))
+        assert seen[-1] == b"STOPPING=1"
 
 
 @pytest.mark.slow
@@ -414,7 +414,7 @@ def test_who_comes_and_goes_is_not_told_but_who_is_refused_by_address(tmp_path: 
         line = broker.wait_for_log(" refused ")
         assert f" peer=127.0.0.1:{port}" in line
         assert broker.stop() == 0
-    assert [told.split()[2] for told in broker.log.splitlines()] == [
+    assert [reported.split()[2] for reported in broker.log.splitlines()] == [
         "start", "listening", "listening", "refused", "stopping", "stopped",
     ]  # fmt: skip
 
@@ -425,8 +425,8 @@ def test_one_who_is_refused_again_and_again_fills_no_log(tmp_path: Path) -> None
             refused_once(broker)
         assert broker.stop() == 0
     lines = broker.log.splitlines()
-    assert sum(" info refused " in told for told in lines) == LOG_LINES_OF_CLIENT
-    assert any(told.endswith(" client_lines_dropped client=127.0.0.1 of=refused lines=5") for told in lines)
+    assert sum(" info refused " in reported for reported in lines) == LOG_LINES_OF_CLIENT
+    assert any(reported.endswith(" client_lines_dropped client=127.0.0.1 of=refused lines=5") for reported in lines)
 
 
 def test_every_line_is_an_object_with_its_priority_where_that_is_wanted(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from radiator.model.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 from radiator.server.timetable import Timetable
+from tests.server.shell import until
 
 
 class Looked:
@@ -28,7 +29,7 @@ def timetable() -> Timetable:
 def test_look_comes_when_it_is_due_and_not_before(timetable: Timetable) -> None:
     looked, due_s = Looked(), time.monotonic() + 0.1
     timetable.enter(looked, due_s)
-    gevent.sleep(0.2)
+    until(lambda: looked.looks)
     assert len(looked.looks) == 1
     assert due_s <= looked.looks[0] < due_s + 5 * LOOK_EVERY_S
 
@@ -47,8 +48,7 @@ def test_earlier_entry_takes_the_place_of_a_later_one(timetable: Timetable) -> N
 def test_look_says_when_to_look_again(timetable: Timetable) -> None:
     looked = Looked([0.05, 0.05])
     timetable.enter(looked, time.monotonic() + 0.03)
-    gevent.sleep(0.3)
-    assert len(looked.looks) == 3
+    until(lambda: len(looked.looks) == 3)
     assert looked.looks[2] - looked.looks[0] >= 0.1
 
 
@@ -57,7 +57,7 @@ def test_gone_entry_is_not_looked_at(timetable: Timetable) -> None:
     timetable.enter(gone, time.monotonic() + 0.03)
     timetable.enter(other, time.monotonic() + 0.06)
     gone.look_at_s = 0.0
-    gevent.sleep(0.15)
+    until(lambda: other.looks)
     assert gone.looks == [] and len(other.looks) == 1
 
 
@@ -65,7 +65,7 @@ def test_many_entries_share_one_timer(timetable: Timetable) -> None:
     crowd, now_s = [Looked() for _ in range(1000)], time.monotonic()
     for number, looked in enumerate(crowd):
         timetable.enter(looked, now_s + 0.05 + number / 10_000)
-    gevent.sleep(0.3)
+    until(lambda: all(looked.looks for looked in crowd))
     assert all(len(looked.looks) == 1 for looked in crowd)
     assert len({looked.looks[0] for looked in crowd}) < 20
 
@@ -84,7 +84,7 @@ def test_crowd_that_is_due_at_once_lets_others_have_their_turn(timetable: Timeta
     crowd, due_s = [Noted() for _ in range(4 * LOOKS_AT_ONCE)], time.monotonic() + 0.05
     for looked in crowd:
         timetable.enter(looked, due_s)
-    gevent.sleep(0.3)
+    until(lambda: all(looked.looks for looked in crowd))
     assert all(len(looked.looks) == 1 for looked in crowd)
     assert order.index("other") <= LOOKS_AT_ONCE
     assert crowd[-1].looks[0] - crowd[0].looks[0] < 2 * LOOK_EVERY_S

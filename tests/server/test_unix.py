@@ -11,6 +11,7 @@ import pytest
 
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import UNIX_PATH_MAX_BYTES, Limits
+from radiator.model.principal import unix_principal
 from radiator.model.settings import UnixAddress
 from radiator.server.unix import UnixAcceptor, ask
 
@@ -154,6 +155,7 @@ def test_the_peer_is_known_by_process_and_user(listen: Listen, tmp_path: Path) -
         transport = acceptor.accept()
         assert transport.peer == f"unix/pid:{os.getpid()}/uid:{os.getuid()}"
         assert transport.network == f"uid:{os.getuid()}"
+        assert transport.principal == unix_principal(os.getuid(), os.getgid())
         with pytest.raises(BlockingIOError):
             transport.receive(1)
         transport.close()

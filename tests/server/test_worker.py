@@ -30,8 +30,8 @@ def test_worker_does_a_job_in_its_thread_and_answers_on_the_hub() -> None:
         worker.submit(22)
     wait_until(done)
     assert not worker.is_busy
-    [(doubled, in_thread, told_in)] = answers
-    assert doubled == 42 and in_thread != told_in == HUB_THREAD
+    [(doubled, in_thread, answered_in)] = answers
+    assert doubled == 42 and in_thread != answered_in == HUB_THREAD
     worker.stop()
 
 

@@ -9,12 +9,13 @@ import sys
 from typing import Any
 
 from radiator.model.limits import READ_BYTES, Limits
+from radiator.model.principal import ANYONE, Principal
 from radiator.model.settings import Address
 from radiator.protocols import SCHEMES, Scheme
 from radiator.protocols.stomp.session import StompSession
 from radiator.server.listener import ACCEPTORS
 from radiator.server.tcp import TcpAcceptor
-from radiator.server.transport import Answer, Sendable, Transport
+from radiator.server.transport import PeerActivity, Sendable, Transport
 from radiator.tools.cli import main
 from radiator.tools.config import values
 
@@ -39,6 +40,10 @@ class TlsTransport:
     @property
     def network(self) -> str:
         return self._below.network
+
+    @property
+    def principal(self) -> Principal:
+        return ANYONE  # a certificate of the other end would tell more
 
     def fileno(self) -> int:
         return self._below.fileno()
@@ -95,7 +100,7 @@ class TlsTransport:
     def close(self) -> None:
         self._below.close()
 
-    def ask(self) -> Answer:
+    def ask(self) -> PeerActivity:
         return self._below.ask()
 
 

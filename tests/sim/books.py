@@ -27,7 +27,7 @@ ANSWERS = b"/temp-queue/"  # ids of subscriptions to the answers of /admin begin
 
 
 @dataclass
-class Told:
+class Sent:
     """A body, and when it was said. receipted_s: when its RECEIPT came, which answers the last time that it was said.
 
     delay_ms, deliver_at_ms: as it is to be kept back, or None.
@@ -52,7 +52,7 @@ class Books:
 
     routes: "Routes"
     now_s: Callable[[], float]
-    said: dict[bytes, Told] = field(default_factory=dict)
+    sent: dict[bytes, Sent] = field(default_factory=dict)
     peaks: list[tuple[float, int]] = field(default_factory=list)
     name_of: Callable[[str], str] = str
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
@@ -75,7 +75,7 @@ class Books:
         body, message_id = deliver.message.body, deliver.message_id
         self.deliveries += 1
         self.redeliveries += deliver.redelivered
-        if body not in self.said:
+        if body not in self.sent:
             self.mistakes.append(f"unexpected: {body!r} in {queue}")
             return
         if b"%08x" % crc32(body) not in deliver.message.headers:
@@ -118,12 +118,12 @@ class Books:
 
     def judge_time(self, queue: str, deliver: Deliver, settings: QueueSettings, now_ms: int, boot: int) -> bool:
         """Nothing is handed over while it is kept back. Whether it ever was."""
-        key, told = (queue, deliver.message_id), self.said.get(deliver.message.body)
+        key, replies = (queue, deliver.message_id), self.sent.get(deliver.message.body)
         name = f"{deliver.message.body!r} ({deliver.message_id!r}) in {queue}"
-        is_delayed = told is not None and (told.delay_ms is not None or told.deliver_at_ms is not None)
-        if told is not None and is_delayed and key not in self.out and queue != "dead":
-            due_ms = max(deliver.message.accepted_ms + (told.delay_ms or 0), told.deliver_at_ms or 0)
-            latest_ms = self.latest_ms(told.first_s, now_ms)
+        is_delayed = replies is not None and (replies.delay_ms is not None or replies.deliver_at_ms is not None)
+        if replies is not None and is_delayed and key not in self.out and queue != "dead":
+            due_ms = max(deliver.message.accepted_ms + (replies.delay_ms or 0), replies.deliver_at_ms or 0)
+            latest_ms = self.latest_ms(replies.first_s, now_ms)
             self.delayed += 1
             if latest_ms < due_ms:
                 self.mistakes.append(f"too early: {name} came {due_ms - latest_ms} ms before its time")
@@ -163,30 +163,30 @@ class Books:
         came: dict[bytes, dict[str, int]] = defaultdict(dict)
         for (queue, body), ids in self.came.items():
             came[body][queue] = len(ids)
-        for body, told in self.said.items():
-            queues = [queue for to in told.job for queue in queues_of.get(to, ())]
+        for body, reported in self.sent.items():
+            queues = [queue for to in reported.job for queue in queues_of.get(to, ())]
             if not may_expire.issuperset(queues) or not queues:
-                self.judge_body(body, told, queues, came[body])
+                self.judge_body(body, reported, queues, came[body])
 
-    def judge_body(self, body: bytes, told: Told, queues: list[str], came: dict[str, int]) -> None:
+    def judge_body(self, body: bytes, reported: Sent, queues: list[str], came: dict[str, int]) -> None:
         """queues: where it goes whatever is bound. What was bound all the time gets it as often as these."""
-        end_s = told.receipted_s if told.receipted_s is not None else self.now_s()
+        end_s = reported.receipted_s if reported.receipted_s is not None else self.now_s()
         whole, must, may = {*queues}, {*queues}, {*queues}
-        for to in told.job:
-            whole |= self.routes.sure(to, told.first_s, end_s)
-            must |= self.routes.sure(to, told.last_s, end_s)
-            may |= self.routes.possible(to, told.first_s, end_s)
+        for to in reported.job:
+            whole |= self.routes.sure(to, reported.first_s, end_s)
+            must |= self.routes.sure(to, reported.last_s, end_s)
+            may |= self.routes.possible(to, reported.first_s, end_s)
         ended = self.routes.ended()
         times = {queue: came.get(queue, 0) for queue in sorted(whole - ended)}
         lost = [queue for queue in sorted(must - ended) if not came.get(queue)]
-        if told.receipted_s is not None and lost:
+        if reported.receipted_s is not None and lost:
             self.mistakes.append(f"lost: {body!r} was receipted, and came to {came}, not to {lost}")
         if len(set(times.values())) > 1:
             self.mistakes.append(f"in part: {body!r} came {times} times")
         if came.keys() - may - {"dead"}:
-            self.mistakes.append(f"not bound: {body!r} to {told.job} came to {came}, and may come to {sorted(may)}")
-        if max(came.values(), default=0) > told.times:
-            self.mistakes.append(f"doubled: {body!r} was said {told.times} times, and came {came} times")
+            self.mistakes.append(f"not bound: {body!r} to {reported.job} came to {came}, and may come to {sorted(may)}")
+        if max(came.values(), default=0) > reported.times:
+            self.mistakes.append(f"doubled: {body!r} was said {reported.times} times, and came {came} times")
         if "once" in queues and max(times.values()) > 1:
             self.mistakes.append(f"twice: {body!r} came {times} times in spite of its dedup-id")
 
@@ -275,9 +275,9 @@ class Producer(Client):
 
     def note(self, body: bytes, job: Job) -> None:
         """It is about to be said, once more perhaps."""
-        told, now_s = self.books.said.get(body), self.scheduler.now_s
-        if told is not None:
-            told.last_s, told.times = now_s, told.times + 1
+        reported, now_s = self.books.sent.get(body), self.scheduler.now_s
+        if reported is not None:
+            reported.last_s, reported.times = now_s, reported.times + 1
             return
         delay_ms = deliver_at_ms = None
         if not job[0].startswith("/topic/"):
@@ -285,7 +285,7 @@ class Producer(Client):
                 delay_ms = self.random.choice(DELAYS_MS)
             if self.random.random() < 0.1:
                 deliver_at_ms = max(0, self.node.now_ms + self.random.choice((-1000, *DELAYS_MS)))
-        self.books.said[body] = Told(job, delay_ms, deliver_at_ms, now_s, now_s)
+        self.books.sent[body] = Sent(job, delay_ms, deliver_at_ms, now_s, now_s)
 
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
@@ -293,7 +293,7 @@ class Producer(Client):
         headers = b"crc:%08x\n" % crc32(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
-        told = self.books.said[body]
+        reported = self.books.sent[body]
         sends = [
             Send(
                 number,
@@ -304,8 +304,8 @@ class Producer(Client):
                 None if name else receipt,
                 name,
                 dedup_id=body if "once" in to else None,
-                delay_ms=told.delay_ms,
-                deliver_at_ms=told.deliver_at_ms,
+                delay_ms=reported.delay_ms,
+                deliver_at_ms=reported.deliver_at_ms,
             )
             for to in job
         ]
@@ -316,7 +316,7 @@ class Producer(Client):
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, bytes)
-        self.books.said[what].receipted_s = self.scheduler.now_s
+        self.books.sent[what].receipted_s = self.scheduler.now_s
         self.waiting.pop(what, None)
         self.scheduler.soon(0.003, self.go_on)
 

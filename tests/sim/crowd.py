@@ -40,7 +40,7 @@ class Poster(Client):
         while self.link is not None and self.todo and len(self.waiting) < 4:
             body, to = self.todo.pop(0)
             self.waiting[body] = to
-            self.custody.said[body] = self.node.name, to
+            self.custody.sent[body] = self.node.name, to
             address = "/fanout/all" if to == "all" else f"/queue/{to}"
             delay_ms = self.random.choice([20, 300]) if to != "all" and self.random.random() < 0.2 else None
             self.say(Send(self.link.number, address, numbered(body), 2, body, self.ask(body), delay_ms=delay_ms))
@@ -202,19 +202,19 @@ class Subscriber(Client):
         if deliver.subscription != b"%d" % self.subscription or deliver.message.destination == PEERS_TOPIC:
             return  # on its way when the pattern changed; or the node's own news, for whoever listens to everything
         publisher, life, number, topic = body.split(b":")
-        said_by = publisher, life
+        sent_by = publisher, life
         mistakes, where = self.books.mistakes, f"{self.name!r} at {self.node.name} ({self.pattern})"
         self.books.deliveries += 1
         if numbered(body) not in deliver.message.headers or deliver.message.destination != f"/topic/{topic.decode()}":
             mistakes.append(f"altered: {body!r} for {where}")
         if body in self.heard.bodies:
             mistakes.append(f"topic twice: {body!r} for {where}")
-        elif int(number) <= self.heard.last.get(said_by, 0):
-            mistakes.append(f"topic order: {body!r} came after {self.heard.last[said_by]} for {where}")
+        elif int(number) <= self.heard.last.get(sent_by, 0):
+            mistakes.append(f"topic order: {body!r} came after {self.heard.last[sent_by]} for {where}")
         if not self.wants(topic.decode(), self.node_of(publisher)):
             mistakes.append(f"topic unwanted: {body!r} came to {where}")
         self.heard.bodies[body] = None
-        self.heard.last[said_by] = max(int(number), self.heard.last.get(said_by, 0))
+        self.heard.last[sent_by] = max(int(number), self.heard.last.get(sent_by, 0))
 
 
 class Keeper(Client):

@@ -35,7 +35,7 @@ class Custody:
     queues: dict[str, QueueSettings]
     hops_max: int  # links that a message may cross without rest
     mistakes: list[str] = field(default_factory=list)
-    said: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # body -> node, destination
+    sent: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # body -> node, destination
     receipted: set[bytes] = field(default_factory=set)
     live: dict[bytes, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     in_doubt: dict[bytes, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
@@ -100,7 +100,7 @@ class Custody:
                 self.mistakes.append(f"two holders: {body!r} is held by {sorted(self.live[body])} at once")
 
     def is_work(self, body: bytes) -> bool:
-        return body in self.said and self.said[body][1] in WORK
+        return body in self.sent and self.sent[body][1] in WORK
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Custody:
         queue, body = deliver.subscription.decode(), deliver.message.body
         self.deliveries += 1
         self.redeliveries += deliver.redelivered
-        if body not in self.said:
+        if body not in self.sent:
             self.mistakes.append(f"unexpected: {body!r} in {queue} of {node.name}")
             return
         if numbered(body) not in deliver.message.headers:
@@ -140,7 +140,7 @@ class Custody:
         most = self.queues[queue].max_redeliveries
         if self.queues[queue].dead_letter is not None and deliver.redeliveries > most:
             self.mistakes.append(f"too often: {body!r} is handed out for the {deliver.redeliveries}th time, of {most}")
-        if b"\nnode-path:" in b"\n" + deliver.message.headers and (self.said[body][0] != node.name):
+        if b"\nnode-path:" in b"\n" + deliver.message.headers and (self.sent[body][0] != node.name):
             self.handed_over += 1
         self.out.add(body)
         self.outs[body] += 1
@@ -164,7 +164,7 @@ class Custody:
                     self.mistakes.append(f"not drained: {ledger.stored} in {name} of {node.name}")
             if platter.doubts:
                 self.mistakes.append(f"not settled: {platter.doubts} of {node.name}")
-        for body, (node_name, to) in self.said.items():
+        for body, (node_name, to) in self.sent.items():
             came = self.came.get(body, {})
             if to in WORK:
                 if self.stored[body] > (1 + self.hops_max) * (1 + rests + self.outs[body]) and not self.may_travel:

@@ -73,7 +73,7 @@ class Platter:
     """What is on the disk. Each node of a simulation needs a store_id of its own.
 
     delayed: by queue, due_ms and position. delayed_at: due_ms of each of them. bindings: exchange, key and queue.
-    records: by offset. segments: by their first offsets. staged: the SENDs of a prepared transaction, by number.
+    records: by offset. segments: by their first offsets. prepared: the SENDs of a prepared transaction, by number.
     """
 
     store_id: str = "feedfacecafebeef"
@@ -93,8 +93,8 @@ class Platter:
     records: dict[Partition, dict[int, Message | JournalEvent]] = field(default_factory=dict)
     segments: dict[Partition, dict[int, KeepSegment]] = field(default_factory=dict)
     positions: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    stages: dict[int, KeepTransaction] = field(default_factory=dict)
-    staged: dict[int, dict[int, Send]] = field(default_factory=dict)
+    transactions: dict[int, KeepTransaction] = field(default_factory=dict)
+    prepared: dict[int, dict[int, Send]] = field(default_factory=dict)
     apps: dict[str, KeepApp] = field(default_factory=dict)
     boot: int = 0
     suspect_below: int = 0
@@ -122,8 +122,8 @@ class Platter:
             records={partition: dict(rows) for partition, rows in self.records.items()},
             segments={partition: dict(rows) for partition, rows in self.segments.items()},
             positions={group: [*offsets] for group, offsets in self.positions.items()},
-            stages=dict(self.stages),
-            staged={stage: dict(sends) for stage, sends in self.staged.items()},
+            transactions=dict(self.transactions),
+            prepared={transaction: dict(sends) for transaction, sends in self.prepared.items()},
             apps=dict(self.apps),
         )
 
@@ -143,7 +143,7 @@ class SimDisk:
         p.is_clean = False
         self._assert_books_agree(p)
         self._assert_segments_agree(p)
-        self._assert_stages_agree(p)
+        self._assert_transactions_agree(p)
         self.journal = Journal(p) if has_journal else None
         self.recovery = Recovery(
             p.store_id,
@@ -163,7 +163,7 @@ class SimDisk:
                 self._stored_log(number)
                 for number in sorted({*p.logs, *(log for (log, _), rows in p.segments.items() if rows)})
             ],
-            [replace(p.stages[stage]) for stage in sorted(p.stages)],
+            [replace(p.transactions[transaction]) for transaction in sorted(p.transactions)],
             [replace(p.apps[app]) for app in sorted(p.apps)],
             time_ms=p.time_ms,
         )
@@ -206,19 +206,19 @@ class SimDisk:
         """A partition's records are those that its segments say, without a gap."""
         for partition in {*p.records, *p.segments}:
             there = sorted(p.records.get(partition, {}))
-            said: list[int] = []
+            found: list[int] = []
             for first, row in sorted(p.segments.get(partition, {}).items()):
-                assert not said or said[-1] + 1 == first, f"{partition} has a gap before {row}"
+                assert not found or found[-1] + 1 == first, f"{partition} has a gap before {row}"
                 assert first <= row.begin <= first + row.count, f"{row} begins elsewhere"
-                said += range(first, first + row.count)
-            assert said == there, f"the segments of {partition} say {said}, and the disk has {there}"
+                found += range(first, first + row.count)
+            assert found == there, f"the segments of {partition} say {found}, and the disk has {there}"
 
-    def _assert_stages_agree(self, p: Platter) -> None:
-        for stage in {*p.staged, *p.stages}:
-            row, there = p.stages.get(stage), sorted(p.staged.get(stage, {}))
-            assert row is not None, f"of the stage {stage} only {there} is there"
+    def _assert_transactions_agree(self, p: Platter) -> None:
+        for transaction in {*p.prepared, *p.transactions}:
+            row, there = p.transactions.get(transaction), sorted(p.prepared.get(transaction, {}))
+            assert row is not None, f"of the stage {transaction} only {there} is there"
             assert there == [*range(row.applied, row.count)], f"{row}, and the disk has {there}"
-        names = [row.name for row in p.stages.values() if row.name]
+        names = [row.name for row in p.transactions.values() if row.name]
         assert len(names) == len({*names}), f"prepared twice: {names}"
 
     def _next_due_ms(self, queue: int) -> int:
@@ -269,7 +269,7 @@ class SimDisk:
             case DeclareLog() | DropLog() | Append() | AppendEvent() | KeepSegments() | DropSegment():
                 self._apply_to_log(p, write)
             case KeepTransaction() | StorePrepared() | RemovePrepared() | DropTransaction():
-                self._apply_to_stage(p, write)
+                self._apply_to_transaction(p, write)
             case KeepPosition(log, group, offsets):
                 assert log in p.logs and min(offsets) >= 0, f"{write} of {p.logs}"
                 p.positions[log, group] = [*offsets]
@@ -366,7 +366,7 @@ class SimDisk:
             case Append(log, partition, offset, message):
                 self._append(p, log, partition, offset, [message])
             case AppendEvent(log, partition, offset, events):
-                self._append(p, log, partition, offset, [JournalEvent(*told) for told in events])
+                self._append(p, log, partition, offset, [JournalEvent(*event) for event in events])
             case KeepSegments(log, segments):
                 for row in segments:
                     assert row.log == log, f"{row} in {write}"
@@ -389,20 +389,20 @@ class SimDisk:
         assert not there or offset == max(there) + 1, f"offset {offset} of {log}/{partition} follows {max(there)}"
         there.update(enumerate(rows, offset))
 
-    def _apply_to_stage(self, p: Platter, write: Write) -> None:
+    def _apply_to_transaction(self, p: Platter, write: Write) -> None:
         match write:
-            case KeepTransaction(stage):
-                p.stages[stage] = replace(write)
-            case StorePrepared(stage, first, sends):
-                there = p.staged.setdefault(stage, {})
+            case KeepTransaction(transaction):
+                p.transactions[transaction] = replace(write)
+            case StorePrepared(transaction, first, sends):
+                there = p.prepared.setdefault(transaction, {})
                 assert first == max(there, default=-1) + 1, f"{first} follows {there}"
                 there.update(enumerate(sends, first))
-            case RemovePrepared(stage, first, end):
+            case RemovePrepared(transaction, first, end):
                 for number in range(first, end):
-                    del p.staged[stage][number]
-            case DropTransaction(stage):
-                del p.stages[stage]
-                p.staged.pop(stage, None)
+                    del p.prepared[transaction][number]
+            case DropTransaction(transaction):
+                del p.transactions[transaction]
+                p.prepared.pop(transaction, None)
 
     def load(self, load: ReadQueue) -> Loaded:
         loaded = Loaded(load.request)
@@ -462,14 +462,14 @@ class SimDisk:
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         loaded = LoadedPrepared(load.request)
         size = 0
-        rows = self.platter.staged.get(load.stage, {})
+        rows = self.platter.prepared.get(load.transaction, {})
         for number in sorted(number for number in rows if number >= load.first):
             send = rows[number]
             taken = len(loaded.sends) + loaded.damaged
             if taken >= load.messages_max or (taken and size + send.size > load.bytes_max):
                 break
             size += send.size
-            if (load.stage, number) in self.damaged_sends:
+            if (load.transaction, number) in self.damaged_sends:
                 loaded.damaged += 1
                 continue
             loaded.sends.append(send)
@@ -481,7 +481,7 @@ class SimDisk:
 
     def used_bytes(self) -> int:
         delayed = sum(row.message.size for row in self.platter.delayed.values())
-        delayed += sum(send.size for sends in self.platter.staged.values() for send in sends.values())
+        delayed += sum(send.size for sends in self.platter.prepared.values() for send in sends.values())
         for rows in self.platter.records.values():
             delayed += sum(row.size if isinstance(row, Message) else EVENT_BYTES for row in rows.values())
         return delayed + sum(message.size for message in self.platter.messages.values())

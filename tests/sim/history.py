@@ -75,7 +75,7 @@ def drawn_bounds(random: Random) -> dict[str, int]:
     return {
         "WINDOW_MESSAGES": window,
         "LOAD_MESSAGES": random.choice([count for count in (1, 2, 4) if count <= window]),
-        "CHORE_MESSAGES": random.choice([count for count in (1, 3) if count <= window]),
+        "STEP_MESSAGES": random.choice([count for count in (1, 3) if count <= window]),
         "WINDOW_BYTES": max(load_bytes, random.choice([1, 200, 2 * MIB])),
         "LOAD_BYTES": load_bytes,
         "WINDOWS_BYTES": random.choice([1, 500, 32 * MIB, 32 * MIB]),

@@ -63,8 +63,8 @@ class Journal:
         self.there: dict[int, str] = {}
         self.out: set[int] = set()
         self.ledgers: dict[str, Ledger] = {name: replace(ledger) for name, ledger in platter.queues.values()}
-        for told in events_of(platter):
-            self.tell(told)
+        for event in events_of(platter):
+            self.add(event)
         self.assert_agrees(platter)
 
     def assert_agrees(self, platter: "Platter") -> None:
@@ -77,30 +77,30 @@ class Journal:
             + str(self.there.items() - stored.items())
         )
 
-    def tell(self, told: JournalEvent) -> None:
+    def add(self, row: JournalEvent) -> None:
         """The next event is possible after those before it."""
-        event, position, queue = told.event, told.position, told.queue
-        assert event in EVENTS, f"{told} is no event"
+        event, position, queue = row.event, row.position, row.queue
+        assert event in EVENTS, f"{row} is no event"
         if event == STARTED:
             self.out.clear()
             if queue:
                 there = sum(name == queue for name in self.there.values())
-                assert told.number == there, f"{told}, and by its events {there} are there"
+                assert row.number == there, f"{row}, and by its events {there} are there"
         elif event == DELETED:
             gone = [at for at, name in self.there.items() if name == queue]
-            assert told.number == len(gone), f"{told}, and by its events {len(gone)} were there"
+            assert row.number == len(gone), f"{row}, and by its events {len(gone)} were there"
             for at in gone:
                 del self.there[at]
         elif event == ACCEPTED:
-            assert position not in self.there, f"accepted twice: {told}"
+            assert position not in self.there, f"accepted twice: {row}"
             self.there[position] = queue
         else:
-            assert self.there.get(position) == queue, f"told of what is not there: {told}"
+            assert self.there.get(position) == queue, f"told of what is not there: {row}"
             if event == DELIVERED:
-                assert position not in self.out, f"delivered twice: {told}"
+                assert position not in self.out, f"delivered twice: {row}"
                 self.out.add(position)
-            elif event in SETTLED and told.reason != "handed-over":
-                assert position in self.out, f"settled, and was not delivered: {told}"
+            elif event in SETTLED and row.reason != "handed-over":
+                assert position in self.out, f"settled, and was not delivered: {row}"
                 self.out.remove(position)
             if event in ENDS:
                 del self.there[position]
@@ -108,31 +108,31 @@ class Journal:
 
     def committed(self, writes: list[Write], platter: "Platter") -> None:
         """That batch is on the disk."""
-        events = [JournalEvent(*told) for write in writes if isinstance(write, AppendEvent) for told in write.events]
-        for told in events:
-            self.tell(told)
+        events = [JournalEvent(*event) for write in writes if isinstance(write, AppendEvent) for event in write.events]
+        for event in events:
+            self.add(event)
         names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
         for write in writes:
             if isinstance(write, Put | Remove | Delay | MakeDue) and write.queue in names:
                 place = write.queue, write.position
                 is_there = place in platter.messages or place in platter.delayed_at
-                is_told = write.position in self.there
-                assert is_there == is_told, (
-                    f"{write}, and is it there? {is_there}; the journal says {is_told}: {events}"
+                is_in_journal = write.position in self.there
+                assert is_there == is_in_journal, (
+                    f"{write}, and is it there? {is_there}; the journal says {is_in_journal}: {events}"
                 )
         self._judge_ledgers(events, writes, names)
 
     def _judge_ledgers(self, events: list[JournalEvent], writes: list[Write], names: dict[int, str]) -> None:
         """What is added to the columns of each queue is what is told of it."""
         # of a queue that is deleted and made anew, the events up to `deleted` are of the old one
-        said: Counter[tuple[str, int, str]] = Counter()
+        found: Counter[tuple[str, int, str]] = Counter()
         lives: Counter[str] = Counter()
-        for told in events:
-            column = "accepted" if told.event == ACCEPTED else ENDS.get(told.event)
+        for row in events:
+            column = "accepted" if row.event == ACCEPTED else ENDS.get(row.event)
             if column is not None:
-                said[told.queue, lives[told.queue], column] += 1
-                said[told.queue, lives[told.queue], f"{column}_bytes"] += told.size
-            lives[told.queue] += told.event == DELETED
+                found[row.queue, lives[row.queue], column] += 1
+                found[row.queue, lives[row.queue], f"{column}_bytes"] += row.size
+            lives[row.queue] += row.event == DELETED
         ended: Counter[str] = Counter()
         retired = {write.queue: write.name for write in writes if isinstance(write, Retire)}
         names = names | {number: name for number, name in retired.items() if not name.startswith(OUTBOX)}
@@ -143,15 +143,17 @@ class Journal:
             life = ended[name] if write.queue in retired else lives[name]
             before, self.ledgers[name] = self.ledgers.get(name, Ledger()), replace(write.ledger)
             for column in (*COLUMNS, *(f"{column}_bytes" for column in COLUMNS)):
-                added, told_of = (
+                added, sentences_of = (
                     getattr(write.ledger, column) - getattr(before, column),
-                    said.pop((name, life, column), 0),
+                    found.pop((name, life, column), 0),
                 )
-                assert added == told_of, f"{column} of {name} grows by {added}, the journal tells {told_of}: {events}"
+                assert added == sentences_of, (
+                    f"{column} of {name} grows by {added}, the journal tells {sentences_of}: {events}"
+                )
             if write.queue in retired:
                 ended[name] += 1
                 del self.ledgers[name]  # whoever comes with that name is another
-        assert not said, f"told, and in no ledger: {said} of {events}"
+        assert not found, f"told, and in no ledger: {found} of {events}"
 
 
 def events_of(platter: "Platter") -> Iterator[JournalEvent]:

@@ -59,7 +59,7 @@ def place_of(deliver: Deliver) -> tuple[int, int]:
 
 
 @dataclass
-class Said:
+class Sent:
     """A body that is to be appended, and when it was said first and receipted."""
 
     log: str
@@ -78,7 +78,7 @@ class Progress:
     """
 
     boot: int = 0
-    said: set[int] = field(default_factory=set)
+    settled: set[int] = field(default_factory=set)
     receipted: set[int] = field(default_factory=set)
     handed: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class Progress:
 
     def perhaps(self) -> int:
         """Nor can it have got further than this."""
-        return first_not_in(self.said)
+        return first_not_in(self.settled)
 
 
 def first_not_in(offsets: set[int]) -> int:
@@ -110,7 +110,7 @@ class LogBooks:
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = mistakes
-        self.said: dict[bytes, Said] = {}
+        self.sent: dict[bytes, Sent] = {}
         self.content: dict[Record, bytes] = {}
         self.progress: dict[tuple[str, int], Progress] = defaultdict(Progress)  # by group and partition
         self.read = 0
@@ -123,7 +123,7 @@ class LogBooks:
         known = self.content.setdefault((log, partition, offset), body)
         if known != body:
             self.mistakes.append(f"altered: {log}/{partition}/{offset} was {known!r}, and is {body!r}")
-        if body not in self.said:
+        if body not in self.sent:
             self.mistakes.append(f"unexpected: {body!r} in {log}/{partition}/{offset}")
         elif b"crc:%08x\n" % crc32(body) not in deliver.message.headers:
             self.mistakes.append(f"altered: {body!r} in {log}/{partition}/{offset}")
@@ -163,16 +163,16 @@ class Writer(Client):
 
     def append(self, body: bytes, way: str) -> None:
         assert self.link is not None
-        told = self.logs.said.get(body)
-        if told is None:
+        reported = self.logs.sent.get(body)
+        if reported is None:
             log = {"/log/brief": BRIEF, "/fanout/f": TAPPED, "/exchange/tap/k": TAPPED}.get(way, LOG)
             key = self.random.choice(KEYS)
-            told = self.logs.said[body] = Said(log, key, self.name, self.scheduler.now_s)
+            reported = self.logs.sent[body] = Sent(log, key, self.name, self.scheduler.now_s)
         else:
-            told.times += 1
+            reported.times += 1
         headers = b"crc:%08x\n" % crc32(body)
-        if told.key is not None:
-            headers += b"partition-key:%b\n" % told.key
+        if reported.key is not None:
+            headers += b"partition-key:%b\n" % reported.key
         number, receipt = self.link.number, self.ask(body)
         if way == "both":
             sends = [Send(number, to, headers, 2, body, None, body) for to in ("/log/l", "/queue/q")]
@@ -182,7 +182,7 @@ class Writer(Client):
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, bytes)
-        self.logs.said[what].receipted_s = self.scheduler.now_s
+        self.logs.sent[what].receipted_s = self.scheduler.now_s
         self.waiting.pop(what, None)
         self.scheduler.soon(0.003, self.go_on)
 
@@ -238,7 +238,7 @@ class Member(Client):
         acked = self.got_here[:count] if count else [place]
         for partition, offset in acked:
             self.got_here.remove((partition, offset))
-            self.logs.progress[self.group, partition].said.add(offset)
+            self.logs.progress[self.group, partition].settled.add(offset)
         self.say(Ack(number, deliver.message_id, receipt=self.ask(*acked)))
 
     def receipted(self, what: object) -> None:
@@ -296,7 +296,9 @@ class Reader(Client):
         self.next: dict[int, int] = {}
         self.has_ended = False
         # what is receipted now must come, where nothing is let go of
-        self.must = {body for body, told in self.logs.said.items() if told.receipted_s and told.log == self.log}
+        self.must = {
+            body for body, reported in self.logs.sent.items() if reported.receipted_s and reported.log == self.log
+        }
         mode, prefetch = self.random.choice([AUTO, CLIENT_INDIVIDUAL]), self.random.choice([1, 3, 50])
         name = b"read:%b" % self.log.encode()
         self.say(
@@ -360,7 +362,7 @@ class Poller(Client):
         assert self.link is not None
         if deliver.subscription == ANSWERS:
             if b"correlation-id:%d\n" % self.polls in deliver.message.headers:
-                self.told(json.loads(deliver.message.body))
+                self.delivered(json.loads(deliver.message.body))
             return
         if isinstance(deliver.log, EndOfLog):
             self.read_all()
@@ -369,7 +371,7 @@ class Poller(Client):
         if not self.left or self.left.pop(0) != offset:
             self.books.mistakes.append(f"gap: {self.name!r} was given {offset} of {self.range}, {self.left} are left")
 
-    def told(self, answer: dict[str, object]) -> None:
+    def delivered(self, answer: dict[str, object]) -> None:
         nexts = answer.get("next")
         if not isinstance(nexts, list):
             self.books.mistakes.append(f"refused: {self.name!r} was answered {answer}")
@@ -523,7 +525,7 @@ class LogHistory:
             self.books.mistakes.append(
                 f"left out: {where} begins at {offset}, and nobody has acked {progress.perhaps()}"
             )
-        elif most is not None and not progress.said.issuperset(range(most + 1, offset)):
+        elif most is not None and not progress.settled.issuperset(range(most + 1, offset)):
             self.books.mistakes.append(f"gap: {where} is given {offset} after {most}")
         progress.handed[deliver.connection, deliver.message_id] = offset
 
@@ -585,28 +587,30 @@ class LogHistory:
     def judge_bodies(self, log: str, found: dict[bytes, list[tuple[int, int]]]) -> None:
         mistakes = self.books.mistakes
         last: dict[tuple[bytes, int], list[tuple[float, float, int, bytes]]] = defaultdict(list)
-        for body, told in self.logs.said.items():
+        for body, reported in self.logs.sent.items():
             places = found.pop(body, [])
-            if told.log != log:
+            if reported.log != log:
                 continue
-            if told.receipted_s is not None and not places:
+            if reported.receipted_s is not None and not places:
                 mistakes.append(f"lost: {body!r} was receipted, and is not in {log}")
-            if len(places) > told.times:
-                mistakes.append(f"doubled: {body!r} was said {told.times} times, and is at {places} of {log}")
-            if told.key is not None:
-                wanted = crc32(told.key) % self.partitions
+            if len(places) > reported.times:
+                mistakes.append(f"doubled: {body!r} was said {reported.times} times, and is at {places} of {log}")
+            if reported.key is not None:
+                wanted = crc32(reported.key) % self.partitions
                 if any(partition != wanted for partition, _ in places):
-                    mistakes.append(f"partition: {body!r} with the key {told.key!r} is at {places}, not in {wanted}")
+                    mistakes.append(
+                        f"partition: {body!r} with the key {reported.key!r} is at {places}, not in {wanted}"
+                    )
             for partition, offset in places:
-                receipted_s = told.receipted_s if told.receipted_s is not None else END_S
-                last[told.writer, partition].append((told.first_s, receipted_s, offset, body))
+                receipted_s = reported.receipted_s if reported.receipted_s is not None else END_S
+                last[reported.writer, partition].append((reported.first_s, receipted_s, offset, body))
         for rows in last.values():
             for first_s, _, offset, body in rows:
                 later = [other for _, receipted_s, at, other in rows if receipted_s < first_s and at > offset]
-                if later and self.logs.said[body].times == 1:
+                if later and self.logs.sent[body].times == 1:
                     mistakes.append(f"order: {body!r} at {offset} of {log} was said after {later} were receipted")
-        if any(body not in self.logs.said for body in found):
-            mistakes.append(f"unexpected in {log}: {[body for body in found if body not in self.logs.said]}")
+        if any(body not in self.logs.sent for body in found):
+            mistakes.append(f"unexpected in {log}: {[body for body in found if body not in self.logs.sent]}")
 
 
 def drawn_segments(random: Random) -> dict[str, int]:

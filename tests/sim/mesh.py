@@ -338,8 +338,8 @@ class Mesh:
 
     @property
     def is_done(self) -> bool:
-        said = all(poster.is_done for poster in self.posters) and all(keeper.is_known for keeper in self.keepers)
-        return said and not any(self.is_busy(node) for node in self.nodes.values())
+        found = all(poster.is_done for poster in self.posters) and all(keeper.is_known for keeper in self.keepers)
+        return found and not any(self.is_busy(node) for node in self.nodes.values())
 
     def is_busy(self, node: SimNode) -> bool:
         platter = node.disk.platter

@@ -20,7 +20,7 @@ from radiator.model.patterns import matches
 from radiator.model.replies import Deliver
 from radiator.model.settings import DIRECT, DROP_OLDEST, FANOUT, QueueSettings
 
-STORING, READY, OUT, DELAYED, WAKING = "storing", "ready", "out", "delayed", "waking"
+STORING, READY, OUT, DELAYED, DUE = "storing", "ready", "out", "delayed", "waking"
 START_S = 100.0  # what a node's monotonic clock shows as it starts
 TOPICS = ""  # in the place of an exchange: what is sent to topics
 
@@ -65,7 +65,7 @@ class Sub:
 
 
 @dataclass
-class Said:
+class SentMessage:
     """A SEND as it was said. until_ms: it is kept back till then, 0: it is not."""
 
     to: str
@@ -94,7 +94,7 @@ class Conn:
     ended: list[Sub] = field(default_factory=list)
     topics: set[bytes] = field(default_factory=set)
     due_topics: list[tuple[bytes, bytes]] = field(default_factory=list)
-    sends: dict[bytes, list[Said]] = field(default_factory=dict)
+    sends: dict[bytes, list[SentMessage]] = field(default_factory=dict)
     settled: dict[bytes, list[tuple[str, Item]]] = field(default_factory=dict)
     # due: each with the batch that it must wait for, and the one that it may wait for
     receipts: list[tuple[bytes, int, int]] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Conn:
 class Asked:
     """A SEND, or a COMMIT with all that its transaction holds."""
 
-    sends: list[Said]
+    sends: list[SentMessage]
     settled: list[tuple[str, Item]]
     receipt: bytes | None
 
@@ -148,7 +148,7 @@ class Model:
         self.now_ms = now_ms
         self.now_s = START_S
         self.unused_since_s: dict[str, float] = dict.fromkeys(settings, START_S)
-        self.woken_in: dict[str, int] = {}  # queue -> the last batch that has a Wake of it
+        self.released_in: dict[str, int] = {}  # queue -> the last batch that has a Wake of it
         self.made_in: dict[object, int] = {}  # of what is made at run time, and of each binding: its batch
         self.reserved: dict[str, int] = {}
         self.purges: dict[str, Due] = {}  # queue -> the answer to the purge of it that goes on
@@ -184,11 +184,11 @@ class Model:
         for effect in self.effects.pop(number, []):
             effect()
 
-    def told_committed(self, number: int) -> None:
+    def batch_committed(self, number: int) -> None:
         self.committed = number
         for items in self.queues.values():
             for item in items:
-                if item.state in (STORING, WAKING) and item.body in self.disk.get(item.queue, {}):
+                if item.state in (STORING, DUE) and item.body in self.disk.get(item.queue, {}):
                     item.state = READY
         for then in self.thens.pop(number, []):
             then()
@@ -220,7 +220,7 @@ class Model:
         self.conns, self.effects, self.thens = {}, {}, {}
         self.asked, self.refused = {}, set()
         self.batch, self.committed = 1, 0
-        self.made_in, self.reserved, self.woken_in = {}, {}, {}
+        self.made_in, self.reserved, self.released_in = {}, {}, {}
         self.own, self.purges = set(), {}
 
     # ---- messages in and out ----------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class Model:
 
     def woke(self, queue: str, body: bytes, to_its_place: bool) -> None:
         """The broker has written a Wake: of something that is due, for its place or, if it is expired, for good."""
-        self.woken_in[queue] = self.batch
+        self.released_in[queue] = self.batch
         item = next(i for i in self.queues[queue] if i.body == body)
         if item.is_doomed and not to_its_place:
             self.removed(queue, body)
@@ -303,7 +303,7 @@ class Model:
             self.leave(item)
             return
         assert not self.is_expired(item), f"{body!r} of {queue} has expired, and is woken for its place"
-        item.state = WAKING
+        item.state = DUE
         count = item.count
         self.on_commit(lambda: self.late[queue].__delitem__(body))
         self.on_commit(lambda: self.disk[queue].__setitem__(body, count))
@@ -312,7 +312,7 @@ class Model:
         """What is due in memory queues is ready; an unused queue is gone."""
         for name, items in self.queues.items():
             if not self.is_persistent(name):
-                self.wake_in_memory(items)
+                self.make_due_in_memory(items)
         for name in [*self.queues]:
             expires_ms = self.settings[name].expires_ms if name in self.settings else None
             if expires_ms is None:
@@ -322,7 +322,7 @@ class Model:
             elif self.now_s - self.unused_since_s[name] >= expires_ms / 1000:
                 self.delete(name)
 
-    def wake_in_memory(self, items: list[Item]) -> None:
+    def make_due_in_memory(self, items: list[Item]) -> None:
         for item in [item for item in items if item.state == DELAYED and item.due_ms <= self.now_ms]:
             if self.is_expired(item):
                 self.leave(item)
@@ -334,9 +334,9 @@ class Model:
         found = []
         for conn in self.conns.values():
             for sub in conn.subs.values():
-                due = [i for i in self.queues[sub.queue] if i.state in (DELAYED, WAKING) and i.due_ms <= self.now_ms]
+                due = [i for i in self.queues[sub.queue] if i.state in (DELAYED, DUE) and i.due_ms <= self.now_ms]
                 due = [item for item in due if not item.is_doomed]
-                if due and self.has_room(conn, sub) and self.head(sub.queue) is None:
+                if due and self.can_take(conn, sub) and self.head(sub.queue) is None:
                     found.append((sub.queue, due[0].body))
         return found
 
@@ -386,7 +386,7 @@ class Model:
             del self.remembered[key]
         return len(items)
 
-    def make_own(self, c: int, name: bytes, exchange: str, pattern: str) -> str:
+    def make_private(self, c: int, name: bytes, exchange: str, pattern: str) -> str:
         """The queue of one's own of that subscription."""
         queue = f"own {c} {name.decode()}"
         self.make(queue, QueueSettings(persistent=False))
@@ -473,7 +473,7 @@ class Model:
             conn.must = max(conn.must, batch)
             conn.receipts.append((receipt, conn.must, conn.may))
 
-    def ask(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
+    def ask(self, c: int, sends: list[SentMessage], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
         """A SEND, or a COMMIT: the broker is about to hear it."""
         self.asked[c] = Asked(sends, settled, receipt)
 
@@ -495,30 +495,30 @@ class Model:
             puts, _ = self.arrivals(asked.sends)
             full = {q for q, _ in puts if self.settings[q].overflow == DROP_OLDEST}
             dropped = [item for q in full for item in self.oldest(q, sum(to == q for to, _ in puts))]
-            reads_back = all(self.woken_in.get(queue, 0) <= self.committed for queue in full)
-            if not lines & full and reads_back and all(item.state not in (STORING, WAKING) for item in dropped):
+            reads_back = all(self.released_in.get(queue, 0) <= self.committed for queue in full)
+            if not lines & full and reads_back and all(item.state not in (STORING, DUE) for item in dropped):
                 wrong.append(c)
             lines |= full
         return wrong
 
-    def arrivals(self, sends: list[Said]) -> tuple[list[tuple[str, Said]], int]:
+    def arrivals(self, sends: list[SentMessage]) -> tuple[list[tuple[str, SentMessage]], int]:
         """What goes into queues, without duplicates; and the batch that these wait for."""
-        puts: list[tuple[str, Said]] = []
+        puts: list[tuple[str, SentMessage]] = []
         waits_for = 0
-        for said in sends:
-            for queue in self.leads_to(said):
-                key = (queue, said.dedup_id or b"")
-                counts = said.dedup_id is not None and self.settings[queue].dedup_window_s > 0
-                is_here = any(q == queue and s.dedup_id == said.dedup_id for q, s in puts)
+        for found in sends:
+            for queue in self.leads_to(found):
+                key = (queue, found.dedup_id or b"")
+                counts = found.dedup_id is not None and self.settings[queue].dedup_window_s > 0
+                is_here = any(q == queue and s.dedup_id == found.dedup_id for q, s in puts)
                 if counts and (key in self.remembered or is_here):
                     waits_for = max(waits_for, self.remembered.get(key, 0))
                     continue
-                puts.append((queue, said))
+                puts.append((queue, found))
         return puts, waits_for
 
-    def leads_to(self, said: Said) -> list[str]:
+    def leads_to(self, found: SentMessage) -> list[str]:
         """The queues that it goes to. Raises Refused."""
-        kind, _, name = said.to[1:].partition("/")
+        kind, _, name = found.to[1:].partition("/")
         if kind == "topic":
             return self.routed(TOPICS, name)
         if kind == "exchange":
@@ -531,45 +531,45 @@ class Model:
             raise Refused
         return queues
 
-    def due_ms(self, said: Said) -> int:
-        if said.delay_ms is None and said.deliver_at_ms is None:
+    def due_ms(self, found: SentMessage) -> int:
+        if found.delay_ms is None and found.deliver_at_ms is None:
             return 0
-        due_ms = max(self.now_ms + (said.delay_ms or 0), said.deliver_at_ms or 0)
+        due_ms = max(self.now_ms + (found.delay_ms or 0), found.deliver_at_ms or 0)
         return due_ms if due_ms > self.now_ms else 0
 
-    def judge_wishes(self, said: Said, puts: list[tuple[str, Said]]) -> None:
+    def judge_wishes(self, found: SentMessage, puts: list[tuple[str, SentMessage]]) -> None:
         """`mandatory` and `immediate`. Raises Refused."""
-        queues = self.leads_to(said)
-        is_topic = said.to.startswith("/topic/")
+        queues = self.leads_to(found)
+        is_topic = found.to.startswith("/topic/")
         is_heard = is_topic and any(conn.topics for conn in self.conns.values())
-        if said.mandatory and not queues and not is_heard and not said.to.startswith("/queue/"):
+        if found.mandatory and not queues and not is_heard and not found.to.startswith("/queue/"):
             raise Refused
-        if not said.immediate:
+        if not found.immediate:
             return
         if is_topic:
             if not is_heard and not any(self.could_take_now(queue, 1) for queue in queues):
                 raise Refused
         elif (
             not queues
-            or self.due_ms(said)
+            or self.due_ms(found)
             or not all(self.could_take_now(queue, sum(q == queue for q, _ in puts)) for queue in queues)
         ):
             raise Refused
 
-    def is_plain(self, said: Said) -> bool:
+    def is_plain(self, found: SentMessage) -> bool:
         """A SEND to one queue that asks for nothing more: what it does is never held back."""
-        has_wishes = said.delay_ms is not None or said.deliver_at_ms is not None or said.immediate
-        return said.to.startswith("/queue/") and not has_wishes
+        has_wishes = found.delay_ms is not None or found.deliver_at_ms is not None or found.immediate
+        return found.to.startswith("/queue/") and not has_wishes
 
     def could_take_now(self, queue: str, count: int) -> bool:
         """Whether its consumers have room for so many beside all that is there for them already."""
         if not count:
             return True  # a duplicate
-        wanted = sum(item.state in (READY, STORING, WAKING) for item in self.queues[queue])
+        wanted = sum(item.state in (READY, STORING, DUE) for item in self.queues[queue])
         wanted += self.reserved.get(queue, 0) + count
         for conn in self.conns.values():
             for sub in conn.subs.values():
-                if sub.queue == queue and self.has_room(conn, sub):
+                if sub.queue == queue and self.can_take(conn, sub):
                     if sub.mode == AUTO:
                         return True
                     wanted -= 1 if sub.prefetch is None else sub.prefetch - len(sub.out)
@@ -577,32 +577,32 @@ class Model:
                         return True
         return False
 
-    def take(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
+    def take(self, c: int, sends: list[SentMessage], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
         """A SEND, or a whole transaction: judged first, then all of it happens. Raises Refused."""
         is_plan = len(sends) != 1 or bool(settled) or not self.is_plain(sends[0])
         puts, waits_for = self.arrivals(sends)
-        for said in sends:
-            self.judge_wishes(said, puts)
-            if (said.delay_ms is not None or said.deliver_at_ms is not None) and said.to.startswith("/topic/"):
+        for found in sends:
+            self.judge_wishes(found, puts)
+            if (found.delay_ms is not None or found.deliver_at_ms is not None) and found.to.startswith("/topic/"):
                 raise Refused
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))
         durable = any(self.is_persistent(q) for q, _ in puts) or any(item.is_persistent for _, item in settled)
-        due = [self.due_ms(said) for _, said in puts]
+        due = [self.due_ms(found) for _, found in puts]
         in_memory = [item for _, item in settled if not item.is_persistent]
         conn = self.conns[c]
         outside = [queue for queue, _ in puts if not self.is_persistent(queue)]
         promised = [queue for queue in outside if queue not in self.own]
-        has_rest = bool(outside or in_memory or any(said.to.startswith("/topic/") for said in sends))
+        has_rest = bool(outside or in_memory or any(found.to.startswith("/topic/") for found in sends))
         must_wait = has_rest and (durable or (is_plan and conn.rest_batch > self.committed))
         for queue in {queue for queue, _ in puts}:
             for item in self.oldest(queue, sum(q == queue for q, _ in puts)):
                 self.leave(item)
-        for queue, said in puts:
+        for queue, found in puts:
             if self.is_persistent(queue):
-                self.put(queue, said.body, said.expires_ms, self.due_ms(said))
-                if said.dedup_id is not None and self.settings[queue].dedup_window_s:
-                    key = (queue, said.dedup_id)
+                self.put(queue, found.body, found.expires_ms, self.due_ms(found))
+                if found.dedup_id is not None and self.settings[queue].dedup_window_s:
+                    key = (queue, found.dedup_id)
                     self.remembered[key] = self.batch
                     self.on_commit(lambda key=key: self.on_disk_remembered.add(key))  # type: ignore[misc]
         for verb, item in settled:
@@ -619,12 +619,12 @@ class Model:
             for verb, item in settled:
                 if item in in_memory:
                     self.settle(verb, item)
-            for (queue, said), due_ms in zip(puts, due, strict=True):
+            for (queue, found), due_ms in zip(puts, due, strict=True):
                 if queue in self.queues and not self.is_persistent(queue):
-                    self.put(queue, said.body, said.expires_ms, due_ms)
-            for said in sends:
+                    self.put(queue, found.body, found.expires_ms, due_ms)
+            for found in sends:
                 for conn in self.conns.values():
-                    conn.due_topics += [(sub, said.body) for sub in conn.topics if said.to.startswith("/topic/")]
+                    conn.due_topics += [(sub, found.body) for sub in conn.topics if found.to.startswith("/topic/")]
 
         if must_wait:
             self.thens.setdefault(self.batch, []).append(rest)
@@ -690,7 +690,7 @@ class Model:
 
     # ---- what the broker says ---------------------------------------------------------------------------------------
 
-    def has_room(self, conn: Conn, sub: Sub) -> bool:
+    def can_take(self, conn: Conn, sub: Sub) -> bool:
         if sub.mode == AUTO:
             return True
         if sub.prefetch is not None:
@@ -711,11 +711,11 @@ class Model:
             conn.due_topics.remove((name, body))
             return
         sub = conn.subs[name]
-        assert self.has_room(conn, sub), f"{name!r} has no room for {body!r}"
+        assert self.can_take(conn, sub), f"{name!r} has no room for {body!r}"
         if not self.is_persistent(sub.queue) and any(
             item.body == body and item.state == DELAYED for item in self.queues[sub.queue]
         ):
-            self.wake_in_memory(self.queues[sub.queue])  # at the latest at a Tick: it may be sooner
+            self.make_due_in_memory(self.queues[sub.queue])  # at the latest at a Tick: it may be sooner
         item = self.head(sub.queue)
         assert item is not None and item.body == body, f"{body!r} is not the head of {sub.queue}: {item}"
         assert (deliver.redeliveries, deliver.redelivered) == (item.count, item.marked), (deliver, item)
@@ -750,7 +750,7 @@ class Model:
             sub.name
             for conn in self.conns.values()
             for sub in conn.subs.values()
-            if self.has_room(conn, sub)
+            if self.can_take(conn, sub)
             and self.head(sub.queue) is not None
-            and self.woken_in.get(sub.queue, 0) <= self.committed
+            and self.released_in.get(sub.queue, 0) <= self.committed
         ]

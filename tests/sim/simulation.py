@@ -322,9 +322,9 @@ class SimNode:
         self.on_commit(batch)
         self.is_on_the_disk = True
         self.scheduler.trace(self.name, "commit", batch.number, len(batch.writes))
-        self.scheduler.soon(0.0005, lambda boot=self.boots: self.told(batch, boot))  # type: ignore[misc]
+        self.scheduler.soon(0.0005, lambda boot=self.boots: self.committed(batch, boot))  # type: ignore[misc]
 
-    def told(self, batch: Batch, boot: int) -> None:
+    def committed(self, batch: Batch, boot: int) -> None:
         if self.is_up and self.boots == boot:
             self.being_committed = None
             self.turn(Committed(batch.number))

@@ -25,7 +25,7 @@ from radiator.model.writes import (
 from tests.sim.disk import SimDisk
 from tests.sim.history import History
 from tests.sim.log_history import LogHistory
-from tests.sim.staging_history import StagingHistory
+from tests.sim.prepared_history import PreparedHistory
 
 ONE = os.environ.get("RADIATOR_SEED")
 SEEDS = range(int(os.environ.get("RADIATOR_SEEDS", "60"))) if ONE is None else [int(ONE)]
@@ -44,7 +44,7 @@ def test_records_are_read_once_in_order_and_go_on_where_they_were_acked() -> Non
 def test_what_is_prepared_or_checked_out_comes_once() -> None:
     versions = taken = 0
     for seed in SEEDS:
-        history = StagingHistory(seed)
+        history = PreparedHistory(seed)
         assert history.books.mistakes == [], f"RADIATOR_SEED={seed}"
         versions += sum(driver.version - 1 for driver in history.drivers)
         taken += len(history.engine.found)
@@ -62,7 +62,7 @@ def test_each_batch_tells_what_it_does() -> None:
 POSITION = 1 << 64 | 1
 
 
-def told(event: str, position: int = POSITION) -> JournalEvent:
+def event_of(event: str, position: int = POSITION) -> JournalEvent:
     return JournalEvent(event, 1, "q", position, size=4)
 
 
@@ -84,7 +84,7 @@ def disk() -> SimDisk:
     disk.commit([DeclareLog(1, JOURNAL), Declare(2, "q")])
     message = Message("/queue/q", b"", 2, b"body", 1)
     ledger = Ledger(accepted=1, accepted_bytes=4, stored=1, stored_bytes=4)
-    disk.commit(batch([told(ACCEPTED), told(DELIVERED)], Put(2, POSITION, message), ledger=ledger))
+    disk.commit(batch([event_of(ACCEPTED), event_of(DELIVERED)], Put(2, POSITION, message), ledger=ledger))
     return disk
 
 
@@ -92,7 +92,7 @@ GONE = Ledger(accepted=1, accepted_bytes=4, acked=1, acked_bytes=4)
 
 
 def test_what_is_right_is_right(disk: SimDisk) -> None:
-    disk.commit(batch([told(ACKED)], Remove(2, POSITION), offset=2, ledger=GONE))
+    disk.commit(batch([event_of(ACKED)], Remove(2, POSITION), offset=2, ledger=GONE))
     SimDisk(disk.platter, has_journal=True)
 
 
@@ -100,12 +100,12 @@ def test_what_is_right_is_right(disk: SimDisk) -> None:
     ("events", "writes", "ledger"),
     [
         ([], [Remove(2, POSITION)], GONE),
-        ([told(ACKED)], [], None),
-        ([told(ACKED), told(ACKED)], [Remove(2, POSITION)], GONE),
-        ([told(ACKED)], [Remove(2, POSITION)], Ledger(accepted=1, accepted_bytes=4, purged=1, purged_bytes=4)),
-        ([told(ACKED, POSITION + 1)], [Remove(2, POSITION)], GONE),
-        ([told(ACCEPTED)], [], None),
-        ([told(DELIVERED, POSITION + 1)], [], None),
+        ([event_of(ACKED)], [], None),
+        ([event_of(ACKED), event_of(ACKED)], [Remove(2, POSITION)], GONE),
+        ([event_of(ACKED)], [Remove(2, POSITION)], Ledger(accepted=1, accepted_bytes=4, purged=1, purged_bytes=4)),
+        ([event_of(ACKED, POSITION + 1)], [Remove(2, POSITION)], GONE),
+        ([event_of(ACCEPTED)], [], None),
+        ([event_of(DELIVERED, POSITION + 1)], [], None),
     ],
 )
 def test_what_the_judge_refuses(

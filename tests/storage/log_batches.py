@@ -43,12 +43,12 @@ class LogBatches:
         self.open: dict[Partition, KeepSegment] = {}
         self.full: dict[Partition, list[KeepSegment]] = {}
         self.groups: set[tuple[int, str]] = set()
-        self.stages: dict[int, KeepTransaction] = {}
-        self.next_stage = 1
+        self.transactions: dict[int, KeepTransaction] = {}
+        self.next_transaction = 1
         self.apps: set[str] = set()
 
     def batch(self) -> list[Write]:
-        words = (self.append, self.append, self.append, self.roll, self.drop_segment, self.position, self.stage,
+        words = (self.append, self.append, self.append, self.roll, self.drop_segment, self.position, self.transaction,
                  self.apply, self.version, self.declare)  # fmt: skip
         wanted = self.chance.choices(words, k=self.chance.randint(1, 4))
         return [write for word in dict.fromkeys(wanted) for write in word()]
@@ -72,7 +72,7 @@ class LogBatches:
             count = self.chance.choice(self.counts)
             first = row.first + row.count
             if log == self.journal:
-                yield AppendEvent(log, 0, first, [self.told(first + nth) for nth in range(count)])
+                yield AppendEvent(log, 0, first, [self.event_of(first + nth) for nth in range(count)])
                 size = count * EVENT_BYTES
             else:
                 messages = [self.message(first + nth) for nth in range(count)]
@@ -84,7 +84,7 @@ class LogBatches:
     def message(self, number: int) -> Message:
         return Message("/log/l", b"n:%d\n" % number, 2, bytes(self.chance.randrange(200)), number)
 
-    def told(self, number: int) -> JournalEvent:
+    def event_of(self, number: int) -> JournalEvent:
         chance = self.chance
         return JournalEvent(
             chance.choice(EVENTS), number, chance.choice("ab"), position_of(1, number), chance.choice(("", "c"))
@@ -114,25 +114,25 @@ class LogBatches:
             self.groups.add((log, group))
             yield KeepPosition(log, group, [0] * self.chance.randint(1, 3))
 
-    def stage(self) -> Iterator[Write]:
+    def transaction(self) -> Iterator[Write]:
         sends = [Send(0, "/queue/q", b"", 2, bytes(number)) for number in range(self.chance.randrange(30))]
-        stage, self.next_stage = self.next_stage, self.next_stage + 1
-        row = KeepTransaction(stage, f"name-{stage}", len(sends), sum(send.size for send in sends), 0, 1)
-        self.stages[stage] = row
+        transaction, self.next_transaction = self.next_transaction, self.next_transaction + 1
+        row = KeepTransaction(transaction, f"name-{transaction}", len(sends), sum(send.size for send in sends), 0, 1)
+        self.transactions[transaction] = row
         yield row
         if sends:
-            yield StorePrepared(stage, 0, sends)
+            yield StorePrepared(transaction, 0, sends)
 
     def apply(self) -> Iterator[Write]:
-        for stage, row in [*self.stages.items()]:
+        for transaction, row in [*self.transactions.items()]:
             end = min(row.count, row.applied + self.chance.randrange(12))
             if end == row.count or self.chance.random() < 0.1:
-                del self.stages[stage]
-                yield DropTransaction(stage)
+                del self.transactions[transaction]
+                yield DropTransaction(transaction)
             elif end > row.applied:
-                self.stages[stage] = replace(row, name="", applied=end)
-                yield RemovePrepared(stage, row.applied, end)
-                yield self.stages[stage]
+                self.transactions[transaction] = replace(row, name="", applied=end)
+                yield RemovePrepared(transaction, row.applied, end)
+                yield self.transactions[transaction]
 
     def version(self) -> Iterator[Write]:
         app = self.chance.choice(("a", "b"))

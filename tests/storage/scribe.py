@@ -143,7 +143,7 @@ def record_of(number: int) -> Message:
     return Message("/log/trail", b"n:%d\n" % number, ESCAPING_ALL, b"record %d" % number, DUE_MS + number)
 
 
-def told_of(number: int) -> JournalEvent:
+def sentences_of(number: int) -> JournalEvent:
     return JournalEvent(
         (ACCEPTED, DELIVERED, ACKED)[number % 3], DUE_MS + number, "orders", position_of(1, number), "1/a", 0, 9
     )
@@ -171,7 +171,7 @@ def write_logs(store: LmdbStore, log: int) -> None:
     store.commit([*appends, KeepSegments(log, [segment_of(log, 0, rows[:5], 1)]), KeepPosition(log, "g", [1, 2])])
     appends = [Append(log, 1, number, rows[number]) for number in range(5, 8)]
     store.commit([*appends, KeepSegments(log, [segment_of(log, 5, rows[5:], 1)])])
-    events = [told_of(number) for number in range(9)]
+    events = [sentences_of(number) for number in range(9)]
     store.commit([AppendEvent(log + 1, 0, 0, events), DeclareLog(log + 1, "journal")])
     store.commit([KeepSegments(log + 1, [segment_of(log + 1, 0, events)])])
     sends = [send_of(number) for number in range(4)]

@@ -8,22 +8,21 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.reads import ReadDelayed, ReadLog, ReadQueue
-from radiator.model.writes import Bind, KeepSegment, KeepSettings, KeepTime, Ledger, StoppedClean
+from radiator.model.reads import ReadDelayed, ReadQueue
+from radiator.model.writes import KeepTime, StoppedClean
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
-from radiator.storage.codec import records, transactions
-from radiator.storage.codec.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
+from radiator.storage.codec import records
+from radiator.storage.codec.tables import FORMAT, META
 from radiator.storage.lmdb.reader import _watched
 from radiator.storage.lmdb.store import open_store
-from tests.storage.lmdb.test_store import rewrite, run_forked
-from tests.storage.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
+from tests.storage.breaking import rewrite, run_forked
+from tests.storage.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled
 from tests.storage.test_check import running_writer, until
 
 COMPACT = pytest.mark.parametrize("compact", [False, True])
@@ -78,93 +77,6 @@ def test_restored_store_knows_no_nodes_and_what_was_in_doubt_is_stored(tmp_path:
     assert check(tmp_path / "new").findings == []
 
 
-def test_store_with_a_damaged_doubt_can_be_had_again_without_it(tmp_path: Path) -> None:
-    """A start refuses it; a restored backup has all of its messages."""
-    filled(tmp_path / "data")
-    key = records.doubt_key("node.b", 4)
-    rewrite(tmp_path / "data", b"doubts", key, b"rubbish that is no doubt")
-    with pytest.raises(StoreError, match=f"The doubt under key {key.hex()} is damaged"):
-        Scribe(tmp_path / "data")
-    backup(tmp_path / "data", tmp_path / "copy")
-    report = restore(tmp_path / "copy", tmp_path / "new")
-    assert (report.findings, report.messages) == ([], 128 + DELAYED)
-
-
-@pytest.mark.parametrize(
-    ("table", "key", "left"),
-    [
-        (b"settings", records.settings_key(1), ("", 1, 4)),
-        (b"declared", records.declared_key("exchange", "x"), ('{"max_messages": 9}', 0, 4)),
-        (b"bindings", records.binding_key(1, "x", "a.#"), ('{"max_messages": 9}', 1, 3)),
-    ],
-    ids=["settings", "declared", "bindings"],
-)
-def test_store_with_a_damaged_declaration_can_be_had_again_without_it(
-    tmp_path: Path, table: bytes, key: bytes, left: tuple[str, int, int]
-) -> None:
-    """A start refuses it; the restored store has all else, and it is told what it has not."""
-    filled(tmp_path / "data")
-    rewrite(tmp_path / "data", table, key, b"\1rubbish and more of it")
-    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
-        Scribe(tmp_path / "data")
-    backup(tmp_path / "data", tmp_path / "copy")
-    report = restore(tmp_path / "copy", tmp_path / "new")
-    (finding,) = report.findings
-    assert f"under key {key.hex()} is damaged" in finding and finding.endswith(". It is left out.")
-    assert (check(tmp_path / "new").findings, report.messages) == ([], 128 + DELAYED)
-    recovery = Scribe(tmp_path / "new").store.recovery
-    assert (recovery.queues[0].settings, len(recovery.declared), len(recovery.bindings)) == left
-
-
-LEFT_OUT = "It is left out."
-
-
-@pytest.mark.parametrize(
-    ("table", "key", "told", "left"),
-    [
-        (b"positions", records.group_key(LOG, "g"), LEFT_OUT, ("trail", 5, 0, 1, 1)),
-        (b"apps", transactions.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
-        (b"stages", transactions.transaction_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
-        (b"logs", records.log_key(LOG), "The log is called damaged-4 now.", ("damaged-4", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG, 1, 0), "made anew from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG, 1, 5), "made anew from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG + 1, 0, 0), "made anew from its blocks, with 9", ("trail", 5, 1, 1, 1)),
-        (b"segments", b"short", LEFT_OUT, ("trail", 5, 1, 1, 1)),
-    ],
-)  # fmt: skip
-def test_store_with_damaged_books_of_logs_can_be_had_again(
-    tmp_path: Path, table: bytes, key: bytes, told: str, left: tuple[str, int, int, int, int]
-) -> None:
-    filled(tmp_path / "data")
-    segments = [row for log in Scribe(tmp_path / "data").store.recovery.logs for row in log.segments]
-    filled(tmp_path / "broken")
-    rewrite(tmp_path / "broken", table, key, b"\1rubbish and more of it")
-    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
-        Scribe(tmp_path / "broken")
-    backup(tmp_path / "broken", tmp_path / "copy")
-    report = restore(tmp_path / "copy", tmp_path / "new")
-    (finding,) = report.findings
-    assert f"under key {key.hex()} is damaged" in finding and told in finding
-    assert (check(tmp_path / "new").findings, report.records) == ([], 18)
-    recovery = Scribe(tmp_path / "new").store.recovery
-    log = recovery.logs[0]
-    first = recovery.logs[0].segments[1]
-    assert (log.name, first.count, len(log.positions), len(recovery.stages), len(recovery.apps)) == left
-    assert [row for log in recovery.logs for row in log.segments] == segments
-
-
-def test_books_of_a_segment_with_a_damaged_block_are_made_anew_too(tmp_path: Path) -> None:
-    filled(tmp_path / "data")
-    for table in (b"segments", b"records"):
-        rewrite(tmp_path / "data", table, records.record_key(LOG, 1, 0), b"\1rubbish and more of it")
-    backup(tmp_path / "data", tmp_path / "copy")
-    assert len(restore(tmp_path / "copy", tmp_path / "new").findings) == 2
-    store = Scribe(tmp_path / "new").store
-    assert store.recovery.logs[0].segments[1] == KeepSegment(LOG, 1, 0, 0, 5)
-    loaded = store.load_log(ReadLog(1, LOG, 1, 0, 100, 1 << 20)).records
-    assert [one.offset for one in loaded if one.message is None] == [0, 1, 2, 3, 4] and len(loaded) == 8
-
-
 def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     before = Scribe(tmp_path / "data")
@@ -179,8 +91,10 @@ def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> Non
     assert after.recovery.queues == recovered.queues and recovered.queues[0].next_due_ms == DUE_MS
     assert (after.recovery.declared, after.recovery.bindings) == (recovered.declared, recovered.bindings)
     assert len(recovered.declared) == 1 and len(recovered.bindings) == 4
-    logs_and_stages = [(recovery.logs, recovery.stages, recovery.apps) for recovery in (after.recovery, recovered)]
-    assert logs_and_stages[0] == logs_and_stages[1] and all(logs_and_stages[0])
+    logs_and_transactions = [
+        (recovery.logs, recovery.transactions, recovery.apps) for recovery in (after.recovery, recovered)
+    ]
+    assert logs_and_transactions[0] == logs_and_transactions[1] and all(logs_and_transactions[0])
 
 
 def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
@@ -303,9 +217,6 @@ def test_backup_that_is_being_made_is_not_cleared_away(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["copy", "data", "letter", "x.7.radiator-backup.new", "y.8.new"]
 
 
-# ---- a bare backup is never served --------------------------------------------------------------------------------
-
-
 def test_backup_put_into_a_data_directory_is_refused(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     backup(tmp_path / "data", tmp_path / "copy")
@@ -323,9 +234,6 @@ def test_backup_given_as_a_data_directory_is_refused(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     with pytest.raises(StoreError, match="make a data directory from it with `radiator restore FILE DATA_DIR`"):
         open_store(tmp_path / "copy", MAP_BYTES)
-
-
-# ---- what a restore refuses ---------------------------------------------------------------------------------------
 
 
 def test_restore_into_a_used_directory_is_refused(tmp_path: Path) -> None:
@@ -500,63 +408,14 @@ def test_a_restored_store_keeps_no_time_however_old_its_backup_is(tmp_path: Path
     restored.close()
 
 
-# ---- a store whose start is refused ---------------------------------------------------------------------------------
-
-
-def refused(path: Path) -> tuple[Scribe, int, int]:
-    """Two queues with messages, and the settings and a binding of the first."""
-    scribe = Scribe(path)
-    broken, sound = scribe.declare("broken"), scribe.declare("sound")
-    scribe.fill(broken, 5)
-    scribe.fill(sound, 7)
-    scribe.store.commit([KeepSettings(broken, "{}"), Bind("amq.direct", "k", broken), StoppedClean()])
-    scribe.store.close()
-    return scribe, broken, sound
-
-
-NONE = records.queue_key(0)
-BREAKS: dict[str, Callable[[Path, bytes], object]] = {
-    "ledger without a queue": lambda path, key: rewrite(path, QUEUES, key, None),
-    "queue without a ledger": lambda path, key: rewrite(path, LEDGERS, key, None),
-    "damaged name": lambda path, key: rewrite(path, QUEUES, key, b"x" * 20),
-    "damaged ledger": lambda path, key: rewrite(path, LEDGERS, key, b"x" * 200),
-    "ledger of fewer": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(2, 0, 2, 0))),
-    "ledger that does not add up": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(9))),
-    "a message of nobody": lambda path, key: rewrite(path, MESSAGES, records.message_key(9, 9), b"x" * 60),
-    "swept more than there is": lambda path, key: rewrite(path, RETIRED, NONE, records.encode_number(NONE, 4)),
-    "neither name nor ledger": lambda path, key: [rewrite(path, table, key, None) for table in (QUEUES, LEDGERS)],
-}
-
-
-@pytest.mark.parametrize("broken_by", BREAKS)
-def test_what_a_start_refuses_is_had_again_by_backup_and_restore(tmp_path: Path, broken_by: str) -> None:
-    """All queues: the others as they were, and what is left of the broken one."""
-    scribe, broken, sound = refused(tmp_path / "data")
-    BREAKS[broken_by](tmp_path / "data", records.queue_key(broken))
-    with pytest.raises(StoreError, match="`radiator check`.*`radiator backup` and `radiator restore`"):
-        open_store(tmp_path / "data", MAP_BYTES)
-    backup(tmp_path / "data", tmp_path / "copy")
-    report = restore(tmp_path / "copy", tmp_path / "new")
-    assert report.findings
-    assert check(tmp_path / "new").findings == []
-    again = Scribe(tmp_path / "new")
-    queues = {queue.number: queue for queue in again.store.recovery.queues}
-    assert queues[sound].name == "sound" and again.bodies(sound) == bodies_of(scribe, sound)
-    assert queues[broken].ledger.stored == 5 and again.bodies(broken) == bodies_of(scribe, broken)
-
-
-def bodies_of(scribe: Scribe, queue: int) -> list[bytes]:
-    return [message.body for (number, _), message in sorted(scribe.messages.items()) if number == queue]
-
-
 def test_copy_is_watched_while_lmdb_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("radiator.storage.lmdb.reader._WATCH_EVERY_S", 0.001)
     heard: list[tuple[object, ...]] = []
     is_heard, threads = threading.Event(), threading.active_count()
 
-    def hear(*said: object) -> None:
-        heard.append(said)
-        if said[2] == 7:
+    def hear(*found: object) -> None:
+        heard.append(found)
+        if found[2] == 7:
             is_heard.set()
 
     with (tmp_path / "copy").open("wb", buffering=0) as opened, _watched(opened.fileno(), 70, hear):

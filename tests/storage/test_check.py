@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.limits import CHECK_FINDINGS_MAX
 from radiator.model.message import position_of
 from radiator.model.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from radiator.storage import check as checking
-from radiator.storage.check import Report, check
+from radiator.storage.check import check
 from radiator.storage.codec import records, transactions
 from radiator.storage.codec.tables import FORMAT, META, TABLES
 from radiator.tools.cli import main
-from tests.storage.lmdb.test_store import flipped_copy, raw, rewrite, run_forked, some_bits
+from tests.storage.breaking import flipped_copy, raw, rewrite, run_forked, some_bits
 from tests.storage.scribe import DELAYED, DUE_MS, LOG, Scribe, filled, message_of
 
 DUPSORT = 0x04
@@ -72,9 +71,6 @@ def test_what_is_no_data_directory_is_refused(tmp_path: Path, content: str | Non
         (tmp_path / "data").mkdir()
     with pytest.raises(StoreError, match=r"is no data directory: it has no data\.mdb"):
         check(tmp_path / "data")
-
-
-# ---- damage -------------------------------------------------------------------------------------------------------
 
 
 def test_any_flipped_bit_that_matters_is_found(path: Path) -> None:
@@ -160,9 +156,6 @@ def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
         rewrite(broken, table, key, b"\x01rubbish and more of it")
         findings = check(broken).findings
         assert any("is damaged" in finding and key.hex() in finding for finding in findings), (table, findings)
-
-
-# ---- books --------------------------------------------------------------------------------------------------------
 
 
 def test_ledger_that_does_not_add_up_is_found(path: Path) -> None:
@@ -325,9 +318,6 @@ def test_flipped_flag_of_a_table_is_found_and_refused(path: Path, table: bytes) 
         Scribe(path)
 
 
-# ---- delayed messages -------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def late(tmp_path: Path) -> Path:
     """A closed store with a queue of three messages, the last two of them delayed."""
@@ -382,9 +372,6 @@ def test_delayed_message_of_an_unknown_queue_is_found(late: Path) -> None:
     key = records.delayed_key(9, DUE_MS, position_of(1, 1))
     rewrite(late, b"delayed", key, records.encode_delayed(key, message_of(b"whose?"), 0, False))
     assert "There is 1 message of queue 9, but no such queue." in check(late).findings
-
-
-# ---- what is declared at run time -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[]", "3", "null", "[" * 100_000])
@@ -452,17 +439,8 @@ def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(
     report = check(tmp_path / "data")
     assert (report.findings, report.bindings, report.exchanges_elsewhere) == ([], 7, ["nowhere", "there"])
     assert main(["check", str(tmp_path / "data")]) == 0
-    assert "config.toml can declare" in (said := capsys.readouterr().out) and said.endswith(": nowhere, there.\n")
+    assert "config.toml can declare" in (printed := capsys.readouterr().out) and printed.endswith(": nowhere, there.\n")
 
-
-def test_report_of_endless_damage_is_bounded() -> None:
-    report = Report()
-    for number in range(CHECK_FINDINGS_MAX + 5):
-        report.find(str(number))
-    assert (len(report.findings), report.findings_left_out) == (CHECK_FINDINGS_MAX, 5)
-
-
-# ---- beside a running broker --------------------------------------------------------------------------------------
 
 WRITE_ON = """
 import random, sys

@@ -24,7 +24,7 @@ from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
 from radiator.tools.cli import main
 from tests.broker_process import environment
-from tests.storage.lmdb.test_store import rewrite, run_forked
+from tests.storage.breaking import rewrite, run_forked
 from tests.storage.scribe import MAP_BYTES, Scribe, filled
 
 FORMATS = Path(__file__).with_name("formats")
@@ -308,8 +308,8 @@ def test_command_says_what_it_has_done(tmp_path: Path, capsys: pytest.CaptureFix
     assert re.fullmatch(rf"{path}: 3\.\d MiB became \d+\.\d KiB in \d+\.\d s; all \d+ rows are the same\.", first)
     assert second == "Before that, what a killed compact had left was removed: 12 B."
     assert main(["compact", "--json", "--data", str(path)]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["before_bytes"] == told["after_bytes"] and told["removed_bytes"] is None
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["before_bytes"] == answer["after_bytes"] and answer["removed_bytes"] is None
     scribe = Scribe(path)
     assert main(["compact", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"radiator: A broker serves {path}: stop it first")

@@ -50,7 +50,7 @@ from radiator.storage.lmdb.datafile import write_meta
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore
 from radiator.storage.lmdb.writer import TreeWriter
-from tests.storage.lmdb.test_store import run_forked
+from tests.storage.breaking import run_forked
 from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 from tests.storage.small_store import BINDINGS, write_small_backup
 
@@ -144,13 +144,13 @@ def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: 
         (number, b"record %d" % number, b"n:%d\n" % number) for number in (3, 4, 5)
     ]
     assert (journal.name, journal.settings, [row.count for row in journal.segments]) == ("journal", "", [9])
-    [told] = store.load_log(ReadLog(1, 6, 0, 8, 9, 1 << 20)).records
-    assert told.message is not None
-    assert json.loads(told.message.body) == {
+    [answer] = store.load_log(ReadLog(1, 6, 0, 8, 9, 1 << 20)).records
+    assert answer.message is not None
+    assert json.loads(answer.message.body) == {
         "seq": 8, "event": "acked", "ms": DUE_MS + 8, "queue": "orders", "attempt": 0, "bytes": 9, "client": "1/a",
         "message_id": f"{store.recovery.store_id}-1-8",
     }  # fmt: skip
-    assert store.recovery.stages == [KeepTransaction(1, "", 4, 40, 1, DUE_MS)]
+    assert store.recovery.transactions == [KeepTransaction(1, "", 4, 40, 1, DUE_MS)]
     assert store.recovery.apps == [KeepApp("app", 7, DUE_MS)]
     sends = store.load_prepared(ReadPrepared(1, 1, 0, 9, 1 << 20)).sends
     assert sends == [send_of(number) for number in (1, 2, 3)]
@@ -179,7 +179,7 @@ def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_pa
     if number < 3:
         assert [(queue.settings, queue.next_due_ms) for queue in recovery.queues] == [("", 0)] * 2
         assert all(queue.ledger.stored_delayed == 0 for queue in recovery.queues)
-    assert (recovery.logs, recovery.stages, recovery.apps) == ([], [], [])
+    assert (recovery.logs, recovery.transactions, recovery.apps) == ([], [], [])
     bindings = [*recovery.bindings, Bind("", "b.#", 1)]
     scribe.store.close()
     started = {
@@ -202,7 +202,7 @@ def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_pa
     recovery = Scribe(tmp_path).store.recovery
     assert len(recovery.doubts) == (1 if number == 1 else 3)
     assert sorted(recovery.bindings, key=astuple) == sorted(bindings, key=astuple)
-    assert ([log.name for log in recovery.logs], len(recovery.stages)) == (["trail", "journal"], 1)
+    assert ([log.name for log in recovery.logs], len(recovery.transactions)) == (["trail", "journal"], 1)
     assert (recovery.queues[1].ledger, recovery.queues[1].next_due_ms) == (ledger, DUE_MS)
     assert check(tmp_path).findings == []
 

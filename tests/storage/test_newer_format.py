@@ -10,7 +10,7 @@ from radiator.storage.backup import restore
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import FORMAT, META
 from radiator.tools.cli import main
-from tests.storage.lmdb.test_store import rewrite
+from tests.storage.breaking import rewrite
 
 NEWEST = Path(__file__).with_name("formats") / f"format-{records.FORMAT}.mdb"
 NEWER = records.FORMAT + 1
@@ -42,6 +42,6 @@ def test_every_command_refuses_it(newer: Path, command: tuple[str, ...], capsys:
     before = (newer / "data.mdb").read_bytes()
     places = {"DATA": str(newer), "CONFIG": str(config), "TO": str(to)}
     status = main([places.get(word, word) for word in command])
-    said = capsys.readouterr()
-    assert status in (1, 2) and SENTENCE in said.out + said.err, (status, said)
+    printed = capsys.readouterr()
+    assert status in (1, 2) and SENTENCE in printed.out + printed.err, (status, printed)
     assert (newer / "data.mdb").read_bytes() == before and not (to.is_file() or [*to.glob("log=*")])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 from typing import assert_never
 
 from radiator.storage.codec.operations import (
@@ -23,6 +24,9 @@ from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore
 
 Rows = dict[bytes, dict[bytes, bytes]]
+
+# tables for operations that are drawn: a writer would not know them from any others
+ONE, TWO, PAIRED, INDEX = b"messages", b"delayed", b"counts", b"dedup_by_time"
 
 
 def rows_in(path: Path) -> Rows:
@@ -89,3 +93,32 @@ class Tree:
 
     def between(self, table: bytes, start: bytes, end: bytes) -> list[bytes]:
         return sorted(key for key in self.rows[table] if start <= key < end)
+
+
+def drawn(chance: Random, tree: Tree) -> Operation:
+    """One that fits what is there."""
+    table, keys = chance.choice([ONE, TWO, PAIRED]), [bytes([number, chance.randrange(3)]) for number in range(12)]
+    there = sorted(tree.rows[table])
+    some = sorted(chance.sample(keys, chance.randint(1, 4)))
+    start, end = sorted(chance.sample(keys, 2))
+    new = [key for key in some if key not in there]
+    kind = chance.randrange(9)
+    if kind < 3 and new:
+        return Insert(table, [(key, chance.randbytes(12)) for key in new])
+    if kind == 3 and there:
+        return Delete(table, sorted(chance.sample(there, chance.randint(1, len(there)))))
+    if kind == 4:
+        return DeleteIfPresent(table, some)
+    if kind == 5:
+        return DeleteRange(table, start, end)
+    if kind == 6:
+        return DeleteFirst((ONE, TWO), start, end, chance.randrange(5), False, PAIRED, chance.randrange(2))
+    if kind == 7:
+        return UpsertIndexed(ONE, some[0], b"\1" + chance.randbytes(8) + b"rest", INDEX, b"i")
+    return Upsert(table, [(key, chance.randbytes(12)) for key in some])
+
+
+def leaf_pages(store: LmdbStore, table: bytes) -> int:
+    """How many pages the rows of a table take."""
+    with store._env.begin() as txn:
+        return int(txn.stat(store._tables[table])["leaf_pages"])

@@ -1,17 +1,15 @@
 """The administration: carries out the commands of model/administration.py and gives the answers of model/answers.py.
 
-Each answer goes to the temp queue that the request has named; what changes the disk is answered when it is synced. How
-requests and answers are written is their protocol's matter (model/rendering.py). The command line speaks to a broker
-through this alone.
+Each answer goes to the temp queue that the request named; the answer to a change of the disk is sent when the change is
+synced. The protocols read requests and write answers (model/rendering.py). The command line uses nothing else.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from radiator.core.admin import (
+    bindings,
     checkouts,
-    exchanges,
-    fanouts,
     logs,
     nodes,
     numbers,
@@ -20,12 +18,13 @@ from radiator.core.admin import (
     subscriptions,
     why,
 )
-from radiator.core.admin.peek import peek
-from radiator.core.admin.request import Request
+from radiator.core.admin.peek import PeekPort, peek
 from radiator.core.connections import Connection
-from radiator.core.ports import AdminPort
+from radiator.core.ports import AnsweringPort
 from radiator.core.queues.queue import Queue
+from radiator.core.request import Request
 from radiator.core.routing.waiting import FLUSH, Waitable
+from radiator.core.stats import StatsPort
 from radiator.model import administration as asked
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Administer
@@ -34,14 +33,31 @@ from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, block_of
 from radiator.model.limits import ADMIN_BYTES_PER_COPY, ADMIN_COPIES
 from radiator.model.message import Message
 
-Handler = Callable[[Request, Any], None]
+Handler = Callable[[Request[Any], Any], None]
+
+
+class AdminPort(
+    why.WhyPort,
+    StatsPort,
+    bindings.BindingsPort,
+    checkouts.CheckoutsPort,
+    logs.LogsPort,
+    nodes.ConfigurationPort,
+    nodes.NodesPort,
+    PeekPort,
+    prepared.PreparedPort,
+    queues.QueuesPort,
+    Protocol,
+):
+    """All that requests may ask of the broker; who carries out one of them sees its own part."""
 
 
 def administer(parts: AdminPort, connection: Connection, command: Administer) -> Waitable | None:
-    """Carry out one request, or return what it must wait for. A wrong one is answered, not fatal; without a reply-to
-    nobody hears the answer.
+    """Carry out one request, or return what it must wait for. A request that is refused is answered, and its connection
+    stays. Without a reply-to there is no answer, and a refusal is that of the SEND: a plain RECEIPT would say that the
+    request was carried out.
 
-    Every request comes through here and nowhere else: whoever may do less than everything is refused here.
+    Every request is carried out here and nowhere else.
     """
     parts.context.turn.is_background = True
     turnstile = parts.answers.full(connection)
@@ -54,17 +70,20 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
     try:
         carry_out(request, command.rendering.read(command.body))
     except Refusal as refusal:
+        if queue is None:
+            raise
         request.refuse(refusal)
     connection.receipt(parts.context, command.receipt)
     return None
 
 
-def carry_out(request: Request, command: AdminCommand) -> None:
-    """One command. Its answer comes now, or later. Raises Refusal."""
+def carry_out(request: Request[AdminPort], command: AdminCommand) -> None:
+    """One command, if its principal may. Its answer comes now, or later. Raises Refusal."""
+    request.parts.authorization.check_request(request.connection, command)
     _HANDLERS[type(command)](request, command)
 
 
-def _giver(parts: AdminPort, queue: Queue | None, command: Administer) -> Callable[[bytes], None]:
+def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Callable[[bytes], None]:
     """What the text of an answer is given to."""
     if queue is None:
         return lambda body: None
@@ -74,7 +93,7 @@ def _giver(parts: AdminPort, queue: Queue | None, command: Administer) -> Callab
         if command.correlation_id is not None:
             headers += block_of(command.escaping, (CORRELATION_ID, command.correlation_id))
         message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, parts.context.now_ms)
-        if not queue.is_gone and queue.has_room(1, message.size):
+        if not queue.is_gone and queue.has_capacity(1, message.size):
             queue.put(message)
             queue.pump()
         else:
@@ -89,9 +108,9 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.ListQueues: numbers.queues,
     asked.ExplainQueue: why.queue,
     asked.ExplainLog: why.log,
-    asked.DeclareQueue: queues.declare,
-    asked.DescribeQueue: queues.describe,
-    asked.DeleteQueue: queues.delete,
+    asked.DeclareDestination: lambda request, command: request.parts.kinds[command.kind].declare(request, command),
+    asked.DescribeDestination: lambda request, command: request.parts.kinds[command.kind].describe(request, command),
+    asked.DeleteDestination: lambda request, command: request.parts.kinds[command.kind].delete(request, command),
     asked.PurgeQueue: queues.purge,
     asked.PeekQueue: peek,
     asked.MoveMessages: queues.move,
@@ -99,17 +118,8 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.TakeCheckout: checkouts.take,
     asked.AckCheckout: checkouts.ack,
     asked.ReleaseCheckout: checkouts.release,
-    asked.DeclareExchange: exchanges.declare,
-    asked.DescribeExchange: exchanges.describe,
-    asked.DeleteExchange: exchanges.delete,
-    asked.AddBinding: exchanges.bind,
-    asked.RemoveBinding: exchanges.unbind,
-    asked.DeclareFanout: fanouts.declare,
-    asked.DescribeFanout: fanouts.describe,
-    asked.DeleteFanout: fanouts.delete,
-    asked.DeclareLog: logs.declare,
-    asked.DescribeLog: logs.describe,
-    asked.DeleteLog: logs.delete,
+    asked.AddBinding: bindings.bind,
+    asked.RemoveBinding: bindings.unbind,
     asked.FindOffsets: logs.offsets,
     asked.AwaitLog: logs.wait,
     asked.AwaitLogs: logs.wait_for_several,

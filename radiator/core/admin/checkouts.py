@@ -1,27 +1,41 @@
 """Requests about checkouts: take more, ack, and give back to the queue."""
 
-from radiator.core.admin.queues import check_there
-from radiator.core.admin.request import Request
+from typing import Protocol
+
+from radiator.core.logs.checkouts import Checkouts
 from radiator.core.logs.log import Log
+from radiator.core.ports import AnsweringPort
+from radiator.core.request import Request
+from radiator.core.routing.destinations import Destinations
 from radiator.model.administration import AckCheckout, AwaitQueue, ReleaseCheckout, TakeCheckout
 from radiator.model.answers import CheckedOut, CheckoutAcked, CheckoutReleased, QueueReady
 from radiator.model.errors import Refusal
 
 
-def take(request: Request, command: TakeCheckout) -> None:
+class CheckoutsPort(AnsweringPort, Protocol):
+    """What these requests may ask of the broker."""
+
+    @property
+    def checkouts(self) -> Checkouts: ...
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+
+def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
     """Up to so many more of the queue's messages are the group's from now on."""
 
     def done(log: Log) -> None:
         partition = log.partitions[0]
         request.answer(CheckedOut(log.bare_name, log.incarnation, partition.first, partition.committed))
 
-    queue = check_there(request, command.queue)
+    queue = request.parts.destinations.there(command.queue)
     request.parts.checkouts.take(queue, command.group, command.max_messages, command.max_bytes, done)
 
 
-def wait(request: Request, command: AwaitQueue) -> None:
+def wait(request: Request[CheckoutsPort], command: AwaitQueue) -> None:
     """Answered as soon as a message of the queue is ready, or after a while."""
-    queue, checkouts = check_there(request, command.queue), request.parts.checkouts
+    queue, checkouts = request.parts.destinations.there(command.queue), request.parts.checkouts
     stored = checkouts.stored(queue)
     answered = request.begin_waiting()
 
@@ -35,14 +49,14 @@ def wait(request: Request, command: AwaitQueue) -> None:
     checkouts.wait(stored, command.timeout_ms, done, lambda: request.connection.is_closing)
 
 
-def ack(request: Request, command: AckCheckout) -> None:
+def ack(request: Request[CheckoutsPort], command: AckCheckout) -> None:
     """All numbers below one have been processed."""
     log = request.parts.checkouts.ack(command.queue, command.group, command.before)
     first = log.partitions[0].first
     request.answer_synced(lambda: CheckoutAcked(first))
 
 
-def release(request: Request, command: ReleaseCheckout) -> None:
+def release(request: Request[CheckoutsPort], command: ReleaseCheckout) -> None:
     """What the group has goes back to the queue, and the group is over."""
     queue, group = command.queue, command.group
 

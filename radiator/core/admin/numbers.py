@@ -1,18 +1,20 @@
 """Requests for numbers: of the whole broker, of a section of it, of all queues."""
 
 from radiator.core import stats
-from radiator.core.admin.request import Request
+from radiator.core.request import Request
+from radiator.core.stats import StatsPort
+from radiator.model.addresses import KINDS, QUEUE
 from radiator.model.administration import ListQueues, ReadSection, ReadStats
 from radiator.model.answers import Queues, SectionNumbers
 from radiator.model.numbers import Rows
 
 
-def of_broker(request: Request, command: ReadStats) -> None:
+def of_broker(request: Request[StatsPort], command: ReadStats) -> None:
     """The broker's numbers with all sections."""
     request.answer_in_slices(lambda: stats.of(request.parts))
 
 
-def section(request: Request, command: ReadSection) -> None:
+def section(request: Request[StatsPort], command: ReadSection) -> None:
     """Some rows of one section."""
     name = command.section
     request.answer_in_slices(
@@ -20,6 +22,8 @@ def section(request: Request, command: ReadSection) -> None:
     )
 
 
-def queues(request: Request, command: ListQueues) -> None:
+def queues(request: Request[StatsPort], command: ListQueues) -> None:
     """All that have a name, or a page of them."""
-    request.answer_in_slices(lambda: Queues(Rows(stats.listed(request.parts, "queues", command.after, command.limit))))
+    request.answer_in_slices(
+        lambda: Queues(Rows(stats.listed(request.parts, KINDS[QUEUE].section, command.after, command.limit)))
+    )

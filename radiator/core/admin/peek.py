@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import nsmallest
+from typing import Protocol
 
-from radiator.core.admin.queues import check_there
-from radiator.core.admin.request import Request
-from radiator.core.answers import Wait, rested
-from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.answers import AwaitedRow, rested
+from radiator.core.ports import AnsweringPort
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.queue import Queue
+from radiator.core.request import Request
+from radiator.core.routing.destinations import Destinations
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import queue_address
@@ -19,29 +20,30 @@ from radiator.model.commands import Loaded, StoredMessage
 from radiator.model.headers import pairs
 from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES
 from radiator.model.message import Message
-from radiator.model.numbers import PAUSE, Pause, Rows
-from radiator.model.reads import ReadQueue
+from radiator.model.numbers import PAUSE, PauseRow, Rows
 
 
-def peek(request: Request, command: PeekQueue) -> None:
+class PeekPort(AnsweringPort, Protocol):
+    """What this request may ask of the broker."""
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+
+def peek(request: Request[PeekPort], command: PeekQueue) -> None:
     """The oldest messages of a queue, in order, unacked or not; nothing changes."""
     parts, count = request.parts, command.count
-    queue = check_there(request, command.queue)
+    queue = parts.destinations.there(command.queue)
 
     def loaded(answer: Loaded) -> None:
         request.answer_in_slices(lambda: _messages(parts.context, queue, count, answer.messages))
 
-    missing = count - queue.in_memory_count
-    if not isinstance(queue, DurableQueue) or missing <= 0 or queue.window.beyond == 0:
-        loaded(Loaded(0))
-        return
-    load = ReadQueue(parts.context.next_position(), queue.number, queue.window.end, missing, 4 * LOAD_BYTES)
-    parts.destinations.windows.ask(parts.context, load, loaded)
+    queue.read_beyond(count - queue.in_memory_count, loaded)
 
 
 def _messages(
     context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]
-) -> Iterator[Peeked | Pause | Wait]:
+) -> Iterator[Peeked | PauseRow | AwaitedRow]:
     """The answer, after what it takes to find the oldest. beyond: what was read back of the others."""
     oldest: list[Entry] = []
     looked: list[Entry] = []
@@ -60,21 +62,20 @@ def _messages(
                 Entry(stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered)
             )
     oldest = nsmallest(count, [*oldest, *looked], key=_position)
-    if isinstance(queue, DurableQueue):
-        stubs: list[int] = []
-        size = 0
-        for index, entry in enumerate(oldest):
-            size += entry.size if entry.is_stub else 0
-            if stubs and size > 4 * LOAD_BYTES:
-                del oldest[index:]  # what is beyond is not read back for one answer
-                break
-            stubs += [entry.position] if entry.is_stub else []
-        if stubs:
-            wait = Wait()
-            queue.read_back.read(stubs, wait.end)
-            yield wait
-            found = {stored.position: stored.message for stored in wait.found.messages}
-            oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
+    stubs: list[int] = []
+    size = 0
+    for index, entry in enumerate(oldest):
+        size += entry.size if entry.is_stub else 0
+        if stubs and size > 4 * LOAD_BYTES:
+            del oldest[index:]  # what is beyond is not read back for one answer
+            break
+        stubs += [entry.position] if entry.is_stub else []
+    if stubs:
+        wait = AwaitedRow()
+        queue.read(stubs, wait.end)
+        yield wait
+        found = {stored.position: stored.message for stored in wait.found.messages}
+        oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
     body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
     # who has left meanwhile is not shown
     left = (State.REMOVING, State.GONE)

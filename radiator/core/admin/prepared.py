@@ -1,39 +1,50 @@
 """Requests about prepared transactions: commit, abort, what there is, and the last version of an app."""
 
-from radiator.core.admin.request import Request
+from typing import Protocol
+
+from radiator.core.ports import AnsweringPort
+from radiator.core.request import Request
+from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.model.administration import AbortPrefix, AbortPrepared, CommitPrepared, ListPrepared, ReadAppVersion
 from radiator.model.answers import AppVersion, Prepared, PreparedAborted, PreparedCommitted
 from radiator.model.limits import DESCRIBED_PREPARED
 from radiator.model.numbers import Rows
 
 
-def commit(request: Request, command: CommitPrepared) -> None:
+class PreparedPort(AnsweringPort, Protocol):
+    """What these requests may ask of the broker."""
+
+    @property
+    def prepared(self) -> PreparedTransactions: ...
+
+
+def commit(request: Request[PreparedPort], command: CommitPrepared) -> None:
     """Several at once, as one version of an app."""
     count = request.parts.prepared.commit([*command.names], command.app, command.version)
     request.answer_synced(lambda: PreparedCommitted(count is not None, count or 0))
 
 
-def abort(request: Request, command: AbortPrepared) -> None:
+def abort(request: Request[PreparedPort], command: AbortPrepared) -> None:
     """What is prepared under these names is dropped, where it is."""
     request.parts.prepared.abort([*command.names], lambda count: _answer_aborted(request, count))
 
 
-def abort_prefix(request: Request, command: AbortPrefix) -> None:
+def abort_prefix(request: Request[PreparedPort], command: AbortPrefix) -> None:
     """What is prepared under names that begin so is dropped."""
     request.parts.prepared.abort_all(command.prefix, command.refuse_s, lambda count: _answer_aborted(request, count))
 
 
-def _answer_aborted(request: Request, count: int) -> None:
+def _answer_aborted(request: Request[PreparedPort], count: int) -> None:
     request.answer_synced(lambda: PreparedAborted(count))
 
 
-def listed(request: Request, command: ListPrepared) -> None:
+def listed(request: Request[PreparedPort], command: ListPrepared) -> None:
     """All that is not over."""
     prepared = request.parts.prepared
     request.answer_in_slices(lambda: Prepared(Rows(iter(prepared.described(DESCRIBED_PREPARED))), prepared.count))
 
 
-def version(request: Request, command: ReadAppVersion) -> None:
+def version(request: Request[PreparedPort], command: ReadAppVersion) -> None:
     """The last that was committed for the app, once that is on the disk."""
     prepared = request.parts.prepared
     if command.forget:

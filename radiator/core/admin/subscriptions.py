@@ -1,12 +1,13 @@
 """Requests about what the asking connection itself has: its subscriptions, and what is unacked with it."""
 
-from radiator.core.admin.request import Request
 from radiator.core.deliveries import extend as extended
+from radiator.core.ports import AnsweringPort
+from radiator.core.request import Request
 from radiator.model.administration import ExtendAckTimeout, SetPrefetch
 from radiator.model.answers import AckTimeoutExtended, PrefetchSet
 
 
-def prefetch(request: Request, command: SetPrefetch) -> None:
+def prefetch(request: Request[AnsweringPort], command: SetPrefetch) -> None:
     """Another window for a live subscription, or for all that share the connection's."""
     connection = request.connection
     if command.subscription is not None:
@@ -17,6 +18,6 @@ def prefetch(request: Request, command: SetPrefetch) -> None:
     request.answer(PrefetchSet(command.count))
 
 
-def extend(request: Request, command: ExtendAckTimeout) -> None:
+def extend(request: Request[AnsweringPort], command: ExtendAckTimeout) -> None:
     """More time for a message that is unacked."""
     request.answer(AckTimeoutExtended(extended(request.connection, command.ack, command.seconds)))

@@ -1,47 +1,72 @@
-"""Why nothing moves in a queue, or to the consumers of a log. One word, one sentence, and the numbers.
+"""Explains why nothing moves in a queue, or to the consumers of a log: a word, a sentence, and the numbers.
 
-The first reason that fits is the verdict; each is a row in the order of what an operator should look at first.
+The first reason that fits is the verdict; the reasons are rows, in the order in which an operator should look.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Protocol
 
 from radiator.core.admin.logs import there as log_there
-from radiator.core.admin.queues import check_there
-from radiator.core.admin.request import Request
 from radiator.core.answers import in_order, rested
+from radiator.core.cluster.cluster import Cluster
 from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import WINDOW_HELP, Subscription
+from radiator.core.kinds.log import MANY_PARTITIONS, readers_in, unread_of
+from radiator.core.kinds.queue import of_queue as numbers_of
+from radiator.core.logs.checkouts import Checkouts
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
-from radiator.core.ports import StateOfQueues
+from radiator.core.memory import Memory
+from radiator.core.ports import AnsweringPort
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
+from radiator.core.request import Request
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
-from radiator.core.stats import MANY_PARTITIONS, holders, readers_in, unread_of
-from radiator.core.stats import of_queue as numbers_of
+from radiator.core.stats import holders
 from radiator.model.administration import ExplainLog, ExplainQueue
 from radiator.model.answers import Consumer, LogExplained, Pressure, QueueExplained
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import count_text
 from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
-from radiator.model.numbers import PAUSE, Pause
+from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 # where a consumer stands
-CLOSING, OUTBOX, WINDOW, ROOM = "closing", "outbox-full", "window", "has-room"
+CLOSING, OUTBOX, WINDOW, CAN_TAKE = "closing", "outbox-full", "window", "has-room"
+
+
+class WhyPort(AnsweringPort, Protocol):
+    """What says why a queue or a log stands as it does."""
+
+    @property
+    def admission(self) -> Admission: ...
+
+    @property
+    def checkouts(self) -> Checkouts: ...
+
+    @property
+    def cluster(self) -> Cluster | None: ...
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+    @property
+    def memory(self) -> Memory: ...
 
 
 # ---- a queue --------------------------------------------------------------------------------------------------------
 
 
-def queue(request: Request, command: ExplainQueue) -> None:
+def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
     """Of a queue."""
-    asked, parts = check_there(request, command.queue), request.parts
+    asked, parts = request.parts.destinations.there(command.queue), request.parts
 
-    def explained() -> Iterator[QueueExplained | Pause]:
+    def explained() -> Iterator[QueueExplained | PauseRow]:
         crowd = Crowd()
         yield from crowd.look([*asked.subscriptions])
         if asked.entries_out and not asked.ready_count:
@@ -60,26 +85,26 @@ def queue(request: Request, command: ExplainQueue) -> None:
     request.answer_in_slices(explained)
 
 
-def of_queue(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def of_queue(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     if asked.name.startswith(OUTBOX_PREFIX):
         verdict, sentence = _of_outbox(state, asked)
     else:
         verdict, sentence = _of_ready(state, asked, crowd) if asked.ready_count else _of_none_ready(state, asked, crowd)
         sentence += _of_other_nodes(state, asked)
-    if state.cluster is not None and (otherwise := state.cluster.agreement.told_of(asked.name)):
+    if state.cluster is not None and (otherwise := state.cluster.agreement.sentences_of(asked.name)):
         sentence += f" {otherwise}"
-    if asked.waiters and not asked.is_persistent and state.admission.memory_room.is_tight and not _is_full(asked):
+    if asked.waiters and not asked.is_persistent and state.admission.memory_wait_list.is_tight and not _is_full(asked):
         waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
         sentence += f" {waiting} for room: {_of_memory(state)}"
     elif asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
-    elif verdict != "disk-tight" and state.admission.disk_room.is_tight:
+    elif verdict != "disk-tight" and state.admission.disk_wait_list.is_tight:
         sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(state)}"
     return verdict, sentence
 
 
-def _of_outbox(state: StateOfQueues, asked: Queue) -> tuple[str, str]:
+def _of_outbox(state: WhyPort, asked: Queue) -> tuple[str, str]:
     """The copies that wait for another node."""
     name = asked.name.removeprefix(OUTBOX_PREFIX)
     many, cluster = asked.ledger.stored, state.cluster
@@ -106,7 +131,7 @@ def _of_outbox(state: StateOfQueues, asked: Queue) -> tuple[str, str]:
     )
 
 
-def _of_other_nodes(state: StateOfQueues, asked: Queue) -> str:
+def _of_other_nodes(state: WhyPort, asked: Queue) -> str:
     """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
     destinations = state.destinations
     full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
@@ -115,46 +140,48 @@ def _of_other_nodes(state: StateOfQueues, asked: Queue) -> str:
     fanouts = [
         f"/fanout/{name}"
         for name in sorted(destinations.declarations.cluster_fanouts)
-        if asked.name in destinations.fanouts[name].children
+        if asked.name in destinations.fanouts.all[name].children
     ]
-    said = _of_copies(f"SENDs to {', '.join(fanouts)}", full) if fanouts else ""
+    text = _of_copies(f"SENDs to {', '.join(fanouts)}", full) if fanouts else ""
     standing = destinations.topics.standing
     bound = destinations.exchanges.bound.get(asked, ())
     if standing is not None and any(name == TOPICS and key in standing.counts for name, key in bound):
         wanting = [outbox for outbox in full if standing.known.get(outbox.name.removeprefix(OUTBOX_PREFIX))]
-        said += _of_copies("SENDs to topics with durable subscriptions both here and there", wanting)
-    return said
+        text += _of_copies("SENDs to topics with durable subscriptions both here and there", wanting)
+    return text
 
 
 def _of_copies(sends: str, full: list[DurableQueue]) -> str:
     """What becomes of them at outboxes that are full."""
-    said = ""
+    text = ""
     for drops, becomes in ((False, "find no room for their copies"), (True, "drop the oldest copies")):
         outboxes = [outbox for outbox in full if drops == (_evicts(outbox) and not outbox.waiters)]
         if outboxes:
             names = ", ".join(outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in outboxes)
-            said += f" {sends} {becomes} for node {names}: `radiator why '{outboxes[0].name}'` says why."
-    return said
+            text += f" {sends} {becomes} for node {names}: `radiator why '{outboxes[0].name}'` says why."
+    return text
 
 
-def _most_stored(state: StateOfQueues) -> str:
+def _most_stored(state: WhyPort) -> str:
     """What takes most of the disk."""
-    stored = max(state.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
+    stored = max(state.destinations.queues.stored.values(), key=lambda queue: queue.ledger.stored_bytes, default=None)
     if stored is None or not stored.ledger.stored:
         return ""
     held = f"{count_text(stored.ledger.stored, 'message')} of {count_text(stored.ledger.stored_bytes, 'byte')}"
     return f" Of all queues {stored.name} holds most, {held}."
 
 
-def _of_memory(state: StateOfQueues) -> str:
+def _of_memory(state: WhyPort) -> str:
     """Who keeps producers waiting."""
-    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {state.memory.told()}."
+    return (
+        f"the broker's memory is nearly used up: who holds much waits. Most is held by {state.memory.holders_text()}."
+    )
 
 
 def _is_full(asked: Queue) -> bool:
     """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
     ledger = asked.ledger
-    return not asked.has_room(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
+    return not asked.has_capacity(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
 
 
 def _evicts(asked: Queue) -> bool:
@@ -175,36 +202,36 @@ def _of_full(asked: Queue) -> str:
     many = count_text(len(asked.waiters), "producer waits", "producers wait")
     overflow = settings.overflow
     if overflow == BLOCK:
-        said = f"{many} for room" if asked.waiters else "the next SEND waits for room"
+        text = f"{many} for room" if asked.waiters else "the next SEND waits for room"
     elif overflow not in (DROP_OLDEST, DEAD_LETTER):
-        said = "SENDs are refused"
+        text = "SENDs are refused"
     elif not _evicts(asked):
-        said = "SENDs are refused, since what it holds is unacked or delayed, which is not dropped"
+        text = "SENDs are refused, since what it holds is unacked or delayed, which is not dropped"
     elif asked.waiters:
-        said = f"{many} until its oldest messages are read back from the disk, to be dropped"
+        text = f"{many} until its oldest messages are read back from the disk, to be dropped"
     elif overflow == DROP_OLDEST:
-        said = "each SEND drops its oldest message"
+        text = "each SEND drops its oldest message"
     else:
-        said = "each SEND makes its oldest message a dead letter"
-    return f"It is full, with {held}: {said} (overflow {overflow})."
+        text = "each SEND makes its oldest message a dead letter"
+    return f"It is full, with {held}: {text} (overflow {overflow})."
 
 
-def _of_ready(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
     if not at:
-        share = state.cluster.share_here(asked) if state.cluster is not None else None
+        share = state.cluster.shares.here(asked) if state.cluster is not None else None
         return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
-    if ROOM in at:
-        if isinstance(asked, DurableQueue) and asked.peek_head() is None:
+    if CAN_TAKE in at:
+        if asked.peek_head() is None:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
     consumers = count_text(at.total(), "consumer")
     if OUTBOX in at and worst is None:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
     if worst is None:
-        return "closing", f"{ready}, but whoever consumes is being closed ({consumers})."
+        return "closing", f"{ready}, but each consumer's connection is being closed ({consumers})."
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
         f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
@@ -218,19 +245,22 @@ def _of_waiting(one: Subscription, now_s: float) -> str:
     return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
-def _of_none_ready(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_none_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
-    out, delayed, doubtful, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
+    out, delayed, offered, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
     if out:
         holders = crowd.holders
-        who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
+        consumers = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
         if out > WHY_LOOKED_AT:
-            who += " (and perhaps others)"
-        return "unacked", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
-    if doubtful:
+            consumers += " (and perhaps others)"
+        return (
+            "unacked",
+            f"No message is ready; {count_text(out, 'is', 'are')} out with {consumers}, and not acked yet.",
+        )
+    if offered:
         return "in-doubt", (
-            f"No message is ready; {count_text(doubtful, 'is', 'are')} offered to another node, which has not answered "
+            f"No message is ready; {count_text(offered, 'is', 'are')} offered to another node, which has not answered "
             "yet: `radiator peers` says which."
         )
     if storing:
@@ -250,21 +280,21 @@ def _of_none_ready(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[
         )
     if state.checkouts.count(asked):
         return "checked-out", f"No message is ready; {state.checkouts.described(asked)}"
-    if state.admission.disk_room.is_tight:
+    if state.admission.disk_wait_list.is_tight:
         return "disk-tight", (
             f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(state)}"
         )
-    if state.admission.memory_room.is_tight:
+    if state.admission.memory_wait_list.is_tight:
         return "memory-tight", f"It is empty, and {_of_memory(state)}"
-    share = state.cluster.share_here(asked) if state.cluster is not None else None
+    share = state.cluster.shares.here(asked) if state.cluster is not None else None
     if share is None:
         return "empty", f"It is empty: {_done_with(asked)}."
-    givers = sorted((name, giver.ready) for name, giver in share.neighbours.items() if giver.ready)
-    told = "No linked node says that it has some."
+    givers = sorted((name, giver.ready) for name, giver in share.neighbours.all.items() if giver.ready)
+    others = "No linked node says that it has some."
     if givers:
         offers = ", ".join(f"{count_text(ready, 'message')} at {name}" for name, ready in givers)
-        told = f"Linked nodes say that they have some: {offers}."
-    return "empty", f"It is empty here: {_done_with(asked)}. {told} `radiator why` at each node says what that has."
+        others = f"Linked nodes say that they have some: {offers}."
+    return "empty", f"It is empty here: {_done_with(asked)}. {others} `radiator why` at each node says what that has."
 
 
 def _done_with(asked: Queue) -> str:
@@ -279,8 +309,8 @@ def _done_with(asked: Queue) -> str:
         "purged or moved": ledger.purged,
         "made dead letters": ledger.dead_lettered,
     }
-    said = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    return f"of {count_text(ledger.accepted, 'message')} that came here, {said}"
+    text = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    return f"of {count_text(ledger.accepted, 'message')} that came here, {text}"
 
 
 def _of_shared(share: Share, ready: str) -> tuple[str, str]:
@@ -288,7 +318,7 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
     linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
     if not linked:
         return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
-    if not any(taker.path for taker in share.neighbours.values()):
+    if not any(taker.path for taker in share.neighbours.all.values()):
         return "no-consumer", (
             f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
             "has asked for messages."
@@ -310,21 +340,21 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
 
 def _askers(share: Share) -> str:
     """Which nodes wait for messages of it now, or, where none does, which have asked since they were linked."""
-    takers = sorted(name for name, taker in share.neighbours.items() if taker.credit > 0)
+    takers = sorted(name for name, taker in share.neighbours.all.items() if taker.credit > 0)
     if takers:
         return f"node {', '.join(takers)} waits for messages"
-    askers = sorted(name for name, taker in share.neighbours.items() if taker.path)
+    askers = sorted(name for name, taker in share.neighbours.all.items() if taker.path)
     return f"node {', '.join(askers)} asked for messages, and takes none now: its consumers have no room, or have left"
 
 
 # ---- a log ----------------------------------------------------------------------------------------------------------
 
 
-def log(request: Request, command: ExplainLog) -> None:
+def log(request: Request[WhyPort], command: ExplainLog) -> None:
     """Of a log."""
     asked = log_there(request, command.log)
 
-    def explained() -> Iterator[LogExplained | Pause]:
+    def explained() -> Iterator[LogExplained | PauseRow]:
         unread: dict[str, int] = {}
         for name in in_order(asked.groups, limit=WHY_CONSUMERS):
             group = None if name is PAUSE else asked.groups.get(name)
@@ -371,7 +401,7 @@ def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str
         return "no-consumer", f"It has {records}, and nobody reads it.{behind}"
     if most is not None and not behind and len(unread) == len(asked.groups) and len(asked.groups) >= at.total():
         return "done", f"It has {records}, and its groups have acked them all."
-    if ROOM in at:
+    if CAN_TAKE in at:
         return "moving", f"It has {records}, and a reader has room: nothing stands in the way.{behind}"
     if worst is not None:
         return "window", (
@@ -399,7 +429,7 @@ class Crowd:
         self.worst: Subscription | None = None
         self.holders: set[int] = set()
 
-    def look(self, consumers: list[Subscription]) -> Iterator[Pause]:
+    def look(self, consumers: list[Subscription]) -> Iterator[PauseRow]:
         """At all of them, with PAUSEs."""
         for one in rested(consumers):
             if one is PAUSE:
@@ -410,7 +440,7 @@ class Crowd:
             if stands == WINDOW and (self.worst is None or _unacked(one) > _unacked(self.worst)):
                 self.worst = one
 
-    def look_at_holders(self, asked: Queue) -> Iterator[Pause]:
+    def look_at_holders(self, asked: Queue) -> Iterator[PauseRow]:
         """At what is out longest, with PAUSEs."""
         for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
             if delivery is PAUSE:
@@ -426,7 +456,7 @@ def _stands(one: Subscription) -> str:
         return CLOSING
     if connection.outbox_bytes >= connection.outbox_max_bytes:
         return OUTBOX
-    return ROOM if one.has_window() else WINDOW
+    return CAN_TAKE if one.has_window() else WINDOW
 
 
 def _unacked(one: Subscription) -> int:
@@ -455,13 +485,13 @@ def _listed(consumers: Iterable[Subscription]) -> list[Consumer]:
     ]
 
 
-def _pressure(state: StateOfQueues) -> Pressure:
+def _pressure(state: WhyPort) -> Pressure:
     """Producers that wait for what is not this queue's."""
     admission = state.admission
     return Pressure(
-        blocked_by_disk=len(admission.disk_room.waiters),
-        blocked_by_memory=len(admission.memory_room.waiters),
-        is_disk_tight=admission.disk_room.is_tight,
-        is_memory_tight=admission.memory_room.is_tight,
+        blocked_by_disk=len(admission.disk_wait_list.waiters),
+        blocked_by_memory=len(admission.memory_wait_list.waiters),
+        is_disk_tight=admission.disk_wait_list.is_tight,
+        is_memory_tight=admission.memory_wait_list.is_tight,
         memory_holders=holders(state.memory),
     )

@@ -1,8 +1,9 @@
-"""Whether two linked nodes have declared a shared queue alike. Where they have not, its messages live by the rules of
-whichever node they are on: told in the log, in `peers` and in `why`, at both.
+"""Whether two linked nodes have declared a shared queue alike. Where they have not, each message is treated by the
+rules of the node that it is on; both nodes report that in the log, in `peers` and in `why`.
 
-Each node says on each link once how it has declared a queue of scope "cluster"; who has declared it otherwise answers,
-though it be of scope "node" there. Bounds (max_messages, max_bytes) and windows may differ: each node has its own room.
+On each link each node says once how it has declared a queue of scope "cluster"; a node that has declared it otherwise
+answers, even if its own has scope "node". Bounds (max_messages, max_bytes) and windows may differ: they limit each node
+by itself.
 """
 
 from radiator.core.cluster.link import Link
@@ -20,7 +21,7 @@ _ALIKE = (
 )  # fmt: skip
 
 
-def told(settings: QueueSettings) -> list[str]:
+def as_lines(settings: QueueSettings) -> list[str]:
     """What others must have alike: `NAME=VALUE`, and nothing behind the `=` where there is none."""
     values = ((name, getattr(settings, name)) for name in _ALIKE)
     return [
@@ -47,8 +48,8 @@ class Agreement:
         """How this queue is declared here; once on a link."""
         if name not in link.declared_here and len(link.declared_here) < self.limits.max_destinations:
             link.declared_here.add(name)
-            word = Declared(name, told(settings))
-            link.tell(word, sum(map(len, word.settings)))
+            word = Declared(name, as_lines(settings))
+            link.send(word, sum(map(len, word.settings)))
 
     def changed(self, queue: Queue) -> None:
         """It has other settings: those who have heard them are told again."""
@@ -72,7 +73,7 @@ class Agreement:
     def is_known(self, name: str) -> bool:
         """Whether there is such a queue here, or config.toml says how it would be."""
         declarations = self.destinations.declarations
-        return name in self.destinations.queues or declarations.declares_queue(name)
+        return name in self.destinations.queues.all or declarations.declares_queue(name)
 
     def made(self, queue: Queue) -> None:
         """A queue is here now, which others may have declared before."""
@@ -83,8 +84,8 @@ class Agreement:
     def compare(self, peer: Peer, name: str) -> None:
         """Tell of what is new; and see to it that no message comes back faster than one of the two would bear."""
         assert peer.link is not None
-        settings = self.destinations.settings_for(name)
-        here = dict(line.split("=", 1) for line in told(settings))
+        settings = self.destinations.queues.settings_for(name)
+        here = dict(line.split("=", 1) for line in as_lines(settings))
         there = _there(peer, name)
         keys = [key for key in here if there.get(key, here[key]) != here[key]]
         if here["scope"] != CLUSTER and there.get("scope") != CLUSTER:
@@ -104,7 +105,7 @@ class Agreement:
 
     def calm(self, name: str, settings: QueueSettings) -> None:
         """Where only another node has a dead-letter queue, what that would have by now comes back slowly here."""
-        queue = self.destinations.queues.get(name)
+        queue = self.destinations.queues.all.get(name)
         if queue is None or settings.scope != CLUSTER:
             return
         bounds = []
@@ -115,7 +116,7 @@ class Agreement:
                 bounds.append(int(most))
         queue.calm_after = min(bounds, default=None)
 
-    def told_of(self, name: str) -> str:
+    def sentences_of(self, name: str) -> str:
         """What `why` adds about the queue."""
         return " ".join(peer.unlike[name] for peer in self.peers.values() if name in peer.unlike)
 

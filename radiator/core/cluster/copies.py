@@ -1,10 +1,9 @@
-"""Copies, of fanouts and of topics, for the other nodes of the list: the bound of each outbox, and nodes for which none
-are kept.
+"""Copies of messages to fanouts and topics for the other nodes of the list: the bound of each outbox, and the nodes for
+which no copies are kept.
 
-A node that is away must not stop those that are here. So what waits for it is bounded: by `peer_outbox_max_bytes`, and
-by what the disk leaves, however large map_size is. At the bound the SENDs to that fanout or
-topic wait, and no others. An operator
-may say that no copies are kept for a node; that lasts until it is linked again.
+A node that is away must not stop the others, so its outbox is bounded: by `peer_outbox_max_bytes`, and by the free room
+on the disk, however large map_size is. At the bound, SENDs to that fanout or topic wait, and no others. An operator may
+say that no copies are kept for a node; that lasts until it is linked again.
 """
 
 from collections.abc import Callable
@@ -31,8 +30,8 @@ class Copies:
         self.destinations = destinations
         self.limits = limits
         self.node = node
-        destinations.copies_to = [destinations.outbox(name) for name in node.peers if name not in dropped]
-        destinations.copies_dropped = [destinations.outbox(name) for name in node.peers if name in dropped]
+        destinations.copies_to = [destinations.queues.outbox(name) for name in node.peers if name not in dropped]
+        destinations.copies_dropped = [destinations.queues.outbox(name) for name in node.peers if name in dropped]
         for queue in self.all:
             queue.is_declared = True
             queue.settings.max_bytes = node.peer_outbox_max_bytes
@@ -45,7 +44,7 @@ class Copies:
 
     def is_dropped(self, name: str) -> bool:
         """Whether no copies are kept for that node."""
-        return self.destinations.outboxes.get(name) in self.destinations.copies_dropped
+        return self.destinations.queues.outboxes.get(name) in self.destinations.copies_dropped
 
     def bound(self, left_bytes: int) -> None:
         """Together they take half of what they have and the disk still leaves (left_bytes), each the same share."""
@@ -57,23 +56,23 @@ class Copies:
         given = self.node.peer_outbox_max_bytes
         for queue in outboxes:
             queue.settings.max_bytes = share if given is None else min(given, share)
-            queue.tell_unblocked()
+            queue.unblock_waiters()
 
     def drop(self, name: str, done: Callable[[int], None]) -> None:
         """No copies are kept for that node from now on, and those that wait go; `done` gets their number. What is in
         doubt stays so.
         """
-        queue = self.destinations.outboxes[name]
+        queue = self.destinations.queues.outboxes[name]
         if queue in self.destinations.copies_to:
             self.destinations.copies_to.remove(queue)
             self.destinations.copies_dropped.append(queue)
             self.context.write(KeepDeclared(KIND, name, "{}"))
         queue.empty(done)
-        queue.tell_unblocked()
+        queue.unblock_waiters()
 
     def keep(self, name: str) -> bool:
         """Copies are kept for that node again. Whether they were not."""
-        queue = self.destinations.outboxes.get(name)
+        queue = self.destinations.queues.outboxes.get(name)
         if queue is None or queue not in self.destinations.copies_dropped:
             return False
         self.destinations.copies_dropped.remove(queue)

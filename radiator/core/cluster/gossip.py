@@ -1,9 +1,10 @@
 """Gossip: topics of scope "cluster", over all nodes, without a master.
 
-Each node tells its news to its neighbours, who pass on what was new to them; so everybody knows who is linked with
-whom, and who wants what. From that every node computes the same tree for each origin, and passes a message on to those
-neighbours below it behind which somebody wants it. On a link nothing is said of topics before the other side's Digest
-is answered: from then on each side has heard all that the other knows, so a change of what it does not know is a fault.
+Each node sends its state to its neighbours, which pass on what was new to them; so every node knows which nodes are
+linked, and what each subscribes to. From that every node computes the same tree for each origin, and passes a message
+on to those neighbours below it that lead to a subscriber. On a link nothing is sent for topics before the other side's
+Digest is answered: from then on each side knows all that the other knows, so a change to something unknown is a
+protocol error.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,15 +46,15 @@ class Gossip:
     """Topics of this node among others.
 
     boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id,
-    is_copied): to the subscribers here; is_copied: but to no durable one. tell(event, **fields): `joined` and `left`
-    (node: within TOPIC_HOPS_MAX links, or no more), `routes` (changed: how many other nodes are reached in another
-    way), `learned` (node, address).
+    is_copied): delivers to the local subscribers; is_copied: not to the durable ones. tell(event, **fields): is called
+    for the events `joined` and `left` (node: now within TOPIC_HOPS_MAX links, or no longer), `routes` (changed: how
+    many nodes are reached another way now) and `learned` (node, address).
     """
 
     __slots__ = (
-        "claims", "declarations", "deliver", "context", "has_forgotten", "interest", "is_changed", "is_rerouted",
-        "known", "links", "name", "own", "own_interest", "patterns", "reached", "routes", "scopes", "sequence",
-        "sought", "sought_turn", "tell", "told", "trees", "unreachable",
+        "claims", "declarations", "deliver", "context", "has_forgotten", "index", "is_changed", "is_rerouted",
+        "known", "links", "name", "own", "own_subscriptions", "patterns", "reached", "routes", "scopes", "sequence",
+        "sought", "sought_turn", "note", "answered", "trees", "unreachable",
     )  # fmt: skip
 
     def __init__(
@@ -64,26 +65,26 @@ class Gossip:
         declarations: Declarations,
         address: str,
         deliver: Callable[[str, Message, bytes, bool], None],
-        tell: Callable[..., None],
+        note: Callable[..., None],
     ) -> None:
         self.context = context
         self.name = name
         self.declarations = declarations
         self.deliver = deliver
-        self.tell = tell
+        self.note = note
         self.own = Known(incarnation_of(boot, context.now_ms), 1, address)  # as others were told
-        self.own_interest = OwnSubscriptions()
+        self.own_subscriptions = OwnSubscriptions()
         self.is_changed = False  # here, and others are not told yet
         self.is_rerouted = False  # since `look`
         self.sequence = 0
         self.links: dict[str, Link] = {}
-        self.told: dict[str, Link] = {}  # those on which the other side's Digest is answered
+        self.answered: dict[str, Link] = {}  # those on which the other side's Digest is answered
         self.known = {name: self.own}
-        self.interest = SubscriptionIndex()
+        self.index = SubscriptionIndex()
         self.patterns = 0  # of all other nodes together
         # who claims to be linked with whom: what was told, but for this node what is
         self.claims: dict[str, set[str]] = {name: set()}
-        self.reached: routes.Tree = {name: ("", 0)}  # as `tell` knows it
+        self.reached: routes.Tree = {name: ("", 0)}  # as `note` knows it
         self.unreachable: dict[str, None] = {}  # longest first
         self.has_forgotten = False
         self.trees: dict[str, routes.Tree] = {}
@@ -107,7 +108,7 @@ class Gossip:
 
     def cut(self, name: str) -> None:
         """Nothing more goes to that neighbour, unless its Digest is answered again."""
-        if self.told.pop(name, None) is not None:
+        if self.answered.pop(name, None) is not None:
             self.claims[self.name].discard(name)
             self.forget_routes()
             self.is_changed = True
@@ -115,18 +116,18 @@ class Gossip:
     def subscribed(self, pattern: str) -> None:
         """One subscription more."""
         if self.concerns(pattern):
-            self.own_interest.add(pattern)
+            self.own_subscriptions.add(pattern)
             self.is_changed = True
 
     def unsubscribed(self, pattern: str) -> None:
         """One subscription less."""
         if self.concerns(pattern):
-            self.own_interest.remove(pattern)
+            self.own_subscriptions.remove(pattern)
             self.is_changed = True
 
     def concerns(self, pattern: str) -> bool:
         """Whether a message of another node may be for it."""
-        return pattern in self.own_interest.counts or any(
+        return pattern in self.own_subscriptions.counts or any(
             overlaps(topic, pattern) for topic in self.declarations.cluster_topics
         )
 
@@ -160,7 +161,7 @@ class Gossip:
             self.say(links, word)
 
     def is_wanted(self, name: str) -> bool:
-        """Whether somebody on another node that is reached wants it."""
+        """Whether a node that can be reached wants it."""
         return bool(self.route(self.name, name))
 
     def way(self, node: str) -> Link | None:
@@ -168,7 +169,7 @@ class Gossip:
         links = self.routes.get((TO_NODE, node))
         if links is None:
             via = routes.branches(self.tree(self.name), self.name).get(node)
-            links = (self.told[via],) if via is not None else ()
+            links = (self.answered[via],) if via is not None else ()
             self.keep_route((TO_NODE, node), links)
         return links[0] if links else None
 
@@ -182,10 +183,10 @@ class Gossip:
         link = self.way(word.node)
         if link is None or link.is_full:
             return False
-        link.tell(word, word.message.size)
+        link.send(word, word.message.size)
         return True
 
-    def must_flush(self, name: str, size: int, origin: str | None = None) -> bool:
+    def must_flush(self, name: str, origin: str | None = None) -> bool:
         """Whether a link is full only because this turn's words have not been written yet, or enough routes for others
         were found in it. origin: None: it is here.
         """
@@ -207,7 +208,7 @@ class Gossip:
             if link.is_full:
                 self.context.count("topic_messages_dropped")
             else:
-                link.tell(word, size)
+                link.send(word, size)
 
     def hear_publish(self, link: Link, word: Publish) -> None:
         """To the subscribers here, and on: once, and never out of order."""
@@ -245,10 +246,10 @@ class Gossip:
     def find_route(self, origin: str, name: str) -> tuple[Link, ...]:
         links: tuple[Link, ...] = ()
         if origin != self.name or self.is_cluster(name):
-            nodes = self.interest.nodes(name)
+            nodes = self.index.nodes(name)
             if nodes:
                 behind = routes.branches(self.tree(origin), self.name)
-                links = tuple(self.told[via] for via in sorted({behind[node] for node in nodes if node in behind}))
+                links = tuple(self.answered[via] for via in sorted({behind[node] for node in nodes if node in behind}))
         self.keep_route((origin, name), links)
         return links
 
@@ -279,10 +280,10 @@ class Gossip:
             return
         if isinstance(word, Digest):
             self.hear_digest(link, word)
-        elif link.name not in self.told:
+        elif link.name not in self.answered:
             raise LinkError(f"{link.name} says {type(word).__name__} before its Digest.")
         elif isinstance(word, NodeState):
-            self.hear_news(link, word)
+            self.hear_node_state(link, word)
         else:
             self.hear_publish(link, word)
 
@@ -293,17 +294,17 @@ class Gossip:
             check_version(version)
             theirs[version.origin] = version.incarnation, version.number
         self.rise_above(theirs.get(self.name, NEVER))
-        if link.name not in self.told:
-            self.told[link.name] = link
+        if link.name not in self.answered:
+            self.answered[link.name] = link
             self.claims[self.name].add(link.name)
             self.forget_routes()
             self.is_changed = True
         for name, known in self.known.items():
             if known.version > theirs.get(name, NEVER):
-                news = known.news(name)
-                link.tell(news, size_bytes(news))
+                state = known.state(name)
+                link.send(state, size_bytes(state))
 
-    def hear_news(self, link: Link, word: NodeState) -> None:
+    def hear_node_state(self, link: Link, word: NodeState) -> None:
         """Passed on to all others, if it is new here."""
         check_version(word.version)
         origin, version = word.version.origin, (word.version.incarnation, word.version.number)
@@ -321,7 +322,7 @@ class Gossip:
         if patterns > PATTERNS_MAX:
             raise LinkError(f"With {origin} all nodes want {patterns} patterns: at most {PATTERNS_MAX} are taken.")
         if known is None:
-            if not self.make_room():
+            if not self.make_space():
                 self.context.count("nodes_ignored")
                 return
             known = self.known[origin] = Known()
@@ -330,13 +331,13 @@ class Gossip:
         elif any(routes.is_link(self.claims, origin, other) for other in change.unlinked):
             self.forget_routes()
         if word.address and word.address != known.address:
-            self.tell("learned", node=origin, address=word.address)
+            self.note("learned", node=origin, address=word.address)
         known.apply(word, change)
         self.patterns += len(change.wanted) - len(change.unwanted)
         if any(routes.is_link(self.claims, origin, other) for other in change.linked):
             self.forget_routes()
-        self.interest.remove(origin, change.unwanted)
-        self.interest.add(origin, change.wanted)
+        self.index.remove(origin, change.unwanted)
+        self.index.add(origin, change.wanted)
         self.routes.clear()
         self.pass_on(word, link)
         if self.has_forgotten and origin in self.reached and any(other not in self.known for other in change.linked):
@@ -350,34 +351,34 @@ class Gossip:
                 f"{link.name} says what has changed at {word.version.origin} with number {word.version.number} of its "
                 f"incarnation {word.version.incarnation}, but has told {has} before."
             )
-        if self.make_room():
+        if self.make_space():
             self.say_digest(link)
 
-    def pass_on(self, news: NodeState, heard_from: Link | None = None) -> None:
-        size = size_bytes(news)
-        for link in self.told.values():
+    def pass_on(self, state: NodeState, heard_from: Link | None = None) -> None:
+        size = size_bytes(state)
+        for link in self.answered.values():
             if link is not heard_from:
-                link.tell(news, size)
+                link.send(state, size)
 
     def say_digest(self, link: Link) -> None:
         versions = [Version(name, known.incarnation, known.number) for name, known in self.known.items()]
-        link.tell(Digest(versions), VERSION_COST_BYTES * len(versions))
+        link.send(Digest(versions), VERSION_COST_BYTES * len(versions))
 
     def say_changes(self, is_new: bool = False) -> None:
         """To everybody, what has changed here since the last time; is_new: all that there is, in any case."""
         own, neighbours = self.own, self.claims[self.name]
         linked, unlinked = neighbours - own.neighbours, own.neighbours - neighbours
-        wanted, unwanted = self.own_interest.changes(own.patterns)
+        wanted, unwanted = self.own_subscriptions.changes(own.patterns)
         count = len(linked) + len(unlinked) + len(wanted) + len(unwanted)
         if not count and not is_new:
             return
         version = Version(self.name, own.incarnation, own.number + 1)
-        news = NodeState(
+        state = NodeState(
             version, False, sorted(linked), sorted(unlinked), sorted(wanted), sorted(unwanted), own.address
         )
-        own.apply(news, Change(linked, unlinked, wanted, unwanted))
+        own.apply(state, Change(linked, unlinked, wanted, unwanted))
         is_shorter = count < len(own.neighbours) + len(own.patterns)
-        self.pass_on(news if is_shorter and not is_new else own.news(self.name))
+        self.pass_on(state if is_shorter and not is_new else own.state(self.name))
 
     def rise_above(self, version: tuple[int, int]) -> None:
         """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""
@@ -405,15 +406,15 @@ class Gossip:
         self.reached = now
         for name in sorted(now.keys() - before.keys()):
             self.unreachable.pop(name, None)
-            self.tell("joined", node=name)
+            self.note("joined", node=name)
         for name in sorted(before.keys() - now.keys()):
             self.unreachable[name] = None
-            self.tell("left", node=name)
+            self.note("left", node=name)
         changed = sum(now[name] != before[name] for name in now.keys() & before.keys())
         if changed:
-            self.tell("routes", changed=changed)
+            self.note("routes", changed=changed)
 
-    def make_room(self) -> bool:
+    def make_space(self) -> bool:
         """Whether one more node may be known here: for it, the one is forgotten that was unreachable longest."""
         if len(self.known) < NODES_MAX:
             return True
@@ -421,7 +422,7 @@ class Gossip:
         self.look()
         for name in self.unreachable:
             known = self.known.pop(name)
-            self.interest.remove(name, known.patterns)
+            self.index.remove(name, known.patterns)
             self.patterns -= len(known.patterns)
             del self.claims[name], self.unreachable[name]
             self.routes.clear()

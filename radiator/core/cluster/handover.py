@@ -1,8 +1,9 @@
-"""Messages change their owner: from one node's store into another's, never lost and never twice by the hand-over.
+"""Messages change their owner: from one node's store into another's. The hand-over never loses or doubles one.
 
-A message is READY here, or in doubt, or gone; there it is stored with the sequence in the same transaction. Only the
-other side's word, given when that is on its disk, removes it here. What is in doubt is given to nobody, however long
-the link is down; the next Welcome settles it. The protocol was model-checked (tests/models).
+At the giver a message is READY, or in doubt, or gone; the taker stores it with its sequence in the same transaction.
+Only the taker's word, which it gives when that is on its disk, removes the message at the giver. A message in doubt is
+delivered to nobody, however long the link is down; the next Welcome settles it. The protocol was model-checked
+(tests/models).
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ class Handover:
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def has_room(self, peer: Peer, pumped: Callable[[], None]) -> bool:
+    def may_offer(self, peer: Peer, pumped: Callable[[], None]) -> bool:
         """Whether one more message may be offered now; where not, `pumped` is called when that has changed."""
         if len(peer.doubts) >= LINK_WINDOW or peer.doubt_bytes >= LINK_WINDOW_BYTES:
             peer.waiting[pumped] = None
@@ -90,17 +91,17 @@ class Handover:
         lane.waiting[pumped] = None
         if lane.wanted != cost:
             lane.wanted = cost
-            link.tell(Want(is_copies, cost))
+            link.send(Want(is_copies, cost))
         return False
 
-    def room(self, link: Link, word: Capacity) -> None:
-        """ON RECEIVE Room: so much may go in all; it never goes back."""
+    def capacity(self, link: Link, word: Capacity) -> None:
+        """ON RECEIVE Capacity: so much may go in all; it never goes back."""
         lane = link.gives[word.is_copies]
         lane.through = max(lane.through, word.through)
         self.retry(lane)
 
     def retry(self, lane: Lane) -> None:
-        """Whoever waits for room there looks again: what it had may have gone another way since."""
+        """Queues that wait for capacity there look again: what they had may have gone another way since."""
         waiting, lane.waiting = lane.waiting, {}
         lane.wanted = 0
         for pumped in waiting:
@@ -126,10 +127,10 @@ class Handover:
             pumped()
 
     def is_carried(self, queue: DurableQueue, entry: Entry) -> bool:
-        """Whether links can carry it. What none can is set aside: told of once, and passed over; consumers here get it
-        all the same.
+        """Whether links can carry it. A message that no link can carry is set aside: logged once, and passed over;
+        local consumers get it all the same.
 
-        What came in since the start has passed the same rules then, and is asked only where links have broken.
+        What came in since the start has passed the same rules then, so this is asked only after a link has broken.
         """
         if entry.position > self.context.first_position and not self.is_wary:
             return True
@@ -177,8 +178,8 @@ class Handover:
 
         def say() -> None:
             if link is not None and peer.link is link and peer.out_epoch == epoch:
-                peer.out_said = sequence
-                link.tell(word, word.message.size + WRITE_COST_BYTES)
+                peer.out_sent = sequence
+                link.send(word, word.message.size + WRITE_COST_BYTES)
             if link is not None and parcel:
                 self.parcels.handed_over(peer, link)
 
@@ -199,15 +200,15 @@ class Handover:
                 f"Bring the newer store back, or say `radiator peer release {peer.name} --force` at {self.name}; what "
                 "is in doubt there may then be processed twice (redelivered:true).",
             )
-        elif not peer.out_taken <= word.last <= peer.out_said:
-            self._tell_disagreement(peer, word.last)  # whatever it has: nothing is removed or given back by it
+        elif not peer.out_taken <= word.last <= peer.out_sent:
+            self._note_disagreement(peer, word.last)  # whatever it has: nothing is removed or given back by it
         peer.is_new = False
         peer.epoch_step = 1
         self._settle(peer, word.last)
         # D17: only here, and by the operator's word, does a message in doubt become READY again
         # 0 is also said by who has forgotten this store, and may have had them
         touched = self._undoubt(peer, redelivered=not word.last)
-        peer.out_offered = peer.out_said = word.last
+        peer.out_offered = peer.out_sent = word.last
         peer.is_welcome = True
         peer.touch()
         for queue in touched:
@@ -242,12 +243,12 @@ class Handover:
 
     def _undoubt(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
         """What is in doubt is READY again, at its old place; returns the queues, which are to be pumped."""
-        for sequence, doubtful in peer.doubts.items():
+        for sequence, pending in peer.doubts.items():
             self.context.write(Settle(peer.name, sequence))
             if redelivered:
-                self.context.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
-            doubtful.queue.in_doubt.give_back(doubtful.position, doubtful.size, redelivered)
-        touched = dict.fromkeys(doubtful.queue for doubtful in peer.doubts.values())
+                self.context.write(Count(pending.queue.number, pending.position, pending.redeliveries))
+            pending.queue.in_doubt.give_back(pending.position, pending.size, redelivered)
+        touched = dict.fromkeys(pending.queue for pending in peer.doubts.values())
         peer.doubts.clear()
         peer.doubt_bytes = 0
         return [*touched]
@@ -255,14 +256,14 @@ class Handover:
     def _check_last(self, peer: Peer, last: int, why: str = "", advice: str = "") -> None:
         """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
         # what has not been said, since its doubt is not on the disk yet, nobody can have
-        if not peer.out_taken <= last <= peer.out_said:
+        if not peer.out_taken <= last <= peer.out_sent:
             raise LinkError(
-                f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_said}, and had "
+                f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_sent}, and had "
                 f"{peer.out_taken} before.{why}",
                 advice,
             )
 
-    def _tell_disagreement(self, peer: Peer, last: int) -> None:
+    def _note_disagreement(self, peer: Peer, last: int) -> None:
         """One of the two stores is an older copy of itself, or is not remembered by the other: nothing is in doubt, so
         the link goes on from there.
         """
@@ -279,7 +280,7 @@ class Handover:
             )
         else:
             what = (
-                f"{peer.name} has messages {peer.out_said + 1} to {last}, which {self.name} does not know to have "
+                f"{peer.name} has messages {peer.out_sent + 1} to {last}, which {self.name} does not know to have "
                 "handed over: if this store is an older copy, they are in it again, and may be processed twice."
             )
         self.context.note(
@@ -300,20 +301,20 @@ class Handover:
             sequence = next(iter(doubts))
             if sequence > last:
                 return
-            doubtful = doubts.pop(sequence)
-            peer.doubt_bytes -= doubtful.size
+            pending = doubts.pop(sequence)
+            peer.doubt_bytes -= pending.size
             peer.handed_over += 1
             # D15: its Remove and this are in one batch
             self.context.write(Settle(peer.name, sequence))
-            doubtful.queue.in_doubt.tell_handed_over(doubtful.position, doubtful.size, peer.name)
-            doubtful.queue.in_doubt.taken(doubtful.position, doubtful.size, doubtful.expires)
+            pending.queue.in_doubt.journal_handed_over(pending.position, pending.size, peer.name)
+            pending.queue.in_doubt.taken(pending.position, pending.size, pending.expires)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def hello(self, peer: Peer, word: Hello) -> None:
-        """A new connection of the other side: earlier ones count no more. Welcome is said when that is on the disk.
+        """A new connection of the other side: earlier ones no longer count. Welcome is sent when that is on the disk.
 
-        Raises Refusal where this is such an earlier one, whose words were late.
+        Raises Refusal where this is such an earlier connection, whose frames were late.
         """
         if word.epoch <= peer.in_epoch:
             raise Refusal("superseded", f"Epoch {word.epoch} of {peer.name} is over: it had {peer.in_epoch} already.")
@@ -334,14 +335,16 @@ class Handover:
             raise LinkError(f"A message of epoch {word.epoch}; that of {peer.name} is {peer.in_epoch}.")
         if word.sequence != peer.in_last + 1:
             raise LinkError(f"Message {word.sequence} of {peer.name}, where {peer.in_last + 1} is due.")
-        if word.sequence > peer.said_last + LINK_WINDOW:
-            raise LinkError(f"Message {word.sequence} of {peer.name}, which knows of {peer.said_last} that were taken.")
+        if word.sequence > peer.taken_sent + LINK_WINDOW:
+            raise LinkError(
+                f"Message {word.sequence} of {peer.name}, which knows of {peer.taken_sent} that were taken."
+            )
         # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
         if not self.accept(peer, word):
             # what is not stored is not taken: `last` stays, and with it whatever comes behind this
             peer.is_answered, peer.is_deaf = False, True
             assert peer.link is not None, "a word is heard on a link only"
-            peer.link.tell(Untaken(word.epoch, word.destination.removeprefix("/queue/")))
+            peer.link.send(Untaken(word.epoch, word.destination.removeprefix("/queue/")))
             return
         peer.in_last = word.sequence
         peer.taken_in += 1

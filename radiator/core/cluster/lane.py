@@ -1,4 +1,4 @@
-"""How many bytes may go, or come, on one link: room.py says how it is decided."""
+"""How many bytes may go, or come, on one link; capacity.py decides it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Lane:
-    """What one side may hand over on one link, of messages of queues or of copies. through: in all, since
-    the link began; used: so much of it has been. wanted: what a message that waits needs at once, 0: none does.
-    granted_turn: when it got more. waiting, at the giver: who has such a message, the first first.
+    """What one side may hand over on one link, of messages of queues or of copies, in bytes. through: the total granted
+    since the link began; used: how much of that was used. wanted: what a waiting message needs at once; 0: none waits.
+    granted_turn: the turn in which more was granted. waiting: at the giver, the senders of such messages, in order.
     """
 
     through: int = 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from radiator.core.cluster.lane import Lane
-from radiator.core.cluster.parcel import Incoming, Outgoing
+from radiator.core.cluster.parcel import IncomingParcel, OutgoingParcel
 from radiator.core.connections import Connection
 from radiator.core.turn import TurnContext
 from radiator.model.limits import LINK_OUTBOX_BYTES
@@ -14,13 +14,13 @@ WORD_COST_BYTES = 64  # of a word without a message
 
 
 class Link:
-    """Said in order, heard in order, or lost with all that was on its way.
+    """Frames on a link arrive in order, or are lost with all those behind them.
 
-    given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
-    them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
-    declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
-    there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies.
-    outgoing, incoming: the large message whose bytes go ahead, and come; parcels_waiting: who gives the next ones.
+    given, arrived: messages of each queue that were handed over on it, and that came; allowed: the most of them that
+    were ever granted. These outlive a queue which is deleted and made again, so that both ends count alike.
+    declared_here: queues whose declaration here was sent to the other node; declared_there: their declarations there.
+    gives, takes: the lanes of messages of queues and of copies, in each direction. outgoing, incoming: the large
+    message whose bytes go ahead, and come; parcels_waiting: the senders of the next ones.
     """
 
     __slots__ = (
@@ -39,8 +39,8 @@ class Link:
         self.declared_there: dict[str, tuple[str, ...]] = {}
         self.gives = (Lane(), Lane())
         self.takes = (Lane(), Lane())
-        self.outgoing: Outgoing | None = None
-        self.incoming: Incoming | None = None
+        self.outgoing: OutgoingParcel | None = None
+        self.incoming: IncomingParcel | None = None
         self.parcels_waiting: dict[Callable[[], None], None] = {}
 
     @property
@@ -53,7 +53,7 @@ class Link:
         """Whether so much waits to be sent that a topic's message is rather dropped."""
         return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
 
-    def tell(self, word: PeerFrame, size: int = WORD_COST_BYTES) -> None:
+    def send(self, word: PeerFrame, size: int = WORD_COST_BYTES) -> None:
         """Say it, unless the link is being closed. size: what it costs in the outgoing buffer."""
         connection = self.connection
         if not connection.is_closing:

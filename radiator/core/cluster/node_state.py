@@ -1,7 +1,7 @@
-"""What is known of a node: its latest news, put together. Only the node itself makes its news, everybody passes it on.
+"""What is known of a node: its latest state, put together. Only the node itself changes its state; all pass it on.
 
-How new news is, is told by its incarnation (one life of the node), then by its number. Names, patterns and the
-lengths of lists have been checked as the words were read (protocols/peer/).
+A state is newer if its incarnation (one life of the node) is later, or else if its number is higher. Names, patterns
+and the lengths of lists were checked when the frames were read (protocols/peer/).
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ NEVER = (0, 0)
 def incarnation_of(boot: int, now_ms: int) -> int:
     """The incarnation of a node whose store was opened for the `boot`-th time, at that time.
 
-    It ascends with the boots. A store that was restored from a backup repeats boots: the time makes each of them
+    It ascends with the boots. A store that was restored from a backup repeats boots; the time makes each of them
     another incarnation all the same.
     """
     return min(boot, BOOT_MAX) << MS_BITS | now_ms & (1 << MS_BITS) - 1
@@ -42,10 +42,10 @@ def check_version(version: Version) -> None:
         )
 
 
-def size_bytes(news: NodeState) -> int:
+def size_bytes(state: NodeState) -> int:
     """About what it costs in an outgoing buffer."""
-    lists = (news.neighbours, news.neighbours_gone, news.patterns, news.patterns_gone)
-    return len(news.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
+    lists = (state.neighbours, state.neighbours_gone, state.patterns, state.patterns_gone)
+    return len(state.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
 
 
 @dataclass(slots=True)
@@ -73,29 +73,31 @@ class Known:
     def version(self) -> tuple[int, int]:
         return self.incarnation, self.number
 
-    def news(self, name: str) -> NodeState:
+    def state(self, name: str) -> NodeState:
         """All that there is of it; name: its own."""
         version = Version(name, self.incarnation, self.number)
         return NodeState(version, True, sorted(self.neighbours), [], sorted(self.patterns), [], self.address)
 
-    def change(self, news: NodeState) -> Change:
+    def change(self, state: NodeState) -> Change:
         """What is different after it. Nothing is changed yet; raises LinkError where a bound would be passed."""
-        linked, unlinked = _change(self.neighbours, news.is_full, news.neighbours, news.neighbours_gone)
-        wanted, unwanted = _change(self.patterns, news.is_full, news.patterns, news.patterns_gone)
+        linked, unlinked = _change(self.neighbours, state.is_full, state.neighbours, state.neighbours_gone)
+        wanted, unwanted = _change(self.patterns, state.is_full, state.patterns, state.patterns_gone)
         for what, count, most in (
             ("links", len(self.neighbours) + len(linked) - len(unlinked), NODE_NEIGHBOURS_MAX),
             ("patterns", len(self.patterns) + len(wanted) - len(unwanted), NODE_PATTERNS_MAX),
         ):
             if count > most:
-                raise LinkError(f"Node {news.version.origin} is said to have {count} {what}: at most {most} are taken.")
+                raise LinkError(
+                    f"Node {state.version.origin} is said to have {count} {what}: at most {most} are taken."
+                )
         return Change(linked, unlinked, wanted, unwanted)
 
-    def apply(self, news: NodeState, change: Change) -> None:
+    def apply(self, state: NodeState, change: Change) -> None:
         """From now on this is known. A new incarnation counts its messages from the beginning."""
-        if news.version.incarnation != self.incarnation:
+        if state.version.incarnation != self.incarnation:
             self.sequence = 0
-        self.incarnation, self.number = news.version.incarnation, news.version.number
-        self.address = news.address
+        self.incarnation, self.number = state.version.incarnation, state.version.number
+        self.address = state.address
         self.neighbours |= change.linked
         self.neighbours -= change.unlinked
         self.patterns |= change.wanted

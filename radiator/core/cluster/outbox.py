@@ -12,17 +12,17 @@ from radiator.model.limits import PASSED_OVER_MAX
 class Outbox:
     """given, credit: how many were handed over on this link, and how many more may be. is_lacking: the log has it."""
 
-    __slots__ = ("credit", "given", "handover", "is_lacking", "peer", "queue", "tell_lacking")
+    __slots__ = ("credit", "given", "handover", "is_lacking", "peer", "queue", "note_lacking")
 
     def __init__(
-        self, queue: DurableQueue, peer: Peer, handover: Handover, tell_lacking: Callable[[Peer, str], None]
+        self, queue: DurableQueue, peer: Peer, handover: Handover, note_lacking: Callable[[Peer, str], None]
     ) -> None:
         self.queue = queue
         self.peer = peer
         self.handover = handover
         self.credit = self.given = 0
         self.is_lacking = False
-        self.tell_lacking = tell_lacking
+        self.note_lacking = note_lacking
         queue.observe(self.pumped)
 
     def granted(self, through: int) -> None:
@@ -54,7 +54,7 @@ class Outbox:
         stays: list[Entry] = []
         lacking, ahead = "", set()  # fanouts; "": all topics, whose copies keep their order
         while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
-            if not handover.has_room(peer, self.pumped) or not queue.has_ready():
+            if not handover.may_offer(peer, self.pumped) or not queue.has_ready():
                 break
             entry = queue.take_head()
             if entry is None:
@@ -82,4 +82,4 @@ class Outbox:
             queue.window.put_back(entry)
         if lacking and not self.is_lacking:
             self.is_lacking = True
-            self.tell_lacking(peer, lacking)
+            self.note_lacking(peer, lacking)

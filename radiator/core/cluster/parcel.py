@@ -9,10 +9,11 @@ Key = tuple[str, str, int, int, int]  # name, store and life of the node that gi
 
 
 @dataclass(slots=True, eq=False)
-class Outgoing:
-    """A message whose bytes go ahead on a link. body: kept, since a consumer here may take the message meanwhile, whose
-    bytes are on the disk alone then. pumped: who gives it. begun_s: when it was said; at: so many bytes have gone;
-    may_go: the other node takes them. carried_s: when all of them had gone; is_offered: its Transfer is next.
+class OutgoingParcel:
+    """A large message whose bytes go ahead on a link. body: kept here, since a local consumer may take the message
+    meanwhile, and its bytes are then on the disk only. pumped: its sender. begun_s: when it was announced; at: how many
+    bytes were sent; may_go: the other node accepts them. carried_s: when all were sent; is_offered: its Transfer is
+    next.
     """
 
     number: int
@@ -28,7 +29,7 @@ class Outgoing:
 
 
 @dataclass(slots=True, eq=False)
-class Incoming:
+class IncomingParcel:
     """A message whose bytes come. number: as the giver calls it on this link; key: which it is, on other links too.
     may_come: they were asked for; until_s: how long it is kept while nothing comes.
     """

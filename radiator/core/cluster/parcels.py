@@ -1,10 +1,10 @@
-"""The bytes of large messages, which go ahead of them in pieces, so that others can go between.
+"""The bytes of large messages, which go ahead of them in pieces, so that other messages can go between.
 
-A message that is larger than LINK_WHOLE_BYTES is first carried: the giver says which (Parcel), the taker from where on
-it wants its bytes (Proceed), and they come (Piece), never more than PIECES_AHEAD_BYTES ahead of what the system has
-taken. All that time the message is ready at the giver, as if nothing had been said: no doubt, no sequence, and a
-consumer may take it. Only when all is there does the hand-over begin, with a Transfer whose body has come already. So
-what is proved of the hand-over knows nothing of pieces, and nothing partial is ever counted, or delivered.
+A message larger than LINK_WHOLE_BYTES is first carried: the giver announces it (Parcel), the taker says from which byte
+on it wants it (Proceed), and the bytes come (Piece), never more than PIECES_AHEAD_BYTES ahead of what the system has
+taken. All that time the message is ready at the giver, as if nothing had been sent: it is not in doubt, has no
+sequence, and a consumer may take it. Only when all bytes have come does the hand-over begin, with a Transfer whose body
+is there already. So the proof of the hand-over does not involve pieces, and nothing partial is counted or delivered.
 
 When a link is cut the taker keeps what it has for PARTS_KEPT_S, and the next Parcel of the same message goes on from
 there.
@@ -13,7 +13,7 @@ there.
 from collections.abc import Callable
 
 from radiator.core.cluster.link import Link
-from radiator.core.cluster.parcel import Incoming, Key, Outgoing
+from radiator.core.cluster.parcel import IncomingParcel, Key, OutgoingParcel
 from radiator.core.cluster.peer import Peer
 from radiator.core.queues.entry import Entry
 from radiator.core.routing.admission import Admission
@@ -37,7 +37,7 @@ class Parcels:
         self.admission = admission
         self.life = life
         self.links: dict[Link, None] = {}  # on which one comes
-        self.kept: dict[Key, Incoming] = {}
+        self.kept: dict[Key, IncomingParcel] = {}
         self.numbers = 0
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -55,8 +55,8 @@ class Parcels:
             link.parcels_waiting[pumped] = None
             return False
         self.numbers += 1
-        link.outgoing = Outgoing(self.numbers, destination, entry, entry.message.body, pumped, self.context.now_s)
-        self.tell(link, link.outgoing, len(link.outgoing.body))
+        link.outgoing = OutgoingParcel(self.numbers, destination, entry, entry.message.body, pumped, self.context.now_s)
+        self.announce(link, link.outgoing, len(link.outgoing.body))
         return False
 
     def is_there(self, link: Link, entry: Entry) -> bool:
@@ -73,10 +73,10 @@ class Parcels:
             return False
         return outgoing.may_go or self.context.now_s - outgoing.begun_s < PATIENCE_S
 
-    def tell(self, link: Link, outgoing: Outgoing, size: int) -> None:
+    def announce(self, link: Link, outgoing: OutgoingParcel, size: int) -> None:
         """Which it is, wherever it is said."""
         boot, sequence = split_position(outgoing.entry.position)
-        link.tell(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
+        link.send(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
 
     def proceed(self, link: Link, word: Proceed) -> None:
         """ON RECEIVE Proceed: of an earlier one it says nothing any more."""
@@ -97,7 +97,7 @@ class Parcels:
         body, number = outgoing.body, outgoing.number
         while link.connection.outbox_bytes < PIECES_AHEAD_BYTES and outgoing.at < len(body):
             data = body[outgoing.at : outgoing.at + PIECE_BYTES]
-            link.tell(Piece(number, outgoing.at, data), len(data))
+            link.send(Piece(number, outgoing.at, data), len(data))
             outgoing.at += len(data)
         if outgoing.at == len(body):
             outgoing.carried_s = self.context.now_s
@@ -130,7 +130,7 @@ class Parcels:
             )
         ):
             link.outgoing = None
-            self.tell(link, outgoing, 0)
+            self.announce(link, outgoing, 0)
         if link.outgoing is not None and not self.is_awaited(link, link.outgoing.entry):
             link.outgoing.pumped()
         if link.outgoing is None and link.parcels_waiting:
@@ -159,15 +159,15 @@ class Parcels:
         key = link.name, link.identity.store_id, word.life, word.boot, word.sequence
         incoming = self.kept.pop(key, None)
         if incoming is None or incoming.size != word.size:
-            incoming = Incoming(word.parcel, key, word.destination, word.size)
+            incoming = IncomingParcel(word.parcel, key, word.destination, word.size)
         incoming.number, incoming.destination = word.parcel, word.destination
         link.incoming = incoming
         self.links[link] = None
         self.let_come(link, incoming)
 
-    def let_come(self, link: Link, incoming: Incoming) -> None:
+    def let_come(self, link: Link, incoming: IncomingParcel) -> None:
         """Ask for its bytes where there is room for them; at least one large message at a time has room."""
-        if self.admission.memory_room.is_tight:
+        if self.admission.memory_wait_list.is_tight:
             return
         while self.held_bytes + incoming.size > LINK_PARTS_BYTES and self.kept:
             del self.kept[next(iter(self.kept))]
@@ -176,7 +176,7 @@ class Parcels:
             return
         incoming.may_come = True
         incoming.until_s = self.context.now_s + PARTS_KEPT_S
-        link.tell(Proceed(incoming.number, incoming.have))
+        link.send(Proceed(incoming.number, incoming.have))
 
     def piece(self, link: Link, word: Piece) -> None:
         """ON RECEIVE Piece: the next bytes of what was asked for, and nothing else."""

@@ -1,7 +1,7 @@
-"""Another node as it lasts: over links, over restarts of either side. Where both hand-overs stand is its row on disk.
+"""Another node as it outlasts links, and restarts of either side. The state of both hand-overs is its row on the disk.
 
-A Peer is a part of the batch that changes its row, as a queue is of one that changes its ledger; what may be said only
-when the row is on the disk (Hello, Welcome, Taken) is said in `committed`, and nowhere else.
+A Peer is part of the batch that changes its row, as a queue is part of one that changes its ledger. What may be sent
+only when the row is on the disk (Hello, Welcome, Taken) is sent in `committed`, and nowhere else.
 """
 
 from collections.abc import Callable
@@ -33,20 +33,20 @@ class PendingTransfer:
 class Peer:
     """See KeepPeer for the fields of the row; docs/CLUSTER.md for the procedures.
 
-    doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
-    may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    is_deaf: it was told Untaken, and has not said Hello since. is_new: nothing is known of its store, and it has not
-    said yet what that has. earlier: stores that it had before. fanouts: those that it takes copies for, and how often
-    it stores one. out_said: the last sequence that it can have heard of. cause: why there is no link, as was heard
-    last; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike: queues that it has
-    declared otherwise, and the sentence about each.
+    doubts: by sequence, ascending. is_greeted: Hello was sent on this link; is_welcome: and answered, so that messages
+    may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was sent to it.
+    is_deaf: it was sent Untaken, and has not sent Hello since. is_new: nothing is known of its store, and it has not
+    yet said what that has. earlier: stores that it had before. fanouts: those that it takes copies for, and how many
+    copies it stores of each message. out_sent: the last sequence that it can have received. cause: why there is no
+    link, as last reported; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike: queues
+    that it has declared otherwise, and the sentence about each.
     """
 
     __slots__ = (
         "cause", "copies", "copies_granted", "context", "doubt_bytes", "doubts", "earlier", "epoch_step", "fanouts",
         "handed_over", "has_stood", "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_new",
-        "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken",
-        "said_last", "sealed", "since_s", "store_id", "taken_in", "topic_times", "unlike", "waiting",
+        "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_sent", "out_taken",
+        "taken_sent", "sealed", "since_s", "store_id", "taken_in", "topic_times", "unlike", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -58,7 +58,7 @@ class Peer:
         row = row or KeepPeer(name, "", 0, 0, 0, 0, 0)
         self.store_id = row.store_id
         self.out_epoch, self.out_taken, self.out_offered = row.out_epoch, row.out_taken, row.out_offered
-        self.out_said = row.out_offered
+        self.out_sent = row.out_offered
         self.in_epoch, self.in_last = row.in_epoch, row.in_last
         self.earlier = row.earlier
         self.sealed = row
@@ -72,7 +72,7 @@ class Peer:
         self.is_new = False
         self.epoch_step = 1
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
-        self.said_last = 0
+        self.taken_sent = 0
         # of fanouts, on this link: that have come, and that may come
         self.copies = self.copies_granted = 0
         self.since_s = context.now_s
@@ -166,13 +166,13 @@ class Peer:
     def _set_store(self, store: PeerStore) -> None:
         assert not self.doubts, "they are with the store of before"
         self.store_id = store.store_id
-        self.out_taken, self.out_offered, self.out_said = store.out_taken, store.out_offered, store.out_offered
+        self.out_taken, self.out_offered, self.out_sent = store.out_taken, store.out_offered, store.out_offered
         self.in_epoch, self.in_last = store.in_epoch, store.in_last
         self.touch()
 
     # ---- a part of the batch ----------------------------------------------------------------------------------------
 
-    def books(self) -> KeepPeer:
+    def as_write(self) -> KeepPeer:
         """Its row as it stands, to be written with the batch."""
         self.sealed = KeepPeer(
             self.name,
@@ -193,13 +193,13 @@ class Peer:
             return  # what was promised to a store that is gone is not for another
         if not self.is_greeted and row.out_epoch == self.out_epoch:
             self.is_greeted = True
-            link.tell(Hello(row.out_epoch, [*self.our_fanouts], [*self.our_fanouts.values()]))
+            link.send(Hello(row.out_epoch, [*self.our_fanouts], [*self.our_fanouts.values()]))
         if self.is_heard and row.in_epoch == self.in_epoch:
             self.is_heard = False
             self.is_answered = True
-            self.said_last = row.in_last
-            link.tell(Welcome(row.in_epoch, row.in_last))
-        elif self.is_answered and row.in_last > self.said_last:
+            self.taken_sent = row.in_last
+            link.send(Welcome(row.in_epoch, row.in_last))
+        elif self.is_answered and row.in_last > self.taken_sent:
             # D18: messages and `last` were written by one batch, and that is on the disk
-            self.said_last = row.in_last
-            link.tell(Taken(row.in_last))
+            self.taken_sent = row.in_last
+            link.send(Taken(row.in_last))

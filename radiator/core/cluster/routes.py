@@ -18,7 +18,7 @@ def is_link(claims: Claims, one: str, other: str) -> bool:
 def tree(claims: Claims, origin: str) -> Tree:
     """All nodes within TOPIC_HOPS_MAX links of the origin, nearest first.
 
-    Of several nodes that are as near to the origin, the one whose name comes first is before a node.
+    Where several nodes that are equally near to the origin lead to a node, it is reached through the first by name.
     """
     found: Tree = {origin: ("", 0)}
     level = [origin]

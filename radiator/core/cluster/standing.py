@@ -1,9 +1,9 @@
-"""Durable subscriptions at other nodes: what is for one of them goes the way of a fanout's copy, and so outlives a link
-that is cut and a node that is away.
+"""Durable subscriptions at other nodes: a message for one of them travels as a fanout's copy does, so that it survives
+a link that is cut and a node that is away.
 
-Each node tells those of its list which topics its durable subscriptions want. They keep that on the disk, for the time
-when it is away, and put a copy of what is sent to such a topic at them into its outbox. The live message says for whom
-there is a copy: who is named in it gives it to no durable subscription.
+Each node tells those of its list which topics its durable subscriptions want. They store that, for the time when it is
+away, and put a copy of each message that is sent to such a topic there into its outbox. The live message names the
+nodes for which there is a copy: a node that it names does not give it to its durable subscriptions.
 """
 
 from collections.abc import Iterable
@@ -24,21 +24,21 @@ KIND = "durable-at"  # of the rows `NODE/PATTERN`
 
 
 @dataclass(slots=True, eq=False)
-class Wanted:
+class WantedPattern:
     """By how many durable subscriptions of that node a pattern is wanted, as far as is known."""
 
     node: str
     count: int = 1
 
 
-class Standing:
-    """counts: patterns of the durable subscriptions here, and how many have each; said: what others know of that; most:
-    how many there ever were in this run. known: what is wanted at each node of the list; heard: the nodes that have
-    said so on the link of now.
+class StandingPatterns:
+    """counts: the patterns of the durable subscriptions here, and how many have each; sent: what other nodes know of
+    that; most: the most patterns there have been in this run. known: what is wanted at each node of the list; heard:
+    the nodes that have said so on their present link.
     """
 
     __slots__ = (
-        "changed", "counts", "declarations", "context", "heard", "known", "most", "peers", "said", "total", "wanted",
+        "changed", "counts", "declarations", "context", "heard", "known", "most", "peers", "sent", "total", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -55,10 +55,10 @@ class Standing:
         self.peers = peers
         self.counts: dict[str, int] = {}
         self.changed: set[str] = set()
-        self.said: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
         self.total = self.most = 0
-        self.known: dict[str, dict[str, Wanted]] = {name: {} for name in names}
-        self.wanted: Trie[Wanted] = Trie()
+        self.known: dict[str, dict[str, WantedPattern]] = {name: {} for name in names}
+        self.wanted: Trie[WantedPattern] = Trie()
         for row in rows:
             node, _, pattern = row.partition("/")
             if node in self.known:
@@ -95,24 +95,24 @@ class Standing:
             return
         is_all = len(self.counts) > NODE_PATTERNS_MAX
         counts = {ALL: self.total} if is_all else self.counts
-        looked_at = {*self.said, *counts} if is_all or ALL in self.said else self.changed
-        wanted = sorted(p for p in looked_at if p in counts and self.said.get(p) != counts[p])
-        unwanted = sorted(p for p in looked_at if p in self.said and p not in counts)
+        looked_at = {*self.sent, *counts} if is_all or ALL in self.sent else self.changed
+        wanted = sorted(p for p in looked_at if p in counts and self.sent.get(p) != counts[p])
+        unwanted = sorted(p for p in looked_at if p in self.sent and p not in counts)
         self.changed = set()
         if wanted or unwanted:
             word = Word(False, wanted, [counts[pattern] for pattern in wanted], unwanted)
-            self.said |= zip(word.patterns, word.counts, strict=True)
+            self.sent |= zip(word.patterns, word.counts, strict=True)
             for pattern in unwanted:
-                del self.said[pattern]
+                del self.sent[pattern]
             for peer in self.peers.values():
                 if peer.link is not None and peer.is_welcome:
-                    peer.link.tell(word, _size_bytes(word))
+                    peer.link.send(word, _size_bytes(word))
 
     def linked(self, peer: Peer) -> None:
         """It hears all: it may have been away, or have lost its store."""
         assert peer.link is not None, "it is welcome"
-        word = Word(True, [*self.said], [*self.said.values()], [])
-        peer.link.tell(word, _size_bytes(word))
+        word = Word(True, [*self.sent], [*self.sent.values()], [])
+        peer.link.send(word, _size_bytes(word))
 
     # ---- elsewhere --------------------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Standing:
         if self.wanted.is_crowded(pattern):
             self.context.note("warning", "durable_not_copied", node=node, pattern=pattern)
             return False
-        self.known[node][pattern] = there = Wanted(node, count)
+        self.known[node][pattern] = there = WantedPattern(node, count)
         self.wanted.add(pattern, there)
         return True
 

@@ -1,13 +1,9 @@
-"""Interest: which topics the subscriptions of this node want, and which nodes want a topic.
-
-Names are looked up in a dict, patterns in a trie of words.
-"""
+"""Which topics the subscriptions of this node want, and which of the other nodes want a topic."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from radiator.core.routing.trie import Trie
 from radiator.model.limits import NODE_PATTERNS_MAX
-from radiator.model.patterns import is_pattern
 
 ALL = "#"  # matches every topic
 
@@ -36,90 +32,36 @@ class OwnSubscriptions:
             del self.counts[pattern]
         self.changed.add(pattern)
 
-    def changes(self, said: set[str]) -> tuple[set[str], set[str]]:
-        """What others must be told: patterns that are wanted, and that are no more. said: what they know."""
+    def changes(self, sent: set[str]) -> tuple[set[str], set[str]]:
+        """What others must be told: patterns that are wanted, and that are no more. sent: what they know."""
         changed, self.changed = self.changed, set()
         wanted_all = self.wants_all
         self.wants_all = len(self.counts) > (NODE_PATTERNS_MAX // 2 - 1 if wanted_all else NODE_PATTERNS_MAX)
         if self.wants_all:
-            return {ALL} - said, said - {ALL}
+            return {ALL} - sent, sent - {ALL}
         if wanted_all:
-            return self.counts.keys() - said, said - self.counts.keys()
-        return {p for p in changed if p in self.counts} - said, {p for p in changed if p not in self.counts} & said
-
-
-@dataclass(slots=True, eq=False)
-class Word:
-    """A word of the trie: what follows it, and which nodes want what ends here."""
-
-    following: dict[str, "Word"] = field(default_factory=dict)
-    nodes: set[str] = field(default_factory=set)
+            return self.counts.keys() - sent, sent - self.counts.keys()
+        return {p for p in changed if p in self.counts} - sent, {p for p in changed if p not in self.counts} & sent
 
 
 class SubscriptionIndex:
     """Which of the other nodes want what."""
 
-    __slots__ = ("exact", "patterns")
+    __slots__ = ("wanting",)
 
     def __init__(self) -> None:
-        self.exact: dict[str, set[str]] = {}
-        self.patterns = Word()
+        self.wanting: Trie[str] = Trie()
 
     def add(self, node: str, patterns: Iterable[str]) -> None:
         """That node wants these too."""
         for pattern in patterns:
-            if not is_pattern(pattern):
-                self.exact.setdefault(pattern, set()).add(node)
-                continue
-            at = self.patterns
-            for word in pattern.split("."):
-                at = at.following.setdefault(word, Word())
-            at.nodes.add(node)
+            self.wanting.add(pattern, node)
 
     def remove(self, node: str, patterns: Iterable[str]) -> None:
         """That node wants these no more, which it has wanted."""
         for pattern in patterns:
-            if is_pattern(pattern):
-                _remove(self.patterns, pattern.split("."), node)
-            else:
-                nodes = self.exact[pattern]
-                nodes.remove(node)
-                if not nodes:
-                    del self.exact[pattern]
+            self.wanting.remove(pattern, node)
 
     def nodes(self, topic: str) -> set[str]:
         """Those that want a message sent to this topic."""
-        found = set(self.exact.get(topic, ()))
-        if self.patterns.following:
-            _match(self.patterns, topic.split("."), 0, found, set())
-        return found
-
-
-def _remove(at: Word, words: list[str], node: str) -> None:
-    """Words that nobody needs go."""
-    if not words:
-        at.nodes.remove(node)
-        return
-    word, *others = words
-    following = at.following[word]
-    _remove(following, others, node)
-    if not following.nodes and not following.following:
-        del at.following[word]
-
-
-def _match(at: Word, words: list[str], index: int, found: set[str], seen: set[tuple[int, int]]) -> None:
-    """Adds who wants what is spelt by the words from that one on. Goes into each word of the trie once an index."""
-    if (id(at), index) in seen:
-        return
-    seen.add((id(at), index))
-    many = at.following.get("#")
-    if many is not None:
-        for rest in range(index, len(words) + 1):
-            _match(many, words, rest, found, seen)
-    if index == len(words):
-        found |= at.nodes
-        return
-    for word in (words[index], "*"):
-        following = at.following.get(word)
-        if following is not None:
-            _match(following, words, index + 1, found, seen)
+        return set(self.wanting.matching(topic))

@@ -1,7 +1,7 @@
 """`/admin`: a request to the broker itself (../admin), which only a SEND by itself can be."""
 
-from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Kind
+from radiator.core.producer import Producer
 from radiator.core.routing.plan import Plan
 from radiator.model.addresses import ADMIN
 from radiator.model.commands import Send
@@ -15,5 +15,5 @@ class AdminKind(Kind):
 
     __slots__ = ()
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")

@@ -1,18 +1,36 @@
 """`/exchange/NAME/KEY`: a copy goes into each queue, or log, with a binding that matches the key."""
 
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Kind, Subscriber
+from radiator.core.kinds import unbinding
+from radiator.core.kinds.kind import Asked, Kind, Round, Subscriber
+from radiator.core.ports import TopologyPort
+from radiator.core.producer import Producer
+from radiator.core.queues.target import Target
+from radiator.core.routing.exchanges import PrivateQueue
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import EXCHANGE
+from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
+from radiator.model.answers import BindingOfExchange, Declared, Deleted, ExchangeDescribed
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
+from radiator.model.limits import DESCRIBED_BINDINGS
+from radiator.model.numbers import ExchangeNumbers, Rows
+from radiator.model.recovery import Recovery
+from radiator.model.settings import STANDARD_EXCHANGES, Declarations, ExchangeSettings
+from radiator.model.validation import exchange_settings
 
 
 class ExchangeKind(Kind):
     """See above."""
 
     name = EXCHANGE
+    can_prepare = True
 
     __slots__ = ()
 
@@ -23,15 +41,15 @@ class ExchangeKind(Kind):
     def can_delay(self, name: str) -> bool:
         return True
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         name, _, key = name.partition("/")
         exchange = self.destinations.exchanges.get(name)
         exchange.check_key(key, for_send=True)
-        own, leaving = self.destinations.exchanges.own, self.destinations.exchanges.leaving
+        own, unbinding = self.destinations.exchanges.private, self.destinations.exchanges.unbinding
         before = exchange.queues.steps
         matching = list(exchange.matching(key))
-        if leaving:
-            matching = [queue for queue in matching if queue not in leaving]
+        if unbinding:
+            matching = [queue for queue in matching if queue not in unbinding]
         plan.steps += exchange.queues.steps - before
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
@@ -43,10 +61,10 @@ class ExchangeKind(Kind):
             if command.immediate:
                 raise no_consumer(command.destination, "it matches no binding")
             plan.unrouted.append(exchange)
-        plan.through.append(exchange)
+        plan.counted.append(exchange)
         self.incoming.put_into(plan, command, headers, queues, due_ms)
         if copies:
-            message = self.incoming.message(command, command.destination, headers, None)
+            message = command.message(headers, self.context.now_ms, None)
             plan.copies.extend((queue, message, due_ms) for queue in copies)
         if command.immediate:
             plan.immediate.update(dict.fromkeys(copies, command.destination))
@@ -64,8 +82,116 @@ class ExchangeKind(Kind):
                 )
             subscriber.consume_durably(connection, command, self.name, name, (exchange, pattern))
             return None
-        queue = exchanges.make_own(exchange, pattern)
-        exchanges.own[queue] = subscription = subscriber.consume(connection, command, queue)
+        queue = exchanges.make_private(exchange, pattern)
+        subscription = subscriber.consume(connection, command, queue)
+        exchanges.private[queue] = PrivateQueue(queue, subscription)
         subscriber.receipt(connection, command)
         queue.join(subscription)
         return None
+
+    # ---- what is of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return len(self.destinations.exchanges.all) - len(STANDARD_EXCHANGES)
+
+    def names(self) -> Iterable[str]:
+        return self.destinations.exchanges.all
+
+    def numbers(self, port: TopologyPort, name: str) -> ExchangeNumbers | None:
+        exchange = self.destinations.exchanges.all.get(name)
+        if exchange is None:
+            return None
+        return ExchangeNumbers(
+            exchange.type,
+            exchange.durable,
+            exchange.auto_delete,
+            exchange.accepted,
+            exchange.unrouted,
+            len(exchange.bindings),
+        )
+
+    def recover(self, recovery: Recovery) -> None:
+        for row in recovery.declared:
+            if row.kind == self.name:
+                self.destinations.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
+
+    def contradictions(self, new: Declarations) -> Iterable[str]:
+        for name, declared in new.exchanges.items():
+            exchange = self.destinations.exchanges.all.get(name)
+            if exchange is not None and exchange.settings != declared:
+                yield (
+                    f"/exchange/{name} is there with other settings than a declared one has: that needs a restart. "
+                    "Take it out of the file until then, or delete the exchange first."
+                )
+
+    def use(self, old: Declarations, new: Declarations) -> None:
+        exchanges = self.destinations.exchanges
+        for name in old.exchanges:
+            if name not in new.exchanges:
+                exchanges.undeclare(name)
+        for name, settings in new.exchanges.items():
+            exchanges.adopt(name, settings)
+
+    def looks(self, round_: Round) -> Iterator[int]:
+        for own in [*self.destinations.exchanges.private.values()]:
+            yield round_.watch(own.queue)
+
+    def make(self, name: str, settings: ExchangeSettings) -> bool:
+        """Whether it was not there. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        exchanges = self.destinations.exchanges
+        found = exchanges.all.get(name)
+        if found is not None:
+            if found.settings != settings:
+                there = f'type "{found.type}", durable {found.durable}, auto_delete {found.auto_delete}'
+                raise Refusal("declared-otherwise", f"/exchange/{name} is there already, with {there}.")
+            return False
+        exchanges.check_name(name)
+        self.destinations.check_count()
+        exchanges.add(name, settings)
+        return True
+
+    # ---- requests of operators --------------------------------------------------------------------------------------
+
+    def declare(self, request: Asked, command: DeclareDestination) -> None:
+        exchanges, name = self.destinations.exchanges, command.name
+        there = exchanges.get(name) if command.passive else exchanges.all.get(name)
+        settings = exchange_settings(command.settings, ExchangeSettings() if there is None else there.settings)
+        created = self.make(name, settings)
+        if created:
+            self.context.note("info", "declared", exchange=name, type=settings.type)
+        request.answer_synced(lambda: Declared(created))
+
+    def describe(self, request: Asked, command: DescribeDestination) -> None:
+        """What it is, its numbers and its bindings, those to private queues of subscribers among them."""
+        exchange = self.destinations.exchanges.get(command.name)
+
+        def described() -> ExchangeDescribed:
+            first = [*islice(exchange.bindings, DESCRIBED_BINDINGS)]
+            return ExchangeDescribed(
+                type=exchange.type,
+                durable=exchange.durable,
+                auto_delete=exchange.auto_delete,
+                accepted=exchange.accepted,
+                unrouted=exchange.unrouted,
+                bindings=Rows(BindingOfExchange(key, queue.name) for key, queue in first),
+                bindings_count=len(exchange.bindings),
+            )
+
+        request.answer_synced(described, in_slices=True)
+
+    def delete(self, request: Asked, command: DeleteDestination) -> None:
+        """And its bindings with it."""
+        exchanges, name = self.destinations.exchanges, command.name
+        exchange = exchanges.get(name)
+
+        def undo(binding: tuple[str, Target]) -> None:
+            if binding in exchange.bindings:
+                exchanges.take_off(exchange, *binding)
+
+        again = partial(self.delete, request, command)
+        if not exchange.is_declared and unbinding.begins(request, lambda: [*exchange.bindings], undo, again):
+            return
+        exchanges.delete(name)
+        self.context.note("info", "deleted", exchange=name)
+        request.answer_synced(lambda: Deleted(1))

@@ -1,8 +1,8 @@
 """`/amq/queue/NAME`: a queue that is there; nothing creates one by that address."""
 
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Door, Subscriber
-from radiator.core.kinds.queue import QueueKind
+from radiator.core.kinds.kind import Door, Kind, Subscriber
+from radiator.core.producer import Producer
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import EXISTING
@@ -10,21 +10,25 @@ from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
 
 
-class ExistingQueueKind(QueueKind):
+class ExistingQueueKind(Kind):
     """See above."""
 
     name = EXISTING
+    can_prepare = True
 
     __slots__ = ()
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        found = self.destinations.queues.get(name)
+        found = self.destinations.queues.all.get(name)
         if found is None:
             return door.send_planned(connection, command)
         return door.send_to(connection, found, command)
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        found = self.destinations.queues.get(name)
+    def can_delay(self, name: str) -> bool:
+        return True
+
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        found = self.destinations.queues.all.get(name)
         if found is not None:
             self.incoming.put_into(plan, command, headers, (found,), due_ms)
         elif command.mandatory:
@@ -36,6 +40,10 @@ class ExistingQueueKind(QueueKind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        if name not in self.destinations.queues:
+        found = self.destinations.queues.all.get(name)
+        if found is None:
             raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
-        return super().subscribe(subscriber, connection, command, name)
+        subscription = subscriber.consume(connection, command, found)
+        subscriber.receipt(connection, command)
+        found.join(subscription)
+        return None

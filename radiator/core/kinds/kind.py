@@ -1,19 +1,31 @@
-"""The contract of a kind of address: what it can do with a SEND and a SUBSCRIBE. To add one: a file here, a row in
-table.py, its settings and its tests.
+"""The contract of a kind of address: what can be done with what is of it. To add one: a file here, a row in table.py
+and in model/addresses.py, its settings and its tests.
 """
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from radiator.core.connections import Connection, Subscription
 from radiator.core.logs.log import Log
+from radiator.core.ports import Background, TopologyPort
+from radiator.core.producer import Producer
+from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
+from radiator.core.request import Request
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
+from radiator.model.addresses import KINDS
+from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
+from radiator.model.answers import DestinationDescribed
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
 from radiator.model.message import Message
+from radiator.model.recovery import Recovery
+from radiator.model.settings import Declarations
+
+Asked = Request[TopologyPort]
 
 
 class Door(Protocol):
@@ -35,7 +47,7 @@ class Door(Protocol):
 class Subscriber(Protocol):
     """Where subscriptions are made (subscriptions.py). Raises Refusal."""
 
-    def consume(self, connection: Connection, command: Subscribe, queue: Queue) -> Subscription:
+    def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
         """A consumer of the queue, who is given nothing yet: the RECEIPT comes first."""
 
     def consume_durably(
@@ -50,13 +62,29 @@ class Subscriber(Protocol):
         """The RECEIPT, where one was asked for. durable: behind the open batch."""
 
 
-class Kind:
-    """One kind of address. As it stands here it can be sent to by a plan, and by nothing else.
+class Round(Protocol):
+    """One round over all queues (rounds.py): what time has brought, and what they hold. Costs: 1 is a microsecond."""
 
-    name: as the address begins, `/name/`.
+    def look_at(self, queue: Queue) -> Iterator[int]:
+        """At one that has a name of its own."""
+
+    def watch(self, queue: Queue) -> int:
+        """At one that belongs to a connection."""
+
+    def watch_reader(self, reader: Consumable) -> int:
+        """At one that reads a log."""
+
+
+class Kind:
+    """One kind of address. By itself it only accepts SENDs, by a plan; it has nothing that is named or that outlives
+    the broker.
+
+    name: as the address begins, `/name/`. can_prepare: whether a SEND to it can be carried out later, when its prepared
+    transaction is committed.
     """
 
     name: str
+    can_prepare = False
 
     __slots__ = ("context", "destinations", "incoming", "limits")
 
@@ -66,24 +94,85 @@ class Kind:
         self.destinations = incoming.destinations
         self.limits = incoming.limits
 
+    # ---- messages ---------------------------------------------------------------------------------------------------
+
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
         """Judge a SEND and carry it out; or what it must wait for. Raises Refusal."""
         return door.send_planned(connection, command)
 
-    def whole_address(self, address: str) -> str:
-        """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""
-        return address
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        """Add what a SEND with this header block would do. Raises Refusal."""
+        raise NotImplementedError
 
     def can_delay(self, name: str) -> bool:
         """Whether `delay` and `deliver-at` mean something there."""
         return False
-
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Add what a SEND with this header block would do. Raises Refusal."""
-        raise NotImplementedError
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
         """Carry out a SUBSCRIBE; or what it must wait for. Raises Refusal."""
         raise Refusal("send-only", f"{command.destination} can only be sent to.")
+
+    def whole_address(self, address: str) -> str:
+        """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""
+        return address
+
+    # ---- what is of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def section(self) -> str:
+        """Of the numbers of the broker; "": it has none."""
+        return KINDS[self.name].section if self.name in KINDS else ""
+
+    @property
+    def count(self) -> int:
+        """How many there are, as max_destinations counts them."""
+        return 0
+
+    def names(self) -> Iterable[str]:
+        """Of all that its section has a row for."""
+        return ()
+
+    def numbers(self, port: TopologyPort, name: str) -> Any:
+        """That row, a record; None: there is none of that name."""
+        return None
+
+    def recover(self, recovery: Recovery) -> None:
+        """What the store has, as far as config.toml says nothing else; bindings come later. Raises StoreError."""
+
+    def make_declared(self, recovery: Recovery) -> None:
+        """What config.toml declares is there; all kinds have recovered. Raises StoreError for what contradicts it."""
+
+    def contradictions(self, new: Declarations) -> Iterable[str]:
+        """Sentences about what is there, and cannot become what these declare while the broker runs."""
+        return ()
+
+    def use(self, old: Declarations, new: Declarations) -> None:
+        """config.toml was read again: what is there is as these declare it, or as it is without the old ones. What is
+        new is made later.
+        """
+
+    def tick(self, background: Background) -> None:
+        """Time has passed, about a second."""
+
+    def looks(self, round_: Round) -> Iterator[int]:
+        """From each Tick on its queues are looked at, some in each turn. What each look has cost."""
+        return iter(())
+
+    # ---- requests of operators, for kinds that `is_declared` --------------------------------------------------------
+
+    def declare(self, request: Asked, command: DeclareDestination) -> None:
+        """One with these settings is there from now on. Raises Refusal."""
+        raise NotImplementedError
+
+    def describe(self, request: Asked, command: DescribeDestination) -> None:
+        """What it is, as of all that was decided up to now. Raises Refusal."""
+        numbers = self.numbers(request.parts, command.name)
+        if numbers is None:
+            raise Refusal("no-such-destination", f"There is no /{self.name}/{command.name:.255}.")
+        request.answer_synced(lambda: DestinationDescribed(numbers))
+
+    def delete(self, request: Asked, command: DeleteDestination) -> None:
+        """It goes. Raises Refusal."""
+        raise NotImplementedError

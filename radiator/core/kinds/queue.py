@@ -1,34 +1,59 @@
 """`/queue/NAME`: a queue, which first use may create."""
 
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Door, Kind, Subscriber
+from radiator.core.kinds import unbinding
+from radiator.core.kinds.kind import Asked, Door, Kind, Round, Subscriber
+from radiator.core.ports import TopologyPort
+from radiator.core.producer import Producer
+from radiator.core.queues.queue import Queue
+from radiator.core.request import warnings
+from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import QUEUE
+from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
+from radiator.model.answers import BindingOfQueue, Deleted, QueueDeclared, QueueDescribed
 from radiator.model.commands import Send, Subscribe
-from radiator.model.errors import Refusal
+from radiator.model.errors import Refusal, count_text
+from radiator.model.limits import DESCRIBED_BINDINGS
+from radiator.model.numbers import QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
+from radiator.model.recovery import Recovery
+from radiator.model.settings import CLUSTER, QueueSettings
+from radiator.model.validation import check_dead_letter, mistake, queue_settings, without_effect
+from radiator.model.writes import Ledger
+
+_COLUMNS = tuple(field.name for field in fields(Ledger))
+_columns = attrgetter(*_COLUMNS)
 
 
 class QueueKind(Kind):
     """See above."""
 
     name = QUEUE
+    can_prepare = True
 
     __slots__ = ()
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
         if command.immediate:
             return door.send_planned(connection, command)
-        return door.send_to(connection, self.destinations.queue(name), command)
+        return door.send_to(connection, self.destinations.queues.get(name), command)
 
     def can_delay(self, name: str) -> bool:
         return True
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        if command.immediate and name not in self.destinations.queues:
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        if command.immediate and name not in self.destinations.queues.all:
             raise no_consumer(command.destination, "there is no such queue")
-        self.incoming.put_into(plan, command, headers, (self.destinations.queue(name),), due_ms)
+        self.incoming.put_into(plan, command, headers, (self.destinations.queues.get(name),), due_ms)
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
@@ -37,9 +62,179 @@ class QueueKind(Kind):
             raise Refusal(
                 "wildcard", f"/{self.name}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
             )
-        is_new = name not in self.destinations.queues
-        queue = self.destinations.queue(name)
+        is_new = name not in self.destinations.queues.all
+        queue = self.destinations.queues.get(name)
         subscription = subscriber.consume(connection, command, queue)
         subscriber.receipt(connection, command, durable=queue.is_persistent and is_new)
         queue.join(subscription)
         return None
+
+    # ---- what is of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return self.destinations.queues.count
+
+    def names(self) -> Iterable[str]:
+        return (queue.name for queue in self.destinations.queues.everything())
+
+    def numbers(self, port: TopologyPort, name: str) -> QueueNumbers | None:
+        queue = self.destinations.queues.find(name)
+        return None if queue is None else of_queue(queue, port.checkouts.count(queue))
+
+    def recover(self, recovery: Recovery) -> None:
+        self.destinations.queues.recover(recovery.queues)
+
+    def make_declared(self, recovery: Recovery) -> None:
+        queues = self.destinations.queues
+        queues.make_declared()
+        for found in recovery.queues:
+            if found.settings:
+                queues.check_kept(found.name, found.settings)
+
+    def looks(self, round_: Round) -> Iterator[int]:
+        for queue in self.destinations.queues.everything():
+            yield from round_.look_at(queue)
+
+    # ---- requests of operators --------------------------------------------------------------------------------------
+
+    def declare(self, request: Asked, command: DeclareDestination) -> None:
+        parts, destinations, queues = request.parts, self.destinations, self.destinations.queues
+        name, given = command.name, command.settings
+        if command.passive and name not in queues.all:
+            raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
+        settings = queue_settings(given, queues.settings_for(name))
+        if given.get("dead_letter") is not None and not command.create:
+            destinations.there(settings.dead_letter or "")
+        if name not in queues.all:
+            _check(destinations, name, settings)
+        created = queues.declare(name, settings, json.dumps(given))
+        queue = queues.all[name]
+        if created and not queue.is_short_lived:
+            self.context.note("info", "declared", queue=name)
+        useless = without_effect(settings, parts.disk.high_water_bytes, parts.limits.max_memory_bytes)
+        useless_given = warnings(given, useless)
+
+        def declared() -> QueueDeclared:
+            return QueueDeclared(queue.ledger.stored, len(queue.subscriptions), created, useless_given)
+
+        if queue.is_persistent:
+            request.answer_synced(declared)
+        else:
+            request.answer(declared())
+
+    def describe(self, request: Asked, command: DescribeDestination) -> None:
+        """Settings, bindings and numbers."""
+        queue = self.destinations.there(command.name)
+
+        def synced() -> None:
+            queue.read_oldest_age(
+                lambda oldest_ms: request.answer_in_slices(lambda: self._described(request.parts, queue, oldest_ms))
+            )
+
+        self.context.open.then.append(synced)
+
+    def _described(self, port: TopologyPort, queue: Queue, oldest_ms: int | None) -> QueueDescribed:
+        bindings = self.destinations.bindings_of(queue)
+        first = [*islice(bindings, DESCRIBED_BINDINGS)]
+        return QueueDescribed(
+            settings=queue.settings,
+            bindings=Rows(BindingOfQueue(exchange, key) for exchange, key in first),
+            bindings_count=len(bindings),
+            messages=queue.ledger.stored,
+            bytes=queue.ledger.stored_bytes,
+            ready=queue.ready_count,
+            unacked=len(queue.entries_out),
+            delayed=queue.delayed_count,
+            checked_out=port.checkouts.count(queue),
+            consumers=len(queue.subscriptions),
+            oldest_ms=oldest_ms,
+        )
+
+    def delete(self, request: Asked, command: DeleteDestination) -> None:
+        """With what is in it, unacked or not; if_unused: it has no consumers; if_empty: nor messages."""
+        queue = self.destinations.there(command.name)
+        _check_deletable(request.parts, queue, command)
+        undo, again = partial(_undo, self.destinations, queue), partial(self.delete, request, command)
+        if unbinding.begins(request, lambda: [*self.destinations.bindings_of(queue)], undo, again):
+            return
+        count = queue.ledger.stored
+        request.parts.lifetimes.delete(queue)
+        request.answer_synced(lambda: Deleted(count))
+
+
+def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:
+    """What tools/config/rules.py asks of a queue's settings beside the others. Raises Refusal `bad-request`."""
+    if settings.scope == CLUSTER and not destinations.is_clustered:
+        raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
+
+    # its target may have been deleted; a dead letter in memory would be in neither queue after a crash
+    other = next(iter(destinations.queues.dying_into.get(name, ())), None)
+    if other is not None and not settings.persistent:
+        wrong = f"is false, but the dead letters of /queue/{other.name} go here, and that is persistent"
+        raise mistake("persistent", f"{wrong}; set persistent = true, or take another name")
+
+    def settings_of(target: str) -> QueueSettings | None:
+        return destinations.queues.settings_for(target) if may_be_named(destinations, target) else None
+
+    check_dead_letter(name, settings, settings_of)
+
+
+def may_be_named(destinations: Destinations, name: str) -> bool:
+    """Whether a `dead_letter` or `children` may name the queue: it is there, or declared, or first use creates it."""
+    declarations = destinations.declarations
+    return name in destinations.queues.all or name in declarations.queues or declarations.may_create_queue(name)
+
+
+def _check_deletable(parts: TopologyPort, queue: Queue, command: DeleteDestination) -> None:
+    """Raises Refusal where something keeps it."""
+    address = f"/queue/{queue.name}"
+    if queue.doubt_count:
+        raise Refusal(
+            "in-use",
+            f"{count_text(queue.doubt_count, f'message of {address} is', f'messages of {address} are')} in doubt with "
+            "another node: a link settles that, or `radiator peer release` does.",
+        )
+    if queue.is_declared:
+        raise Refusal("declared", f"{address} is declared in the configuration: take it out there, or purge it.")
+    if command.if_unused and queue.subscriptions:
+        raise Refusal(
+            "in-use",
+            f"{address} has {count_text(len(queue.subscriptions), 'consumer')} and "
+            f"{count_text(len(queue.entries_out), 'unacked message')}: stop them first.",
+        )
+    if parts.checkouts.has(queue):
+        raise Refusal("in-use", parts.checkouts.described(queue))
+    if command.if_empty and queue.ledger.stored:
+        raise Refusal("not-empty", f"{address} holds {count_text(queue.ledger.stored, 'message')}: purge it first.")
+
+
+def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) -> None:
+    if binding in destinations.bindings_of(queue):
+        destinations.exchanges.undo(*binding, queue)
+
+
+def of_queue(queue: Queue, checked_out: int = 0) -> QueueNumbers:
+    """One queue. checked_out: how many messages groups have taken out of it."""
+    ledger, settings = queue.ledger, queue.settings
+    return QueueNumbers(
+        persistent=queue.is_persistent,
+        messages=ledger.stored,
+        bytes=ledger.stored_bytes,
+        ready=queue.ready_count,
+        unacked=len(queue.entries_out),
+        storing=queue.storing_count,
+        delayed=queue.delayed_count,
+        in_doubt=queue.doubt_count,
+        set_aside=queue.aside_count,
+        checked_out=checked_out,
+        consumers=len(queue.subscriptions),
+        oldest_ms=queue.oldest_ms,
+        max_messages=settings.max_messages,
+        max_bytes=settings.max_bytes,
+        redelivered=queue.redelivered,
+        blocked=len(queue.waiters),
+        damaged=queue.damaged,
+        adds_up=ledger.adds_up(),
+        **dict(zip(_COLUMNS, _columns(ledger), strict=True)),
+    )

@@ -2,6 +2,7 @@
 
 from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Door, Kind
+from radiator.core.producer import Producer
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import REPLY
@@ -29,26 +30,26 @@ class ReplyQueueKind(Kind):
             or self.destinations.temp_queues.node_of_asker(name)
         ):
             return door.send_planned(connection, command)
-        message = self.incoming.message(command, command.destination, command.headers, None)
-        door.answer(self.destinations.replies.get(name), message)
+        message = command.message(command.headers, self.context.now_ms, None)
+        door.answer(self.destinations.temp_queues.by_id.get(name), message)
         door.receipt(connection, command)
         return None
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         """Dropped where that is gone or full, unless it must not be."""
-        message = self.incoming.message(command, command.destination, headers, None)
+        message = command.message(headers, self.context.now_ms, None)
         node = self.destinations.temp_queues.node_of_asker(name)
         if node:
             self.plan_answer(plan, command, message, node)
             return
-        queue = self.destinations.replies.get(name)
+        queue = self.destinations.temp_queues.by_id.get(name)
         if command.mandatory:
             if queue is None:
                 raise Refusal(
                     "no-subscriber",
                     f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
                 )
-            if not queue.has_room(1, message.size):
+            if not queue.has_capacity(1, message.size):
                 raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
         if command.immediate:
             if queue is None:

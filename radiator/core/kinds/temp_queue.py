@@ -1,7 +1,10 @@
 """`/temp-queue/NAME`: a queue of one connection, which answers come to."""
 
+from collections.abc import Iterator
+
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Kind, Subscriber
+from radiator.core.kinds.kind import Kind, Round, Subscriber
+from radiator.core.producer import Producer
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import TEMP
@@ -17,8 +20,9 @@ class TempQueueKind(Kind):
 
     __slots__ = ()
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        self.incoming.put_into(plan, command, headers, (self.destinations.temp_queues.of(connection, name),), 0)
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        assert isinstance(producer, Connection), "only a connection has temp queues"
+        self.incoming.put_into(plan, command, headers, (self.destinations.temp_queues.of(producer, name),), 0)
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
@@ -32,3 +36,7 @@ class TempQueueKind(Kind):
         subscriber.receipt(connection, command)
         queue.join(subscription)
         return None
+
+    def looks(self, round_: Round) -> Iterator[int]:
+        for queue in [*self.destinations.temp_queues.by_id.values()]:
+            yield round_.watch(queue)

@@ -1,10 +1,12 @@
 """`/topic/NAME`: whoever is subscribed gets it; a copy goes into the queue of each durable subscription."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Connection, TopicSubscription
+from radiator.core.connections import Connection, TopicSubscription
 from radiator.core.kinds.kind import Kind, Subscriber
-from radiator.core.queues.queue import Queue
+from radiator.core.ports import TopologyPort
+from radiator.core.producer import Producer
+from radiator.core.queues.target import Target
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.plan import Plan, dedup_id_of_copies, no_consumer, with_ttl
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
@@ -14,7 +16,9 @@ from radiator.model.addresses import TOPIC
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
 from radiator.model.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.numbers import TopicNumbers
 from radiator.model.patterns import is_pattern, matches, overlaps
+from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 def check_words(topic: str) -> None:
@@ -33,11 +37,11 @@ class TopicKind(Kind):
 
     __slots__ = ()
 
-    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+    def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         destinations = self.destinations
         self.check_topic(name, for_send=True)
         topics = destinations.topics
-        durable: list[Queue] = []
+        durable: list[Target] = []
         if topics.durable:
             before = topics.durable.steps
             durable = topics.durable.matching(name)
@@ -51,14 +55,14 @@ class TopicKind(Kind):
                 )
             if command.immediate and not is_live and not any(queue.can_hand(1) for queue in durable):
                 raise no_consumer(command.destination, "nobody is subscribed")
-        message = self.incoming.message(command, command.destination, headers, None)
+        message = command.message(headers, self.context.now_ms, None)
         for queue in durable:
             copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
             plan.puts.append((queue, copy, command.dedup_id, 0))
         if copied:
             # D19: as a fanout's, in the batch of the local durable subscriptions
             dedup_id = dedup_id_of_copies(command.destination, command.dedup_id)
-            kept = [destinations.outboxes[node] for node in copied]
+            kept = [destinations.queues.outboxes[node] for node in copied]
             plan.unkept.extend((outbox, message.size) for outbox in kept if outbox in destinations.copies_dropped)
             kept = [outbox for outbox in kept if outbox in destinations.copies_to]
             plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept)
@@ -73,7 +77,7 @@ class TopicKind(Kind):
         return topics.standing.nodes(topic)
 
     def is_wanted_elsewhere(self, topic: str) -> bool:
-        """Whether somebody on another node is subscribed."""
+        """Whether another node has a subscription to it."""
         gossip = self.destinations.topics.gossip
         return gossip is not None and gossip.is_wanted(topic)
 
@@ -111,7 +115,7 @@ class TopicKind(Kind):
 
     def check_topic(self, name: str, for_send: bool, is_new: bool = True) -> None:
         """Raises Refusal where this topic, or pattern of topics, may not be used. is_new: it will be one more to count,
-        unless somebody is subscribed to it.
+        unless it has a subscription.
         """
         pattern = is_pattern(name)
         if pattern and for_send:
@@ -131,3 +135,16 @@ class TopicKind(Kind):
             )
         if is_new and not for_send and not pattern and name not in self.destinations.topics.exact:
             self.destinations.check_count()
+
+    # ---- what is of it ----------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return len(self.destinations.topics.exact)
+
+    def names(self) -> Iterable[str]:
+        return self.destinations.topics.exact
+
+    def numbers(self, port: TopologyPort, name: str) -> TopicNumbers | None:
+        there = self.destinations.topics.exact.get(name)
+        return None if there is None else TopicNumbers(len(there))

@@ -1,7 +1,6 @@
-"""Checkout: a group takes messages of a queue out of it, under consecutive numbers, and reads them as often as it
-needs.
+"""Checkout: a group takes messages out of a queue, under consecutive numbers, and reads them as often as it needs.
 
-What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are acked, or released back to the queue.
+They become records of a log, `$checkout/QUEUE/GROUP`, until they are acked, or released back to the queue.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import Refusal, count_text
 from radiator.model.journal import RELEASED, CameFrom
-from radiator.model.limits import AWAITS_OF_ONE_MAX, BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
+from radiator.model.limits import AWAITS_OF_ONE_MAX, BATCH_BYTES, LOAD_BYTES, LOAD_MESSAGES, STEP_MESSAGES
 from radiator.model.patterns import name_mistake
 from radiator.model.settings import LogSettings
 from radiator.model.validation import RESERVED_LOGS
@@ -30,10 +29,10 @@ GROUPS_NAMED = 3  # in one sentence
 
 
 class Checkouts:
-    """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back, or
-    go back when `growing` is over (the chore that does so; None: it has begun); growing: how many requests to take more
-    are under way; waiting: who waits until there is something to take of a queue,
-    and what observes that queue for them.
+    """The logs of all groups, by the names of queue and group. ending: logs whose messages go back to the queue, with
+    the function that begins this once nothing of theirs is in `growing` (None: it has begun); growing: how many
+    requests to take more are under way; waiting: by queue, the requests that wait for a message to take, and the
+    queue's observer for them.
     """
 
     __slots__ = ("tasks", "context", "destinations", "ending", "groups", "growing", "waiting")
@@ -48,13 +47,13 @@ class Checkouts:
         self.ending: dict[Log, Callable[[], None] | None] = {}
         self.growing: dict[Log, int] = {}
         self.waiting: dict[DurableQueue, tuple[Waiters, Callable[[], None]]] = {}
-        for name, log in destinations.logs.items():
+        for name, log in destinations.logs.all.items():
             if name.startswith(PREFIX):
                 queue, _, group = name.removeprefix(PREFIX).rpartition("/")
                 self.groups.setdefault(queue, {})[group] = log
 
     def has(self, queue: Queue) -> bool:
-        """Whether a group has it checked out: then it stays."""
+        """Whether a group has messages of it checked out: then it cannot be deleted."""
         return queue.name in self.groups
 
     def count(self, queue: Queue) -> int:
@@ -110,15 +109,16 @@ class Checkouts:
 
     def stored(self, queue: Queue) -> DurableQueue:
         """The same, where it can be checked out. Raises Refusal."""
-        if not isinstance(queue, DurableQueue):
+        found = self.destinations.queues.stored.get(queue.number)
+        if found is None:
             raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
-        if queue.name not in self.destinations.queues:
+        if queue.name not in self.destinations.queues.all:
             raise Refusal("reserved", f"{queue.address} is a queue that the broker keeps for itself.")
-        return queue
+        return found
 
     def wait(self, queue: DurableQueue, timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
-        """`done` is called once a message is ready, or after that time; not where it is over by then. Of too many the
-        first is done at once.
+        """`done` is called once a message is ready, or after timeout_ms, unless is_over() by then. If AWAITS_OF_ONE_MAX
+        wait already, the first of them is called at once.
         """
         waiters, _ = self.waiting.get(queue) or self.begin_waiting(queue)
         waiters.wait(timeout_ms, AWAITS_OF_ONE_MAX, is_met=lambda: queue.ready_count > 0, done=done, is_over=is_over)
@@ -140,17 +140,17 @@ class Checkouts:
     def pumped(self, queue: DurableQueue) -> None:
         """There may be something to take."""
         if queue.ready_count:
-            self.tell_waiting(queue)
+            self.wake_waiting(queue)
 
-    def tell_waiting(self, queue: DurableQueue) -> None:
-        """Those whose time has come, or all where there is something to take."""
-        self.waiting[queue][0].tell(queue.is_gone)
+    def wake_waiting(self, queue: DurableQueue) -> None:
+        """Call those whose time has come, or all if there is something to take."""
+        self.waiting[queue][0].wake(queue.is_gone)
         self.end_waiting(queue)
 
     def ticked(self) -> None:
         """Time has passed."""
         for queue in [*self.waiting]:
-            self.tell_waiting(queue)
+            self.wake_waiting(queue)
 
     def begin(self, queue: str, group: str) -> None:
         """A log for the group. Raises Refusal."""
@@ -160,8 +160,8 @@ class Checkouts:
             raise Refusal(
                 "bad-request", f"{group!r:.80} cannot be `group`: it, or {name!r:.80} as the name of a log, {wrong}."
             )
-        self.destinations.all_logs.declare(name, SETTINGS, may_be_reserved=True)
-        self.groups.setdefault(queue, {})[group] = self.destinations.logs[name]
+        self.destinations.logs.declare(name, SETTINGS, may_be_reserved=True)
+        self.groups.setdefault(queue, {})[group] = self.destinations.logs.all[name]
 
     def ack(self, queue: str, group: str, before: int) -> Log:
         """All before that number are done with, by the open batch. Raises Refusal."""
@@ -173,8 +173,8 @@ class Checkouts:
         return log
 
     def release(self, queue: str, group: str, done: Callable[[int], None], refused: Callable[[Refusal], None]) -> None:
-        """What it has, and what is being taken for it, goes back to the end of its queue, and the group is over.
-        `done`: how many, by the open batch; `refused`: somebody has begun to read it meanwhile. Raises Refusal.
+        """Return what it has, and what is being taken for it, to the end of its queue, and end the group. `done`: gets
+        how many, by the open batch; `refused`: a consumer has begun to read it meanwhile. Raises Refusal.
         """
         log = self.log(queue, group)
         if log.has_readers:
@@ -188,7 +188,7 @@ class Checkouts:
         def released(count: int) -> None:
             del self.ending[log]
             try:
-                self.destinations.all_logs.delete(log, may_be_reserved=True)
+                self.destinations.logs.delete(log, may_be_reserved=True)
             except Refusal as refusal:
                 refused(refusal)
                 return
@@ -207,7 +207,7 @@ class Checkouts:
 
 
 class Taking:
-    """A chore: out of the queue and into the log, each slice in one batch."""
+    """A background task: out of the queue and into the log, each slice in one batch."""
 
     __slots__ = ("bytes_left", "context", "done", "group", "is_done", "left", "log", "queue", "taken")
 
@@ -238,7 +238,7 @@ class Taking:
     def step(self) -> None:
         queue = self.queue
         is_enough = queue.is_gone or self.left == 0
-        for _ in range(min(CHORE_MESSAGES, self.left)):
+        for _ in range(min(STEP_MESSAGES, self.left)):
             if self.context.open.size >= BATCH_BYTES or is_enough:
                 break
             head = queue.peek_head()
@@ -269,7 +269,9 @@ class Taking:
 
 
 class Releasing:
-    """A chore: out of the log and to the end of the queue, each slice in one batch; over its bounds, if need be."""
+    """A background task: out of the log and to the end of the queue, each slice in one batch, even beyond the queue's
+    bounds.
+    """
 
     __slots__ = ("context", "done", "is_done", "log", "queue", "records", "total")
 

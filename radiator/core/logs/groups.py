@@ -1,7 +1,7 @@
-"""A group of readers of one log: where it goes on in each partition, and which of its readers has which.
+"""A group of readers of one log: its position in each partition, and which of its readers has which partition.
 
-A position is the first offset that is not acked. It is on the disk; what is acked beyond it is not, and comes again
-after a restart. Each partition has one reader at a time, and changes hands when nothing of it is unacked.
+A position is the first offset that is not acked. It is on the disk; acks beyond it are not, so those records are
+delivered again after a restart. A partition has one reader at a time, which changes only when none of it is unacked.
 """
 
 from collections import defaultdict
@@ -35,10 +35,10 @@ class Member(PartitionReader, Protocol):
 
 
 class Group:
-    """positions: see above. read: up to where, by partition, records may have been delivered before. acked: what is
-    acked beyond the position. from_ms: records before the first that was accepted then or later are passed over.
-    owners: who reads, by partition; that may be a reader that is over, while something is unacked. is_kept: the
-    disk has its positions, or is about to.
+    """positions: see above. read: by partition, the offset up to which records may have been delivered before. acked:
+    offsets acked beyond the position. from_ms: records before the first that was accepted then or later are passed
+    over. owners: the cursor that reads each partition; its reader may have ended, while something is unacked. is_kept:
+    its positions are on the disk, or about to be.
     """
 
     __slots__ = ("acked", "from_ms", "is_kept", "log", "members", "name", "owners", "positions", "read")
@@ -65,7 +65,7 @@ class Group:
             context.part(self)
             context.open.size += WRITE_COST_BYTES + len(self.positions) * POSITION_BYTES
 
-    def books(self) -> KeepPosition:
+    def as_write(self) -> KeepPosition:
         self.is_kept = True
         return KeepPosition(self.log.number, self.name, list(self.positions))
 
@@ -73,7 +73,7 @@ class Group:
         """Nothing waits for it but RECEIPTs."""
 
     def move(self, positions: list[int]) -> None:
-        """It goes on there; nobody reads."""
+        """Set its positions; it has no readers."""
         self.positions = list(positions)
         self.read = list(positions)
         self.forget_acked()
@@ -93,7 +93,7 @@ class Group:
             self.log.readers.ahead += 1
 
     def advance(self, partition: int, offset: int) -> None:
-        """All before that is done with; and what is acked behind it without a gap."""
+        """All records before that offset are done, and those acked from there on without a gap."""
         acked = self.acked.get(partition)
         while acked and offset in acked:
             acked.discard(offset)
@@ -104,19 +104,19 @@ class Group:
         self.keep()
 
     def begin(self, partition: int, first: int) -> int:
-        """Where who gets the partition begins, whose first record is that: with one that is not acked."""
+        """The offset at which a new reader of the partition begins: not below `first`, and not acked."""
         offset, acked = max(self.positions[partition], first), self.acked.get(partition, ())
         while offset in acked:
             offset += 1
         return offset
 
     def missed(self, partition: int, first: int) -> int:
-        """How many records are not kept any more that it has not acked."""
+        """How many records that it has not acked are no longer kept."""
         acked = sum(offset < first for offset in self.acked[partition])
         return max(0, first - self.positions[partition] - acked)
 
     def skip(self, partition: int, first: int) -> None:
-        """It has heard that it has missed what was before that: it goes on there."""
+        """Go on at `first`: the gap before it has been reported to a reader of the group."""
         before = len(self.acked[partition])
         self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
         self.log.readers.ahead -= before - len(self.acked[partition])
@@ -128,7 +128,7 @@ class Group:
         self.acked.clear()
 
     def is_far_ahead(self, cursor: Cursor) -> bool:
-        """Whether so much was read beyond what is not acked that no more is."""
+        """Whether so much was read beyond the first unacked record that no more is to be read."""
         most = GROUP_AHEAD_MAX
         if self.log.readers.ahead >= AHEAD_MAX and self.acked[cursor.index]:
             most = 1  # what is not acked is read, and no more
@@ -166,7 +166,7 @@ class Group:
         cursor.reader.drop(cursor)
 
     def balance(self) -> None:
-        """Each partition has a reader, and none has two more than another."""
+        """Give each partition a reader, so that none has two partitions more than another."""
         if not self.members:
             return
         members = [member for member in self.members if member.partition is None]

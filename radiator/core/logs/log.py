@@ -1,23 +1,25 @@
-"""A log: appended to, and read without taking anything away.
+"""A log: records are appended, and reading does not remove them.
 
-A record's place is its partition and its offset there. Of a partition the broker knows its segments, and nothing of a
-single record but the last few, where somebody reads them. What is appended is seen by readers when it is committed.
-Who reads: log_consumer.py. What goes, and when: retention.py.
+A record's place is its partition and its offset there. Of a partition the broker keeps the segments in memory, and no
+single records except the last few while it has readers. Readers see a record once it is committed.
+Its readers: log_consumer.py. What is removed, and when: retention.py.
 """
 
 import json
+from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
-from radiator.core.connections import MESSAGE_COST_BYTES
+from radiator.core.journal_writer import JournalWriter
 from radiator.core.logs.groups import Group
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.partition import Partition, PartitionReader
 from radiator.core.logs.waiters import Waiters
-from radiator.core.queues.target import Target
+from radiator.core.producer import Producer
+from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
 from radiator.model.commands import LoadedLog
@@ -41,23 +43,27 @@ from radiator.model.limits import (
 from radiator.model.message import Message
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
+from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import LogSettings, QueueSettings
-from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments
+from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments, Ledger
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
-class Log(Target):
-    """See above. As a target it has no bounds; who reads it is a LogConsumer."""
+class Log:
+    """See above. A Target without bounds, which keeps nothing back; who reads it is a LogConsumer."""
 
     __slots__ = (
-        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "readers", "sealed", "segment_bytes",
-        "segment_ms", "touched", "turns", "waiting", "windows",
+        "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_path", "ledger", "log_settings",
+        "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed", "segment_bytes",
+        "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
     )  # fmt: skip
 
     is_persistent = True
+    journal: JournalWriter | None = None  # which tells of queues alone
+    dedup: Dedup | None = None
 
     def __init__(
         self,
@@ -68,7 +74,14 @@ class Log(Target):
         windows: Windows,
         readers: LogConsumers,
     ) -> None:
-        super().__init__(LOG_PREFIX + stored.name, SETTINGS, context)
+        self.name = LOG_PREFIX + stored.name
+        self.settings = SETTINGS
+        self.context = context
+        self.ledger = Ledger()
+        self.waiters: deque[Producer] = deque()
+        self.reserved = self.reserved_bytes = 0
+        self.damaged = 0
+        self.is_declared = self.is_gone = False
         self.bare_name = stored.name
         self.number = stored.number
         self.windows = windows
@@ -93,7 +106,7 @@ class Log(Target):
         self.log_settings = log_settings
         parts = SEGMENTS_MIN * log_settings.partitions
         bytes_max, ms_max = log_settings.retention_bytes, log_settings.retention_ms
-        # what is kept is always some segments, so that little goes at once
+        # what is kept always spans several segments, so that little goes at once
         self.segment_bytes = SEGMENT_BYTES if bytes_max is None else min(SEGMENT_BYTES, max(1, bytes_max // parts))
         self.segment_ms = None if ms_max is None else ms_max // SEGMENTS_MIN
         path = log_settings.partition_key
@@ -129,6 +142,9 @@ class Log(Target):
     def put(self, message: Message, came_from: CameFrom | None = None) -> None:
         """Append it; the partition is chosen by its key."""
         self.append(self.partition_of(message), message)
+
+    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
+        self.put(message)
 
     def append(self, partition: Partition, message: Message) -> int:
         """Its offset. Readers get it when the batch is committed."""
@@ -190,7 +206,7 @@ class Log(Target):
         self.touched[partition.index, segment.first] = segment
         self.context.part(self)
 
-    def books(self) -> KeepSegments:
+    def as_write(self) -> KeepSegments:
         touched = self.touched
         self.touched = {}
         partitions = {index: self.partitions[index] for index, _ in touched}
@@ -209,7 +225,7 @@ class Log(Target):
                 grown[cursor.reader] = None
         for reader in grown:
             reader.pump()
-        self.tell_waiting()
+        self.wake_waiting()
 
     # ---- which partition --------------------------------------------------------------------------------------------
 
@@ -273,10 +289,10 @@ class Log(Target):
         self.windows.waiting[request] = done
         self.context.turn.read_requests.append(read_request)
 
-    def tell_offsets(self, time_ms: int, done: Callable[[list[int]], None], is_over: Callable[[], bool]) -> None:
-        """`done` gets, for each partition, the offset of the first record that was accepted then or later, or the
-        next; some number where it is over by then. One partition after the other is read: the loader is there for
-        others too.
+    def find_offsets(self, time_ms: int, done: Callable[[list[int]], None], is_over: Callable[[], bool]) -> None:
+        """`done` gets, for each partition, the offset of the first record that was accepted then or later, or, if there
+        is none, of the next one to come; any number if is_over() by then. Partitions are read one after another, so
+        that the loader serves others too.
         """
         found: list[int] = []
 
@@ -303,8 +319,8 @@ class Log(Target):
         look()
 
     def wait(self, nexts: list[int], timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
-        """`done` is called once a partition has more committed records than that, or after that time; not where it is
-        over by then. Of too many the first is done at once.
+        """`done` is called once a partition has committed records beyond `nexts`, or after timeout_ms, unless is_over()
+        by then. If too many wait already, the first of them is called at once.
         """
         most = min(AWAITS_OF_ONE_MAX, AWAITED_OFFSETS_MAX // len(self.partitions))
         self.waiting.wait(timeout_ms, most, is_met=lambda: self.has_more_than(nexts), done=done, is_over=is_over)
@@ -312,10 +328,10 @@ class Log(Target):
     def has_more_than(self, nexts: list[int]) -> bool:
         return any(p.committed > known for p, known in zip(self.partitions, nexts, strict=True))
 
-    def tell_waiting(self) -> None:
+    def wake_waiting(self) -> None:
         """Those whose time has come, or who have what they wait for."""
         if self.waiting.all:
-            self.waiting.tell(self.is_gone)
+            self.waiting.wake(self.is_gone)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 
@@ -388,26 +404,44 @@ class Log(Target):
 
     @property
     def has_readers(self) -> bool:
-        """Whether somebody is subscribed to it, or has records of it unacked."""
+        """Whether it has a subscription, or records that are unacked."""
         return any(partition.cursors for partition in self.partitions) or any(
             group.members for group in self.groups.values()
         )
 
     def end(self) -> None:
-        """It is gone, with its groups; who waits for it is told."""
+        """It is gone, with its groups; `done` of all that wait is called."""
         self.is_gone = True
         self.readers.positions -= len(self.groups) * len(self.partitions)
         for group in self.groups.values():
             group.forget_acked()
         self.clear_tails()
-        self.tell_waiting()
+        self.wake_waiting()
 
     def pump(self) -> None:
         """Readers are told by `committed`."""
 
+    # ---- as a target ------------------------------------------------------------------------------------------------
+
     def can_hand(self, count: int) -> bool:
-        """A log takes what comes, whoever reads."""
+        """A log takes what comes, whether or not it is read."""
         return True
+
+    def has_capacity(self, messages: int, size: int) -> bool:
+        return True
+
+    def check_size(self, size: int) -> None:
+        """It takes what a frame can carry."""
+
+    def judge(self, messages: int, size: int) -> bool:
+        return True
+
+    def evict(self, messages: int, size: int) -> None:
+        """Retention lets go of the oldest, and nothing else does."""
+
+    @property
+    def memory_bytes(self) -> int:
+        return 0
 
 
 def _tail_cost(message: Message) -> int:

@@ -1,61 +1,63 @@
-"""Who reads a log: a queue of one subscription's own, which is filled with what is read back.
+"""The reader of a log for one subscription: it holds records that were read ahead.
 
-Windows, unacked messages, NACKs and timeouts are those of any queue. Nothing of it is on the disk but a group's
-position (../groups.py). `ack:auto` needs nothing of all that: what is handed to the connection is done with.
+Windows, unacked messages and timeouts are those of queues (../queues/consumable.py). Nothing of it is on the disk but a
+group's position (groups.py). `ack:auto` needs none of that: a record is done once it is handed to the connection.
 """
 
 import heapq
 from collections import deque
 from functools import partial
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Delivery, Subscription
+from radiator.core.connections import Delivery, Subscription
 from radiator.core.logs import places
 from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.partition import Cursor, Partition
+from radiator.core.logs.read_ahead import ReadAhead
 from radiator.core.logs.record import Record
+from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.entry import Entry, Stub
-from radiator.core.queues.queue import Queue
 from radiator.core.states import MEMORY_MOVES, Event, move
 from radiator.model.commands import AUTO, TIME, LoadedLog, Subscribe
-from radiator.model.errors import Refusal, StoreError
+from radiator.model.errors import Refusal
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, PARTITIONS_MAX, READERS_BYTES, RECORD_BYTES, WATCHED_MAX
+from radiator.model.limits import PARTITIONS_MAX, RECORD_BYTES, WATCHED_MAX
 from radiator.model.message import Message
-from radiator.model.replies import Deliver, EndOfLog, RecordPlace, Refuse
+from radiator.model.replies import MESSAGE_COST_BYTES, Deliver, EndOfLog, RecordPlace
 
 
-class LogConsumer(Queue):
-    """See above. cursors: by partition. unread: those that have something to read. is_auto: what it has read is in
-    `unsent`, otherwise in `ready`.
+class LogConsumer(Consumable):
+    """See above. cursors: by partition. is_auto: what it has read is in `unsent`, otherwise in `ready`; held_bytes: the
+    bytes of these.
     """
 
     __slots__ = (
-        "cursors", "end_at", "firsts", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log",
-        "partition", "readers", "subscription", "unread", "unsent",
+        "cursors", "end_at", "firsts", "group", "held_bytes", "is_auto", "is_persistent", "log",
+        "partition", "read_ahead", "readers", "subscription", "unsent",
     )  # fmt: skip
 
     moves = MEMORY_MOVES
+    can_delay = False
     is_timed = False  # a record is read again however old it is
+    journal = None  # which tells of queues alone
     subscription: Subscription
 
     def __init__(self, log: Log, command: Subscribe, readers: LogConsumers) -> None:
         """Raises Refusal for what cannot be subscribed to."""
         places.check(log, command)
-        super().__init__(log.name, log.settings, readers.ports)
+        super().__init__(log.name, log.settings, readers.context)
         self.log = log
         self.readers = readers
         self.partition = command.partition
         self.is_auto = command.ack == AUTO
         self.is_persistent = command.group is not None  # so the RECEIPT of an ACK waits for the position
-        self.is_loading = False
         self.held_bytes = 0
         self.cursors: dict[int, Cursor] = {}
-        self.unread: dict[Cursor, None] = {}
         self.group: Group | None = None
         self.unsent: deque[tuple[RecordPlace, Message]] = deque()
         self.firsts = places.firsts(log, command)
+        self.read_ahead = ReadAhead(self, log, readers)
         self.end_at = places.End(log, command)
 
     @property
@@ -124,14 +126,13 @@ class LogConsumer(Queue):
     def attach(self, cursor: Cursor) -> None:
         self.cursors[cursor.index] = cursor
         cursor.partition.cursors[cursor] = None
-        if cursor.has_unread:
-            self.unread[cursor] = None
+        self.read_ahead.add(cursor)
 
     def drop(self, cursor: Cursor) -> None:
-        """It reads this partition no more; nothing of it is unacked, or matters."""
+        """Stop reading this partition. Nothing of it is unacked, or that no longer matters."""
         del self.cursors[cursor.index]
         del cursor.partition.cursors[cursor]
-        self.unread.pop(cursor, None)
+        self.read_ahead.drop(cursor)
         cursor.is_over = True
         if not cursor.partition.cursors:
             self.log.clear_tail(cursor.partition)
@@ -142,11 +143,11 @@ class LogConsumer(Queue):
     def yield_partition(self, cursor: Cursor) -> None:
         """Another reader of the group gets the partition when nothing of it is unacked."""
         cursor.is_leaving = True
-        self.unread.pop(cursor, None)
+        self.read_ahead.drop(cursor)
         self.drop_ready(cursor)
 
     def drop_ready(self, cursor: Cursor) -> None:
-        """What it has of that partition beyond what is out, somebody else reads."""
+        """Drop the records of that partition that are not out: another consumer reads them."""
         entries = [*self.ready, *(entry for _, entry in self.returned)]
         self.weigh(-sum(entry.size for entry in entries if _is_of(entry, cursor) and not entry.is_stub))
         self.ready = deque(entry for entry in self.ready if not _is_of(entry, cursor))
@@ -174,7 +175,7 @@ class LogConsumer(Queue):
         super().end()
         self.readers.forget(self, self.watched)
         self.unsent.clear()
-        self.unread.clear()
+        self.read_ahead.unread.clear()
         self.weigh(-self.held_bytes)
         self.out_bytes = 0
 
@@ -187,95 +188,7 @@ class LogConsumer(Queue):
 
     def grown(self, cursor: Cursor) -> None:
         """Its partition has more; the caller pumps."""
-        if cursor.has_unread:
-            self.unread[cursor] = None
-
-    def refill(self, is_needed: bool = False) -> None:
-        """The next stretch, of one partition after the other: from memory, or one at a time from the disk."""
-        is_crowded = self.readers.size > READERS_BYTES
-        most = 0 if is_crowded else LOAD_MESSAGES // 2
-        while not self.is_loading and not self.is_gone and len(self.ready) + len(self.unsent) <= most:
-            cursor = self.next_unread()
-            if cursor is None:
-                return
-            del self.unread[cursor]
-            count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
-            there = self.log.in_tail(cursor.partition, cursor.next, count)
-            if not there:
-                self.ask(cursor, count, 1 if is_crowded else LOAD_BYTES)
-                return
-            for offset, message in enumerate(there, cursor.next):
-                self.take_record(cursor, offset, message)
-            self.went_on(cursor)
-
-    def ask(self, cursor: Cursor, messages_max: int, bytes_max: int) -> None:
-        """Have so much read back."""
-        self.is_loading = True
-        asked_at = cursor.partition.committed
-
-        def loaded(answer: LoadedLog) -> None:
-            self.loaded(cursor, asked_at, answer)
-
-        self.log.read(cursor.index, cursor.next, messages_max, bytes_max, loaded)
-
-    def next_unread(self) -> Cursor | None:
-        """The partition whose turn it is."""
-        group = self.group
-        for cursor in list(self.unread):
-            if cursor.is_leaving or not cursor.has_unread:
-                del self.unread[cursor]
-            elif group is None or not group.is_far_ahead(cursor):
-                return cursor
-        return None
-
-    def went_on(self, cursor: Cursor) -> None:
-        """After each stretch: behind the others, if there is more."""
-        if cursor.has_unread and not cursor.is_leaving:
-            self.unread[cursor] = None
-
-    def loaded(self, cursor: Cursor, asked_at: int, answer: LoadedLog) -> None:
-        """What was read back is committed, or it could not have been read."""
-        self.is_loading = False
-        if self.is_gone:
-            return
-        if cursor.is_over or cursor.is_leaving:
-            self.pump()
-            return
-        records = answer.records
-        first = records[0].offset if records else asked_at
-        if first > cursor.next:
-            if cursor.next < cursor.partition.first:
-                if self.group is None or cursor.next > cursor.began:
-                    self.overtaken(cursor)
-                    return
-                # it has had nothing yet, and hears what it has missed: as if it had come a moment later
-                self.begin_with_what_is_kept(cursor, self.group)
-                self.went_on(cursor)
-                self.pump()
-                return
-            raise StoreError(f"partition {cursor.index} of {self.name} has no record {cursor.next}, but later ones")
-        for record in records:
-            if record.message is None:
-                self.pass_over(cursor, record.offset + 1)
-            else:
-                self.take_record(cursor, record.offset, record.message)
-        self.went_on(cursor)
-        self.pump()
-
-    def pass_over(self, cursor: Cursor, end: int) -> None:
-        """Records before that are damaged."""
-        self.tell_damaged(cursor, cursor.next, end - cursor.next)
-        cursor.next = end
-
-    def tell_damaged(self, cursor: Cursor, first: int, count: int) -> None:
-        """Nobody gets these; for the group they are done."""
-        self.log.damaged += count
-        self.context.note(
-            "error", "damaged_log", log=self.log.bare_name, partition=cursor.index, offset=first, records=count
-        )
-        if self.group is not None:
-            for offset in range(first, first + count):
-                self.group.done(cursor, offset)
+        self.read_ahead.add(cursor)
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
         """It is READY, unless it is before the beginning, behind the end, or acked."""
@@ -312,7 +225,6 @@ class LogConsumer(Queue):
         connection = self.subscription.connection
         if connection.is_closing:
             return
-        connection.is_closing = True
         context = self.context
         context.count("log_readers_overtaken")
         context.note("warning", "log_reader_overtaken", connection=connection.number, log=self.log.bare_name)
@@ -320,7 +232,7 @@ class LogConsumer(Queue):
             f"Partition {cursor.index} of {self.name} begins with {cursor.partition.first} by now: {cursor.next}, "
             "which this subscription was to get next, is gone."
         )
-        connection.say(context, Refuse(connection.number, "no-such-offset", sentence))
+        connection.refuse(context, "no-such-offset", sentence)
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -332,7 +244,7 @@ class LogConsumer(Queue):
         left = readers.left()
         while True:
             if not (self.unsent or self.ready or self.returned):
-                self.refill()
+                self.read_ahead.refill()
                 if not (self.unsent or self.ready):
                     if self.ready_for_end:
                         self.say_end()
@@ -340,7 +252,7 @@ class LogConsumer(Queue):
             if self.returned and self.returned[0][1].is_stub:
                 self.read_again(self.returned[0][1])
                 return
-            if not subscription.has_room():
+            if not subscription.can_take():
                 del self.ring[subscription]
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
@@ -359,18 +271,18 @@ class LogConsumer(Queue):
                 given = 1 + entry.size // RECORD_BYTES
             left -= given
             readers.handed += given
-        self.refill()
+        self.read_ahead.refill()
 
     def hand(self, most: int) -> int:
-        """What is acked by being sent: as many as the outgoing buffer takes. How much of `left` that was."""
+        """Send ack:auto records, as many as the outgoing buffer takes. Returns how much of `left` that was."""
         subscription, context, unsent = self.subscription, self.context, self.unsent
         connection = subscription.connection
         connection.last_own_place = subscription.place
         name = subscription.name if subscription.is_named else None
-        number, room = connection.number, connection.outbox_max_bytes - connection.outbox_bytes
+        number, left_bytes = connection.number, connection.outbox_max_bytes - connection.outbox_bytes
         most = min(most, len(unsent))
         given = size = 0
-        while given < most and room > 0:
+        while given < most and left_bytes > 0:
             place, message = unsent.popleft()
             bytes_ = len(message.headers) + len(message.body)
             connection.post(
@@ -379,7 +291,7 @@ class LogConsumer(Queue):
                 bytes_,
                 None,
             )
-            room -= bytes_ + MESSAGE_COST_BYTES
+            left_bytes -= bytes_ + MESSAGE_COST_BYTES
             size += bytes_
             given += 1
         self.weigh(-size)
@@ -400,15 +312,15 @@ class LogConsumer(Queue):
 
     def read_again(self, record: Entry) -> None:
         """What is next has come back, and its bytes are on the disk alone."""
-        if self.is_loading:
+        if self.read_ahead.is_loading:
             return
         assert isinstance(record, Record)
-        self.is_loading = True
+        self.read_ahead.is_loading = True
         self.log.read(record.cursor.index, record.offset, 1, 1, partial(self.read_back, record))
 
     def read_back(self, record: Record, answer: LoadedLog) -> None:
         """It is as it was, unless it is damaged, or retention has taken it."""
-        self.is_loading = False
+        self.read_ahead.is_loading = False
         if self.is_gone:
             return
         cursor = record.cursor
@@ -422,7 +334,7 @@ class LogConsumer(Queue):
             return
         elif is_first:
             heapq.heappop(self.returned)
-            self.tell_damaged(cursor, record.offset, 1)
+            self.read_ahead.report_damaged(cursor, record.offset, 1)
         self.pump()
 
     @property
@@ -430,7 +342,7 @@ class LogConsumer(Queue):
         """Whether all that it will ever get has been sent."""
         return (
             self.end_at.is_awaited
-            and not self.is_loading
+            and not self.read_ahead.is_loading
             and not self.subscription.connection.is_closing
             and all(
                 self.is_at_end(partition)
@@ -476,7 +388,7 @@ class LogConsumer(Queue):
         self.settled(record.cursor)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """It comes again: to this subscription, or, where that is over, to who gets the partition next."""
+        """It is delivered again: to this subscription, or, if that is over, to the partition's next reader."""
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
         cursor = record.cursor
@@ -485,7 +397,6 @@ class LogConsumer(Queue):
                 self.weigh(record.size)
             record.redelivered = True
             record.redeliveries += 1
-            self.redelivered += 1
             heapq.heappush(self.returned, (record.offset * PARTITIONS_MAX + record.cursor.index, record))
         self.settled(record.cursor)
 
@@ -509,8 +420,8 @@ class LogConsumer(Queue):
     # ---- numbers ----------------------------------------------------------------------------------------------------
 
     @property
-    def ready_count(self) -> int:
-        return len(self.ready) + len(self.returned)
+    def waiting_count(self) -> int:
+        return len(self.ready) + len(self.unsent)
 
     @property
     def memory_bytes(self) -> int:

@@ -1,30 +1,29 @@
-"""What all readers of all logs have together: bytes, bounds, and who goes on next."""
+"""What all readers of all logs share: bytes, bounds, and which of them goes on next."""
 
-from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.consumable import Consumable
+from radiator.core.turn import TurnContext
 from radiator.model.limits import RECORDS_PER_TURN
 
 
 class LogConsumers:
-    """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked, and
-    out_max: past it only places are kept, and what comes back is read again. tails_bytes: of the last records that logs
-    keep in memory. positions: of all groups, one for each partition. ahead: records that groups have acked beyond their
-    positions. watched: partitions that are read, by all that read them. timed: those with an end that time may bring.
-    due: who goes on in the next turn, since this one has handed out enough.
+    """The readers of all logs. size: bytes read and not handed out yet; out: bytes unacked; out_max: past it only the
+    places of unacked records are kept, and those that come back are read again. tails_bytes: of the last records that
+    logs keep in memory. positions: how many all groups have, one for each partition. ahead: records that groups have
+    acked beyond their positions. watched: partitions being read, counted once for each reader. timed: readers whose end
+    may come by time. due: readers that go on in the next turn, since this one has handed out enough.
     """
 
     __slots__ = (
-        "ahead", "all", "context", "due", "handed", "handed_turn", "out", "out_max", "ports", "positions", "size",
-        "tails_bytes",
+        "ahead", "all", "context", "due", "handed", "handed_turn", "out", "out_max", "positions", "size", "tails_bytes",
         "timed", "watched",
     )  # fmt: skip
 
-    def __init__(self, ports: QueuePorts, out_max: int) -> None:
-        self.ports = ports
-        self.context = ports.context
+    def __init__(self, context: TurnContext, out_max: int) -> None:
+        self.context = context
         self.out_max = out_max
-        self.all: dict[Queue, None] = {}
-        self.timed: dict[Queue, None] = {}
-        self.due: dict[Queue, None] = {}
+        self.all: dict[Consumable, None] = {}
+        self.timed: dict[Consumable, None] = {}
+        self.due: dict[Consumable, None] = {}
         self.size = 0
         self.out = 0
         self.positions = 0
@@ -45,7 +44,7 @@ class LogConsumers:
         return RECORDS_PER_TURN - self.handed
 
     def end_turn(self) -> None:
-        """Those whom a turn has left waiting: they come in their order, whoever else has had something."""
+        """Serve the readers that the turn has left waiting, in their order, whatever others have had."""
         self.handed = 0
         for reader in list(self.due):
             if self.left() <= 0:
@@ -57,7 +56,7 @@ class LogConsumers:
         for reader in list(self.timed):
             reader.pump()
 
-    def forget(self, reader: Queue, watched: int) -> None:
+    def forget(self, reader: Consumable, watched: int) -> None:
         """It is over; it has read so many partitions."""
         if reader in self.all:
             del self.all[reader]

@@ -8,6 +8,7 @@ from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.retention import Retention
 from radiator.core.queues.windows import Windows
+from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.patterns import is_pattern, name_mistake
@@ -30,23 +31,11 @@ def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> s
     )
 
 
-class Surroundings(Protocol):
+class LogSurroundings(Surroundings, Protocol):
     """What is asked of whoever has all destinations."""
-
-    def take_number(self) -> int:
-        """A name on the disk that nothing has had."""
-
-    def check_count(self, more: int = 1) -> None:
-        """Raises Refusal where so many more destinations would be too many."""
-
-    def made(self, log: Log) -> None:
-        """It is new: what leads to it by config.toml does so now."""
 
     def check_no_child(self, log: Log) -> None:
         """Raises Refusal where a fanout leads to it."""
-
-    def release(self, log: Log) -> None:
-        """It is about to go: its bindings go first."""
 
 
 class Logs:
@@ -57,7 +46,7 @@ class Logs:
     def __init__(
         self,
         declarations: Declarations,
-        around: Surroundings,
+        around: LogSurroundings,
         *,
         context: TurnContext,
         windows: Windows,
@@ -71,15 +60,29 @@ class Logs:
         self.all: dict[str, Log] = {}
         self.retention = Retention(context, self.all)
 
-    def recover(self, stored: StoredLog) -> Log:
-        """As config.toml has it, or else as it was declared."""
+    def recover(self, stored: StoredLog) -> None:
+        """As config.toml has it, or else as it was declared; of a deleted one the segments that are left go."""
+        if not stored.name:
+            self.retention.drop(stored.segments)
+            return
         kept = log_settings(json.loads(stored.settings or "{}"))
         declared = self.declarations.logs.get(stored.name, kept)
         if declared.partitions != kept.partitions:
             raise StoreError(partitions_mistake(stored.name, declared, kept))
         if declared != kept:
             self.keep_settings(stored.number, declared)
-        return self.open(stored, declared)
+        self.open(stored, declared)
+
+    def make_declared(self) -> None:
+        """Those that config.toml declares are there."""
+        for name, settings in self.declarations.logs.items():
+            log = self.all.get(name) or self.create(name, settings)
+            log.is_declared = True
+
+    @property
+    def partitions(self) -> int:
+        """Of all logs: as max_destinations counts them."""
+        return sum(len(log.partitions) for log in self.all.values())
 
     def open(self, stored: StoredLog, settings: LogSettings) -> Log:
         log = Log(stored, settings, context=self.context, windows=self.windows, readers=self.readers)
@@ -139,7 +142,7 @@ class Logs:
         if is_reserved_log(log.bare_name) and not may_be_reserved:
             raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
         if log.has_readers:
-            raise Refusal("in-use", f"{log.name} is read by somebody: end the subscriptions first.")
+            raise Refusal("in-use", f"{log.name} is being read: end the subscriptions first.")
         self.around.check_no_child(log)
 
     def delete(self, log: Log, may_be_reserved: bool = False) -> int:
@@ -147,7 +150,7 @@ class Logs:
         self.check_unused(log, may_be_reserved)
         count, context = log.records, self.context
         self.around.release(log)
-        context.write(log.books())
+        context.write(log.as_write())
         context.write(DropLog(log.number))
         for batch in (context.open, context.being_committed):
             if batch is not None:

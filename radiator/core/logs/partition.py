@@ -1,4 +1,4 @@
-"""A partition of a log: its segments, the last of its records, and who reads it how far."""
+"""A partition of a log: its segments, the last of its records, and how far each reader has come."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -25,9 +25,9 @@ class PartitionReader(Protocol):
 
 
 class Partition:
-    """segments: oldest first; the last is the one that is appended to. next: the offset that the next record gets;
-    committed: those before it are on the disk. tail: the last records, as readers get them, from tail_first on; kept
-    while somebody reads. cursors: who reads.
+    """segments: oldest first; records are appended to the last. next: the offset of the next record; committed: all
+    offsets below it are on the disk. tail: the last records, as readers get them, from offset tail_first on; kept while
+    there are readers. cursors: those of its readers.
     """
 
     __slots__ = ("committed", "cursors", "index", "next", "segments", "size", "tail", "tail_bytes", "tail_first")
@@ -53,8 +53,8 @@ class Partition:
             self.next = self.committed = self.tail_first = last.first + last.count
 
     def settle_times(self, latest_ms: int) -> list[KeepSegment]:
-        """No segment is later than those behind it, nor than that: its records came while the clock was ahead. Returns
-        those that said otherwise.
+        """Lower the times of segments that are later than the next segment's, or than latest_ms: their records came
+        while the clock was ahead. Returns the changed ones.
         """
         settled = []
         for segment in reversed(self.segments):
@@ -90,10 +90,10 @@ class Partition:
 
 
 class Cursor:
-    """How far a reader has come in a partition. began: its first offset; next: the offset to be read; end: where it
+    """How far a reader has come in a partition. began: its first offset; next: the offset to read next; end: where it
     stops, or None; from_ms: it passes over all before the first record that was accepted then or later; out: how many
-    are unacked; is_leaving: another reader of the group gets it when there are none; skipped: how many records the
-    group has missed, as long as nobody has heard of it.
+    are unacked; is_leaving: another reader of the group gets it once none are; skipped: how many records the group has
+    missed, until a delivery has reported it.
     """
 
     __slots__ = (

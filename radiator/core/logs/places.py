@@ -51,8 +51,8 @@ def firsts(log: Log, command: Subscribe) -> list[int]:
 
 
 class End:
-    """Where a reader stops. until: as its SUBSCRIBE says it; offsets: for each partition, None where none is known.
-    is_awaited: it has an end, which has not been reached.
+    """Where a reader stops. until: as its SUBSCRIBE says; offsets: for each partition, None if not known.
+    is_awaited: it has an end that has not been reached.
     """
 
     __slots__ = ("is_awaited", "offsets", "until")

@@ -1,5 +1,5 @@
-"""What is too old in a log, or too much, goes: whole segments, the oldest first. For readers at once; from the disk as
-much in each batch as one full segment has, so that nobody waits for it.
+"""Removes what is too old in a log, or too much: whole segments, the oldest first. Readers lose them at once; from the
+disk each batch removes as much as one full segment has, so that nothing has to wait for it.
 """
 
 import heapq
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from radiator.core.logs.log import Log
 from radiator.core.logs.partition import Partition
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
-from radiator.model.limits import BATCH_WRITES, CHORE_MESSAGES, PARTITIONS_PER_TICK, SEGMENT_RECORDS
+from radiator.model.limits import BATCH_WRITES, PARTITIONS_PER_TICK, SEGMENT_RECORDS, STEP_MESSAGES
 from radiator.model.writes import DropSegment, KeepSegment
 
 # as many records as a segment counts for at least: no more segments come with a batch than go with one
@@ -17,17 +17,17 @@ SEGMENT_COUNTS = SEGMENT_RECORDS // BATCH_WRITES
 
 
 class Retention:
-    """A background task. round: the logs that are still to be looked at before the first is again. leaving: segments
-    that are gone for readers, and still on the disk. After a crash they are found again, and go again.
+    """A background task. round: the logs still to be looked at in this round. dropping: segments that are gone for
+    readers, and still on the disk; after a crash they are found there, and removed again.
     """
 
-    __slots__ = ("context", "in_batch", "leaving", "logs", "round")
+    __slots__ = ("context", "in_batch", "dropping", "logs", "round")
 
     def __init__(self, context: TurnContext, logs: Mapping[str, Log]) -> None:
         self.context = context
         self.logs = logs
         self.round: deque[Log] = deque()
-        self.leaving: deque[DropSegment] = deque()
+        self.dropping: deque[DropSegment] = deque()
         self.in_batch = 0
 
     def look(self) -> bool:
@@ -40,7 +40,7 @@ class Retention:
             left -= len(log.partitions)
             if not log.is_gone:
                 self.look_at(log)
-        return bool(self.leaving)
+        return bool(self.dropping)
 
     def look_at(self, log: Log) -> None:
         """What is over by its age, or was let go of; then what is too much."""
@@ -87,26 +87,27 @@ class Retention:
 
     def drop(self, segments: Iterable[KeepSegment]) -> None:
         """They leave the disk."""
-        self.leaving.extend(DropSegment(s.log, s.partition, s.first, s.first + s.count) for s in segments)
+        self.dropping.extend(DropSegment(s.log, s.partition, s.first, s.first + s.count) for s in segments)
 
-    # ---- the chore --------------------------------------------------------------------------------------------------
+    # ---- the background task
+    # --------------------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
-        return not self.leaving
+        return not self.dropping
 
     @property
     def can_go_on(self) -> bool:
-        return bool(self.leaving) and self.in_batch != self.context.open.number
+        return bool(self.dropping) and self.in_batch != self.context.open.number
 
     def step(self) -> None:
         if self.can_go_on:
             self.in_batch = self.context.open.number
             left = SEGMENT_RECORDS
-            while self.leaving and left > 0:
-                dropped = self.leaving.popleft()
+            while self.dropping and left > 0:
+                dropped = self.dropping.popleft()
                 records = max(SEGMENT_COUNTS, dropped.end - dropped.first)
-                self.context.write(dropped, CHORE_MESSAGES * WRITE_COST_BYTES * records // SEGMENT_RECORDS)
+                self.context.write(dropped, STEP_MESSAGES * WRITE_COST_BYTES * records // SEGMENT_RECORDS)
                 left -= records
 
 

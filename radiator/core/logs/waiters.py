@@ -1,4 +1,4 @@
-"""Who waits until there is something, for so long at most: for records of a log, or for messages to check out."""
+"""Requests that wait, for a limited time, for records of a log or for messages to check out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class Waiters:
         done: Callable[[], None],
         is_over: Callable[[], bool],
     ) -> None:
-        """`done` is called once it is met, or after that time; not where it is over by then. Of more than `most` the
-        first is done at once.
+        """`done` is called once is_met(), or after timeout_ms, unless is_over() by then. If `most` wait already, the
+        first of them is called at once.
         """
         if timeout_ms <= 0 or is_met():
             done()
@@ -46,8 +46,8 @@ class Waiters:
             first.done()
         self.all[Waiter(self.context.now_s + timeout_ms / 1000, is_met, done, is_over)] = None
 
-    def tell(self, is_gone: bool) -> None:
-        """Those whose time has come, or who have what they wait for; all of them where that is gone."""
+    def wake(self, is_gone: bool) -> None:
+        """Call those whose time has come, or whose wait is met; all of them if is_gone."""
         now_s = self.context.now_s
         for waiter in [*self.all]:
             is_done = is_gone or waiter.due_s <= now_s or waiter.is_met()

@@ -1,4 +1,4 @@
-"""The bounds of a queue, `max_messages` and `max_bytes`: who waits, what is dropped or who is refused at them."""
+"""The bounds of a queue, `max_messages` and `max_bytes`: at them producers wait or are refused, or the oldest go."""
 
 from typing import Protocol
 
@@ -38,8 +38,8 @@ def too_large(queue: BoundedQueue, size: int) -> Refusal:
 
 
 def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether so much may come in although there is no room: the oldest can be dropped for it. False: the producer
-    waits. Raises Refusal `queue-full`.
+    """Whether a full queue may take so much more, because the oldest messages can be dropped for it. False: the
+    producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
     too_many = settings.max_messages is not None and messages > settings.max_messages

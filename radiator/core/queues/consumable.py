@@ -1,44 +1,54 @@
-"""What consumers can be given messages from, in order: whose turn it is, what is out with whom, and for how long.
+"""What delivers messages to consumers, in order: which is next, what is out with each, and for how long.
 
 A consumer of a queue, or of a log, is a subscription with a window (connections.py). Everything here runs inside one
 turn and cannot wait.
 """
 
-import heapq
 from collections import OrderedDict, deque
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Callable, Sequence
 
-from radiator.core.connections import Connection, Delivery, Subscription
+from radiator.core.connections import Delivery, Subscription
+from radiator.core.journal_writer import JournalWriter
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.target import Target
 from radiator.core.queues.timeouts import AckTimeouts
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
-from radiator.model.commands import AUTO, CLIENT
+from radiator.model.commands import AUTO, CLIENT, Loaded
 from radiator.model.errors import Refusal
+from radiator.model.message import Message
 from radiator.model.replies import Deliver, RecordPlace
 from radiator.model.settings import QueueSettings
 
 _DELIVER = Event.DELIVER  # each delivery needs it, and to look it up in its Enum costs as much as a call
 
 
-class Consumable(Target):
-    """ready, returned: READY entries, in order: those that never were out, and those that came back, a heap. ring:
+class Consumable:
+    """What subscriptions need of a queue, or of a log's reader for one of them. A subclass decides what is delivered
+    (`pump`), and how it is settled (`ack`, `give_back`, `reject`).
+
+    ready, returned: READY entries, in order: those that never were out, and a heap of those that came back. ring:
     subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
-    is_timed: whether it counts how long its messages take to their first consumer.
+    is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
+    may be delayed.
     """
 
     moves: dict[tuple[State, Event], State]
+    journal: JournalWriter | None
+    is_persistent: bool
     is_timed = True
+    can_delay = True
+    number = 0  # identifies it on the disk; 0: it is not there
 
     __slots__ = (
-        "entries_out", "had_consumer", "out_bytes", "ready", "returned", "ring", "subscriptions", "timeouts",
-        "unused_since_s",
+        "context", "entries_out", "had_consumer", "is_gone", "name", "out_bytes", "ready", "returned", "ring",
+        "settings", "subscriptions", "timeouts",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, context: TurnContext) -> None:
-        super().__init__(name, settings, context)
+        self.name = name
+        self.settings = settings
+        self.context = context
+        self.is_gone = False
         self.subscriptions: dict[Subscription, None] = {}
         self.ring: OrderedDict[Subscription, None] = OrderedDict()
         self.ready: deque[Entry] = deque()
@@ -46,30 +56,52 @@ class Consumable(Target):
         self.entries_out: dict[int, Delivery] = {}
         self.out_bytes = 0
         self.timeouts: AckTimeouts | None = None
-        self.unused_since_s = context.now_s
         self.had_consumer = False
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
-    def expire(self, entry: Entry) -> None:
-        """Its time is over."""
-        raise NotImplementedError
-
-    def refill(self, is_needed: bool = False) -> None:
-        """Fewer entries may be in memory than there are: ask for more where there are.
-
-        is_needed: even where all windows together are over their bound.
-        """
-
     @property
-    def ready_count(self) -> int:
-        """Messages that a consumer could be given now or after a load."""
+    def address(self) -> str:
+        """Its name in messages to people."""
         raise NotImplementedError
 
     @property
-    def storing_count(self) -> int:
-        """Messages whose batch is being committed."""
+    def memory_bytes(self) -> int:
+        """What its messages cost in memory, where they are nowhere else."""
         return 0
+
+    def pump(self) -> None:
+        """Hand out what is ready to those that have room."""
+        raise NotImplementedError
+
+    def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
+        """It is done with."""
+        raise NotImplementedError
+
+    def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
+        """NACK, LOST or OVERDUE: it may be delivered again."""
+        raise NotImplementedError
+
+    def reject(self, delivery: Delivery) -> None:
+        """NACK requeue:false: nobody gets it again."""
+        raise NotImplementedError
+
+    def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether a message that is out is stored anew by this event: as a dead letter, or as a delayed one."""
+        return False
+
+    def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
+        """Have the messages at these places, ascending, read back."""
+        answer(Loaded(0))
+
+    def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
+        """A delivery without bytes in memory was read back, or found damaged. Raises StoreError."""
+
+    def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether the bytes of a message that is out must be read back before NACK, LOST, OVERDUE, or GIVE_UP (it is
+        rejected) can be carried out.
+        """
+        return False
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
@@ -86,7 +118,6 @@ class Consumable(Target):
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """No further deliveries to it. What is unacked stays with its connection."""
-        self.used()
         subscription.is_over = True
         del self.subscriptions[subscription]
         subscription.connection.forget(subscription)
@@ -100,45 +131,6 @@ class Consumable(Target):
             subscription.is_listed = True
             self.ring[subscription] = None
         self.pump()
-
-    def pump(self) -> None:
-        """Round robin, to those that have room."""
-        ring = self.ring
-        while ring:
-            if self.returned:
-                if self.peek_head() is None:
-                    self.refill()
-                    return
-            elif not self.ready:
-                self.refill()
-                if not self.ready:
-                    return
-            subscription = next(iter(ring))
-            if subscription.has_room():
-                entry = self.take_head()
-                if entry is not None:
-                    ring.move_to_end(subscription)
-                    self.deliver(entry, subscription)
-            else:
-                del ring[subscription]
-                subscription.is_listed = False
-                subscription.connection.unlist(subscription)
-
-    def take_head(self) -> Entry | None:
-        """The READY entry that `peek_head` has shown, or None if it had expired."""
-        returned = self.returned
-        if returned and (not self.ready or returned[0][0] < self.ready[0].position):
-            entry = heapq.heappop(returned)[1]
-        else:
-            entry = self.ready.popleft()
-        self.left_ready(entry)
-        if 0 < entry.message.expires_ms <= self.context.now_ms:
-            self.expire(entry)
-            return None
-        return entry
-
-    def left_ready(self, entry: Entry) -> None:
-        """It is no longer among the READY ones in memory."""
 
     def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
         """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: where it lies, if it is a log's."""
@@ -190,25 +182,6 @@ class Consumable(Target):
             delivery if is_auto else None,
         )
 
-    def can_hand(self, count: int) -> bool:
-        """Whether consumers have room for so many more, beside all that is there for them already."""
-        wanted = self.ready_count + self.storing_count + self.reserved + count
-        sharing: set[Connection] = set()
-        for subscription in self.subscriptions:
-            if not subscription.has_room():
-                continue
-            if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
-                return True
-            connection = subscription.connection
-            if not subscription.is_shared:
-                wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
-            elif connection not in sharing:
-                sharing.add(connection)
-                wanted -= connection.shared_window - connection.shared_in_flight
-            if wanted <= 0:
-                return True
-        return False
-
     def left_out(self, entry: Entry) -> None:
         """It is no longer with a consumer."""
         del self.entries_out[entry.position]
@@ -224,38 +197,10 @@ class Consumable(Target):
         """Deliveries out for longer than their ack timeout."""
         return self.timeouts.overdue() if self.timeouts is not None else []
 
-    # ---- what is in memory ---
-
-    def head(self) -> Entry | None:
-        """The READY entry in memory that is next; it may be a stub."""
-        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
-            return self.returned[0][1]
-        return self.ready[0] if self.ready else None
-
-    def peek_head(self) -> Entry | None:
-        """The same with its bytes, or None where there is none or those must be read back first (`refill`)."""
-        return self.head()
-
-    def in_memory(self, most: int | None = None) -> Iterator[Entry]:
-        """Entries that are in memory, in flight or not, in no order: of each kind that has an order the first ones, as
-        many; as of now, whatever becomes of them before they are asked for.
-        """
-        ready, returned, out = [*islice(self.ready, most)], [*self.returned], [*self.entries_out.values()]
-        return chain(ready, (entry for _, entry in returned), (delivery.entry for delivery in out))
-
-    @property
-    def in_memory_count(self) -> int:
-        """How many there are in memory, of those."""
-        return len(self.ready) + len(self.returned) + len(self.entries_out)
-
-    # ---- its life ---
-
-    def used(self) -> None:
-        """The time after which an unused queue is deleted begins anew."""
-        self.unused_since_s = self.context.now_s
+    # ---- its end ---
 
     def end(self) -> None:
-        """It is gone: it lets go of what is in it, and of what is out, which would hold on to it for ever."""
+        """It is gone: drop its messages, and its deliveries too, which would keep it in memory for ever."""
         self.is_gone = True
         self.ready.clear()
         self.returned.clear()

@@ -6,8 +6,8 @@ from radiator.model.writes import Remember
 
 
 class Dedup:
-    """pending: ids that were written lately -> the batch that stores their first SEND, and when their window ends.
-    lookups: look-ups whose answers are not used up, in order -> the last batch on the disk when they were asked.
+    """pending: ids written lately -> the batch that stores their first SEND, and the end of their window.
+    lookups: look-ups whose answers are not used yet, in order -> the last batch on the disk when they were asked.
     """
 
     __slots__ = ("context", "lookups", "number", "pending")

@@ -1,8 +1,8 @@
 """The delayed messages of one persistent queue. They are on the disk alone, in the order of their times; however many
-there are, what is kept of them in memory is when the first is due.
+there are, memory keeps only the time when the first is due.
 
-When it is, they are read back in slices: a *pass*, from the first on. What finds no room stays where it is, and the
-pass goes on when there is some. A purge is a pass over all of them.
+When that has come, they are read back in slices: a *pass*, from the first on. A message that finds no room stays where
+it is, and the pass goes on when there is room. A purge is a pass over all of them.
 """
 
 from typing import Protocol
@@ -49,16 +49,16 @@ class DelayingQueue(Stored, Protocol):
 
 class Delayed:
     """place: how far the pass under way has come, time and position; _FIRST: it has just begun, or there is none.
-    blocked_bytes: the size of the one that found no room, 0: none. unseen: batches that are not on the disk yet -> the
-    earliest time in each; late_ms: the earliest that the pass under way may have missed, 0: none. woken_in: the last
-    batch that wakes some; begin_after: the one that the next pass must see. is_stale: the answer on its way is of a
-    pass that is over. left: how many the pass under way must still find, if it goes on to the last of them. damaged:
-    those that were told of.
+    blocked_bytes: the size of the message that found no room, 0: none. unseen: batches that are not on the disk yet ->
+    the earliest time in each; late_ms: the earliest time that the pass under way may have missed, 0: none. released_in:
+    the last batch that releases some; begin_after: the batch that the next pass must see. is_stale: the read under way
+    is of a pass that is over. left: how many the pass under way must still find, if it goes on to the last one.
+    damaged: those that were reported.
     """
 
     __slots__ = (
         "begin_after", "blocked_bytes", "damaged", "context", "is_asking", "is_stale", "late_ms", "left", "place",
-        "queue", "unseen", "woken_in",
+        "queue", "unseen", "released_in",
     )  # fmt: skip
 
     def __init__(self, queue: DelayingQueue, context: TurnContext) -> None:
@@ -68,7 +68,7 @@ class Delayed:
         self.blocked_bytes = 0
         self.unseen: dict[int, int] = {}
         self.late_ms = 0
-        self.woken_in = 0
+        self.released_in = 0
         self.begin_after = 0
         self.is_asking = False
         self.is_stale = False
@@ -101,8 +101,8 @@ class Delayed:
         queue.ledger.stored_delayed_bytes -= entry.size
         context.part(queue)
         context.write(MakeDue(queue.number, entry.due_ms, entry.position))
-        queue.windows.woke(entry.size)
-        self.woken_in = context.open.number
+        queue.windows.count_released(entry.size)
+        self.released_in = context.open.number
 
     def committed(self) -> None:
         """A batch with a part of the queue is on the disk."""
@@ -124,17 +124,17 @@ class Delayed:
     def ask(self) -> None:
         """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window.
 
-        While the disk has no room for more, only where nothing else is ready: at its place a message may take more.
+        While the disk is short of room, only if nothing else is ready: a message may take more disk at its own place.
         """
         queue, context = self.queue, self.context
         if queue.is_gone or queue.window.is_loading:
             return
         if queue.windows.is_disk_tight and queue.ready_count and not queue.purge.through:
             return
-        if queue.windows.have_woken_enough(context):
+        if queue.windows.have_released_enough(context):
             context.part(queue)  # `committed` goes on
-        elif self.place == _FIRST and max(self.begin_after, self.woken_in) > context.committed:
-            pass  # what was woken would be found again; `committed` goes on
+        elif self.place == _FIRST and max(self.begin_after, self.released_in) > context.committed:
+            pass  # what was released would be found again; `committed` goes on
         elif not self.blocked_bytes or queue.window.takes_again(self.blocked_bytes):
             queue.windows.ask_delayed(context, self)
 
@@ -142,7 +142,7 @@ class Delayed:
         """The next slice."""
         if self.place == _FIRST:
             self.late_ms = 0
-            # what is not on the disk yet may be missing; what was woken or let go of has left it, or no pass begins
+            # what is not on the disk yet may be missing; what was released or let go of has left it, or no pass begins
             unseen = sum(part.delayed for part in self.context.uncommitted(self.queue))
             self.left = self.queue.ledger.stored_delayed - unseen
         self.blocked_bytes = 0
@@ -152,7 +152,7 @@ class Delayed:
         return ReadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
 
     def answered(self, answer: LoadedDelayed) -> None:
-        """Each goes where the queue says, in order, until one stays. The last slice is the end of the pass."""
+        """The queue places each, in order, until one finds no room. The pass ends with the last slice."""
         queue = self.queue
         self.is_asking = False
         if self.is_stale:
@@ -160,7 +160,7 @@ class Delayed:
         elif not queue.is_gone:
             self.assert_in_order(answer)
             for row in answer.messages:
-                if queue.windows.have_woken_enough(self.context) or not self.make_due(row.due_ms, row.stored):
+                if queue.windows.have_released_enough(self.context) or not self.make_due(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)
                 self.left -= 1
@@ -176,7 +176,7 @@ class Delayed:
 
     def assert_in_order(self, answer: LoadedDelayed) -> None:
         """Raises StoreError, a clause, where what was read back cannot be what was written."""
-        # D32: as of messages at their places
+        # D32: as for messages at their places
         last = self.place
         for row in answer.messages:
             place = (row.due_ms, row.stored.position)
@@ -185,7 +185,7 @@ class Delayed:
             last = place
 
     def make_due(self, due_ms: int, stored: StoredMessage) -> bool:
-        """One of them. False: it finds no room. A damaged one stays where it is, and is told of once."""
+        """Place one of them. False: it finds no room. A damaged one stays where it is, and is reported once."""
         if stored.message is not None:
             return self.queue.make_due(due_ms, stored.message, stored)
         if (due_ms, stored.position) not in self.damaged:
@@ -199,7 +199,7 @@ class Delayed:
         self.late_ms = _earlier(self.late_ms, due_ms)
 
     def end(self, next_due_ms: int) -> None:
-        """What the pass was for has been met; what has come in meanwhile may be due too."""
+        """The pass is over; messages that came in meanwhile may be due too."""
         self.place = _FIRST
         next_due_ms = _earlier(next_due_ms, self.late_ms)
         for number, due_ms in self.unseen.items():

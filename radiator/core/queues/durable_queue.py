@@ -4,8 +4,8 @@ in memory.
 Its parts: the window (window.py), what is read back into it (read_back.py), delayed messages (delayed.py), dedup-ids
 (dedup.py), messages offered to another node (in_doubt.py) and a purge (purge.py).
 
-What is in flight may be a stub, as what has come back: its place and counts are in memory, its bytes on the disk alone.
-They are read back before it is handed out again, or goes elsewhere.
+A message that is in flight, or was returned, may be a stub: its place and counts are in memory, its bytes on the disk
+alone. They are read back before it is delivered again or stored anew elsewhere.
 """
 
 import heapq
@@ -22,6 +22,7 @@ from radiator.core.queues.in_doubt import InDoubt
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.read_back import ReadBack
+from radiator.core.queues.sweeping import retire
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
@@ -40,7 +41,7 @@ _STORING, _UNACKED, _COMMITTED = State.STORING, State.UNACKED, Event.COMMITTED
 
 
 class DurableQueue(Queue):
-    """See Queue. `number` is its name on the disk. observers: called after each `pump`, whoever wants to know."""
+    """See Queue. `number` is its name on the disk. observers: functions that are called after each `pump`."""
 
     __slots__ = (
         "dedup", "delayed", "in_doubt", "number", "observers", "purge", "read_back", "window", "windows",
@@ -84,7 +85,7 @@ class DurableQueue(Queue):
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
         """STORING: it is READY, and may be delivered, only when its batch is committed."""
         size = message.size
-        self.enter(message, size)
+        self.ledger.accept(size, message.expires_ms)
         context = self.context
         position = context.next_position()
         if self.journal is not None:
@@ -110,7 +111,7 @@ class DurableQueue(Queue):
             self.context.write(Count(self.number, self.context.last_position, redeliveries, redelivered))
 
     def drop_unkept(self, size: int) -> None:
-        """A copy for a node that none are kept for: in the ledger as accepted and dropped, and nowhere else."""
+        """A copy for a node for which no copies are kept: only the ledger counts it, as accepted and dropped."""
         ledger = self.ledger
         ledger.accepted += 1
         ledger.accepted_bytes += size
@@ -120,7 +121,7 @@ class DurableQueue(Queue):
 
     def committed(self, part: QueueChanges) -> None:
         """Only here does a stored message become READY, and so deliverable."""
-        # D2: READY comes of Committed, or of a load, which sees nothing that is not committed
+        # D2: READY comes from Committed, or from a read, which sees nothing that is not committed
         window, read_back = self.window, self.read_back
         storing, ready = window.storing, self.ready
         for entry in part.storing:
@@ -128,10 +129,10 @@ class DurableQueue(Queue):
                 move(entry, _COMMITTED, PERSISTENT_MOVES)
                 del storing[entry.position]
                 ready.append(entry)
-        for entry in part.waking:
-            if entry.state is State.WAKING:
+        for entry in part.due:
+            if entry.state is State.DUE:
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
-                del window.waking[entry.position]
+                del window.due[entry.position]
                 heapq.heappush(self.returned, (entry.position, entry))
         for entry in part.removing:
             move(entry, _COMMITTED, PERSISTENT_MOVES)
@@ -157,9 +158,9 @@ class DurableQueue(Queue):
                 move(entry, event, PERSISTENT_MOVES)
                 self.context.part(self).removing.append(entry)
                 return
-            if entry.state in (State.STORING, State.WAKING):
+            if entry.state in (State.STORING, State.DUE):
                 window = self.window
-                del (window.storing if entry.state is State.STORING else window.waking)[entry.position]
+                del (window.storing if entry.state is State.STORING else window.due)[entry.position]
                 window.left(entry)
         if type(entry.message) is not Stub:
             self.windows.out -= entry.size
@@ -184,7 +185,7 @@ class DurableQueue(Queue):
         windows.size -= size
         windows.out += size
 
-    def books(self) -> SaveLedger:
+    def as_write(self) -> SaveLedger:
         return SaveLedger(self.number, Ledger(*_columns(self.ledger)))
 
     def pump(self) -> None:
@@ -217,7 +218,7 @@ class DurableQueue(Queue):
         """More is in memory."""
         if self.purge.through:
             self.purge.go_on()
-        self.tell_unblocked()
+        self.unblock_waiters()
         if self.has_due:
             self.delayed.ask()  # by turns with what is beyond
         self.pump()
@@ -235,14 +236,13 @@ class DurableQueue(Queue):
         return False
 
     def has_surplus(self) -> bool:
-        """Whether one is READY that no local consumer can be given: `pump` has left nobody with room in the ring."""
+        """Whether one is READY that no local consumer can take: `pump` leaves none with room in the ring."""
         return self.has_ready() and not self.ring
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         return type(entry.message) is Stub and self.goes_elsewhere(entry, event, delay_ms)
 
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether a message that is out is stored anew by this event: as a dead letter, or as a delayed one."""
         settings = self.settings
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
         if settings.dead_letter is not None and (is_dead or entry.redeliveries >= settings.max_redeliveries):
@@ -250,9 +250,9 @@ class DurableQueue(Queue):
         return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 
     def let_go_of_bytes(self, handed_bytes: int) -> None:
-        """Of what was handed out last, so many bytes, stubs are kept, until all in flight has no more than it may.
+        """Turn the last `handed_bytes` bytes of deliveries into stubs, until what is in flight is within its bound.
 
-        No others: what was read back while it is out is about to be needed.
+        Only those: a delivery that was read back is about to be needed.
         """
         windows = self.windows
         for delivery in reversed(self.entries_out.values()):
@@ -264,29 +264,30 @@ class DurableQueue(Queue):
             entry.message = Stub(entry.message)
 
     def bytes_out(self) -> int:
-        """What of `Windows.out` is of this queue."""
+        """This queue's part of `Windows.out`."""
         entries = [delivery.entry for delivery in self.entries_out.values()]
         entries += [entry for entry in self.in_doubt.entries.values() if entry is not None]
         return sum(entry.size for entry in entries if not entry.is_stub)
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
-        """Have the messages at these places, ascending, read back."""
         self.read_back.read(positions, answer)
 
+    def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
+        self.read_back.read_beyond(count, answer)
+
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
-        """A stub that is out, unless it came back meanwhile, was read back, or is damaged. Raises StoreError."""
         entry = delivery.entry
         if self.is_gone or not delivery.is_out or not entry.is_stub:
             return
         message = self.read_back.found_at(entry.position, found)
         if message is None:
             self.left_out(entry)
-            self.tell_damaged(entry.position)
+            self.report_damaged(entry.position)
         else:
             entry.message = message
             self.windows.out += entry.size
 
-    def tell_damaged(self, position: int) -> None:
+    def report_damaged(self, position: int) -> None:
         """It stays where it is, and is delivered no more."""
         self.damaged += 1
         self.context.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
@@ -294,7 +295,7 @@ class DurableQueue(Queue):
     # ---- delayed messages -------------------------------------------------------------------------------------------
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
-        self.enter(message, message.size)
+        self.ledger.accept(message.size, message.expires_ms)
         position = self.context.next_position()
         if self.journal is not None:
             self.journal.accepted(self.name, position, message, message.size, None, due_ms)
@@ -322,9 +323,9 @@ class DurableQueue(Queue):
         self.delayed.ask()
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
-        """DELAYED -> WAKING: to its own place, unless it is expired or purged. False: the window has no room for it.
+        """DELAYED -> DUE: to its own place, unless it is expired or purged. False: the window has no room for it.
 
-        Behind the window it needs none.
+        A place behind the window needs no room.
         """
         window, position, size = self.window, stored.position, message.size
         redeliveries, redelivered = stored.redeliveries, stored.redelivered
@@ -336,13 +337,13 @@ class DurableQueue(Queue):
             else:
                 self.purge.let_go(entry)
             return True
-        # one that stands under its expiry has expired, though the clock be set back since it was asked for
+        # one that is due at its expiry has expired, even if the clock was set back since it was asked for
         if 0 < message.expires_ms <= max(due_ms, self.context.now_ms):
             self.expire(entry)
             return True
         fits = window.takes(size)
         is_behind = position > window.end
-        # an empty window takes one of any size, if need be without its bytes: else nobody would ever ask for it
+        # an empty window takes one of any size, if need be without its bytes: else it would never be asked for
         is_stub = not fits and not is_behind and window.count == 0
         if not fits and not is_behind and not is_stub:
             self.delayed.blocked_bytes = max(1, size)
@@ -362,8 +363,8 @@ class DurableQueue(Queue):
             return True
         if is_behind:
             window.end = position
-        window.waking[position] = entry
-        part.waking.append(entry)
+        window.due[position] = entry
+        part.due.append(entry)
         if is_stub:
             entry.message = Stub(message)
             window.add_stub(size)
@@ -392,7 +393,7 @@ class DurableQueue(Queue):
 
     @property
     def storing_count(self) -> int:
-        return len(self.window.storing) + len(self.window.waking)
+        return len(self.window.storing) + len(self.window.due)
 
     @property
     def delayed_count(self) -> int:
@@ -415,11 +416,11 @@ class DurableQueue(Queue):
             return super().oldest_ms
         return self.read_back.first_age_ms()
 
-    def tell_oldest(self, done: Callable[[int | None], None]) -> None:
+    def read_oldest_age(self, done: Callable[[int | None], None]) -> None:
         if self.head() is not None or self.ready_count == 0:
-            super().tell_oldest(done)
+            super().read_oldest_age(done)
         else:
-            self.read_back.tell_first_age(done)
+            self.read_back.read_first_age(done)
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
@@ -443,10 +444,10 @@ class DurableQueue(Queue):
         return may
 
     def droppable(self) -> list[Entry]:
-        return super().droppable() + [*self.window.waking.values(), *self.window.storing.values()]
+        return super().droppable() + [*self.window.due.values(), *self.window.storing.values()]
 
     def in_memory(self, most: int | None = None) -> Iterator[Entry]:
-        coming = [*self.window.storing.values(), *self.window.waking.values()]
+        coming = [*self.window.storing.values(), *self.window.due.values()]
         return chain(coming, super().in_memory(most))
 
     @property
@@ -456,22 +457,22 @@ class DurableQueue(Queue):
     def oldest(self) -> Entry | None:
         """One that becomes a dead letter is not a stub: `may_evict` has seen to it that there are enough others."""
         stubs: list[tuple[int, Entry]] = []
-        waking = self.window.waking
+        due = self.window.due
         if self.settings.overflow == DEAD_LETTER:
-            waking = {position: entry for position, entry in waking.items() if not entry.is_stub}
+            due = {position: entry for position, entry in due.items() if not entry.is_stub}
             while self.returned and self.returned[0][1].is_stub:
                 stubs.append(heapq.heappop(self.returned))
-        oldest = self.oldest_of(waking)
+        oldest = self.oldest_of(due)
         for pair in stubs:
             heapq.heappush(self.returned, pair)
         return oldest
 
-    def oldest_of(self, waking: dict[int, Entry]) -> Entry | None:
+    def oldest_of(self, due: dict[int, Entry]) -> Entry | None:
         """Of these and of what has its place in the window."""
-        if waking:
-            first, head = min(waking), self.head()
+        if due:
+            first, head = min(due), self.head()
             if head is None or first < head.position:
-                return waking[first]
+                return due[first]
         if self.ready or self.returned:
             return super().oldest()
         return next(iter(self.window.storing.values()), None)
@@ -479,9 +480,7 @@ class DurableQueue(Queue):
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def empty(self, done: Callable[[int], None]) -> None:
-        """Let go of all that is not in flight; what is not in memory goes as it is read back. `done` gets the
-        number.
-        """
+        """What is not in memory goes as it is read back."""
         has_delayed = self.delayed_count > 0
         if has_delayed:
             self.delayed.begin_anew()
@@ -490,3 +489,11 @@ class DurableQueue(Queue):
     def end(self) -> None:
         super().end()
         self.purge.end()
+
+    def delete(self) -> None:
+        self.windows.size -= self.window.size
+        self.windows.out -= self.bytes_out()
+        self.end()
+        if self.journal is not None:
+            self.journal.deleted(self)
+        retire(self.context, self, self.name, self.as_write())

@@ -11,7 +11,7 @@ from radiator.model.message import Message
 class Stub(Message):
     """What stays in memory of a message whose bytes are on the disk alone: its times.
 
-    Its other fields are not set: to use them is a bug, which an AttributeError tells. Its size is the entry's.
+    Its other fields are not set: using one is a bug, and raises AttributeError. Its size is the entry's.
     """
 
     __slots__ = ()

@@ -1,5 +1,5 @@
 """Messages of one queue that are in doubt: offered to another node, which has not said yet that it has them on its disk
-(cluster/handover.py). Until it has, they are given to nobody else.
+(cluster/handover.py). Until the offer is settled, no consumer and no other node gets them.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ class OfferingQueue(Stored, Protocol):
     def leave(self, entry: Entry, event: Event) -> None:
         """The entry leaves the queue; its column of the ledger is the caller's."""
 
-    def tell_unblocked(self) -> None:
+    def unblock_waiters(self) -> None:
         """There is room for more."""
 
-    def tell_damaged(self, position: int) -> None:
+    def report_damaged(self, position: int) -> None:
         """It cannot be read."""
 
 
 class InDoubt:
-    """entries: by position; None: not read back since the start (so many are `unread`). size: bytes of all of them.
-    taken_unread: such as the other node has, and that a read under way may bring; freed_unread: such as are READY
-    again, and redelivered by the operator's word. aside: what no link can carry, as was found; some may have left.
+    """entries: by position; None: not read back since the start (`unread` of them). size: bytes of all. taken_unread:
+    unread ones that the other node has, but that a read under way may bring; freed_unread: unread ones that an operator
+    has released as redelivered: READY again. aside: those found that no link can carry; some may have left.
     """
 
     __slots__ = ("aside", "context", "entries", "freed_unread", "queue", "size", "taken_unread", "unread", "window")
@@ -53,7 +53,7 @@ class InDoubt:
         self.freed_unread: set[int] = set()
 
     def recover(self, position: int, size: int) -> None:
-        """The start finds it in doubt."""
+        """It was in doubt when the broker started."""
         self.entries[position] = None
         self.unread += 1
         self.size += size
@@ -74,14 +74,14 @@ class InDoubt:
                 self.freed_unread.add(position)  # a read under way does not see the mark
             if position <= window.end:  # which is over: it is damaged
                 window.beyond -= 1
-                self.queue.tell_damaged(position)
+                self.queue.report_damaged(position)
             return
         entry.redelivered = entry.redelivered or redelivered
         move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
         window.put_back(entry)
 
     def taken(self, position: int, size: int, expires: bool) -> None:
-        """IN_DOUBT -> REMOVING: another node has it, and its word counts as the ack."""
+        """IN_DOUBT -> REMOVING: another node has it, and has said so, which counts as the ack."""
         entry, window, queue = self.entries.pop(position), self.window, self.queue
         self.size -= size
         ledger = queue.ledger
@@ -99,10 +99,10 @@ class InDoubt:
             self.taken_unread.add(position)
         self.context.part(queue)
         self.context.write(Remove(queue.number, position))
-        queue.tell_unblocked()
+        queue.unblock_waiters()
 
-    def tell_handed_over(self, position: int, size: int, node: str) -> None:
-        """The journal hears which node has it."""
+    def journal_handed_over(self, position: int, size: int, node: str) -> None:
+        """Record in the journal which node has it."""
         if self.queue.journal is not None:
             entry = self.entries[position]  # None: not read back since the start
             redeliveries = 0 if entry is None else entry.redeliveries
@@ -111,8 +111,8 @@ class InDoubt:
     # ---- as stretches of the queue are read back (read_back.py) -----------------------------------------------------
 
     def passes_over(self, stored: StoredMessage) -> bool:
-        """Whether what was read back is none of the queue's READY messages, nor counts as read: the other node has it,
-        or it is damaged, and beyond the window until the link settles it.
+        """Whether a message that was read back is skipped, neither READY nor counted as read: the other node has it, or
+        it is in doubt and damaged, and stays beyond the window until the link settles it.
         """
         if stored.position in self.taken_unread:
             self.taken_unread.discard(stored.position)
@@ -120,9 +120,9 @@ class InDoubt:
         return stored.message is None and stored.position in self.entries
 
     def count_passed_over(self, messages: Sequence[StoredMessage], behind: int) -> int:
-        """Of the messages that count as beyond the window, how many more the disk has left than it has shown: of these,
-        read back behind that position, those that the other node has are not beyond any more; in doubt and damaged ones
-        of earlier answers still are, until the link settles them.
+        """What to add to `window.beyond - len(messages)` for the number that is still to be read. `messages` were read
+        back behind that position: those that the other node has no longer count as beyond (+1 each). In doubt and
+        damaged ones of earlier answers still do, until the link settles them (-1 each).
         """
         count = 0
         if self.taken_unread:
@@ -132,7 +132,7 @@ class InDoubt:
         return count
 
     def is_marked(self, stored: StoredMessage) -> bool:
-        """Whether it is redelivered: by the disk, or since the read began."""
+        """Whether it is marked as redelivered: on the disk, or since the read began."""
         if stored.position not in self.freed_unread:
             return stored.redelivered
         self.freed_unread.discard(stored.position)

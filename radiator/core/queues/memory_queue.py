@@ -2,20 +2,22 @@
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
+from radiator.core.turn import TurnContext
 from radiator.model.journal import CameFrom
-from radiator.model.limits import CHORE_MESSAGES
+from radiator.model.limits import STEP_MESSAGES
 from radiator.model.message import Message
 from radiator.model.settings import QueueSettings
 
 
 @dataclass(slots=True)
 class Contents:
-    """What a queue held, as it held it: however much that is, it was taken out in no time."""
+    """What a queue held, in its own containers: taking them out takes constant time, however much they hold."""
 
     ready: deque[Entry]
     returned: list[tuple[int, Entry]]
@@ -31,8 +33,8 @@ class Contents:
 
 
 class MemoryQueue(Queue):
-    """See Queue. Its ledger is kept just as that of a persistent queue, and forgotten with it. `delayed`: a heap of
-    those that wait for their time, by that and their place.
+    """See Queue. Its ledger is kept like a persistent queue's, and ends with the queue. `delayed`: a heap of delayed
+    messages, by time and position.
     """
 
     __slots__ = ("delayed",)
@@ -47,7 +49,7 @@ class MemoryQueue(Queue):
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
         """READY at once; the caller pumps."""
         size = message.size
-        self.enter(message, size)
+        self.ledger.accept(size, message.expires_ms)
         entry = Entry(self.context.next_position(), message, State.READY, size)
         self.ready.append(entry)
         return entry
@@ -62,7 +64,7 @@ class MemoryQueue(Queue):
     # ---- delayed messages -------------------------------------------------------------------------------------------
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
-        self.enter(message, message.size)
+        self.ledger.accept(message.size, message.expires_ms)
         self.delay(Entry(self.context.next_position(), message, State.DELAYED, message.size), due_ms)
 
     def delay(self, entry: Entry, due_ms: int) -> None:
@@ -81,7 +83,7 @@ class MemoryQueue(Queue):
     def release_due(self) -> bool:
         """DELAYED -> READY, at its own place, unless it is expired; so many that a turn stays short."""
         now_ms = self.context.now_ms
-        for _ in range(CHORE_MESSAGES):
+        for _ in range(STEP_MESSAGES):
             if not 0 < self.next_due_ms <= now_ms:
                 break
             _, position, entry = heapq.heappop(self.delayed)
@@ -102,6 +104,17 @@ class MemoryQueue(Queue):
         self.next_due_ms = 0
         return contents
 
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def empty(self, done: Callable[[int], None]) -> None:
+        self.context.schedule(Purging(self.context, self, done))
+
+    def delete(self) -> None:
+        if self.ledger.stored > STEP_MESSAGES:
+            # with its queue it would go all at once
+            self.empty(lambda count: None)
+        self.end()
+
     # ---- numbers ----------------------------------------------------------------------------------------------------
 
     @property
@@ -111,3 +124,34 @@ class MemoryQueue(Queue):
     @property
     def memory_bytes(self) -> int:
         return cost_of(self.ledger.stored, self.ledger.stored_bytes)
+
+
+class Purging:
+    """What a queue in memory held leaves its books; `done` gets the number."""
+
+    __slots__ = ("contents", "count", "context", "done", "is_done", "queue")
+
+    def __init__(self, context: TurnContext, queue: MemoryQueue, done: Callable[[int], None]) -> None:
+        self.context = context
+        self.queue = queue
+        self.contents = queue.take_all()
+        self.done = done
+        self.count = 0
+        self.is_done = False
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        for _ in range(STEP_MESSAGES):
+            entry = self.contents.take()
+            if entry is None:
+                self.is_done = True
+                self.done(self.count)
+                return
+            self.context.handled += 1
+            self.count += 1
+            if entry.state is State.DELAYED:
+                self.queue.end_delay(entry)
+            self.queue.withdraw(entry)

@@ -7,7 +7,7 @@ from radiator.core.queues.entry import Entry
 from radiator.core.queues.window import Window
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
-from radiator.model.limits import BATCH_BYTES, CHORE_MESSAGES
+from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES
 
 
 class PurgedQueue(Protocol):
@@ -27,10 +27,10 @@ class PurgedQueue(Protocol):
 
 
 class Purge:
-    """A purge goes on for messages that were accepted up to `through` (0: there is none), and, while is_of_delayed, for
-    delayed ones but for those that were in flight when it began (`spared`).
+    """A purge covers messages that were accepted up to `through` (0: no purge goes on), and, if is_of_delayed, delayed
+    ones except those that were in flight when it began (`spared`).
 
-    returned: what had come back when it began; it goes first, some in each turn: a background task while there is any.
+    returned: what had come back when it began; a background task removes these first, some in each turn.
     """
 
     __slots__ = ("count", "context", "done", "is_of_delayed", "queue", "returned", "spared", "through", "window")
@@ -56,7 +56,7 @@ class Purge:
         if window.returned:
             # there may be very many of them; of all others a window has only so many
             if not self.returned:
-                self.context.wake(self)
+                self.context.schedule(self)
             self.returned += window.returned
             window.returned.clear()
         for entry in self.queue.droppable():
@@ -80,7 +80,7 @@ class Purge:
         self.queue.withdraw(entry)
 
     def takes(self, entry: Entry) -> bool:
-        """Whether what was just read back, and counts as in flight until it is gone, is purged."""
+        """Whether a message that was just read back, and counts as in flight until it is gone, is purged."""
         if entry.position > self.through:
             return False
         self.window.windows.out += entry.size
@@ -111,7 +111,7 @@ class Purge:
         self.end()
 
     def end(self) -> None:
-        """Who has asked for it is told."""
+        """Report the number to the request."""
         self.returned = []
         self.through = 0
         self.spared.clear()
@@ -130,7 +130,7 @@ class Purge:
         return not self.is_done
 
     def step(self) -> None:
-        for _ in range(min(CHORE_MESSAGES, len(self.returned))):
+        for _ in range(min(STEP_MESSAGES, len(self.returned))):
             self.context.handled += 1
             self.let_go(self.returned.pop()[1])
         if self.is_done and self.through:

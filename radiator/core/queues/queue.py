@@ -5,22 +5,29 @@ A subclass says how a message comes in (`put`), how it leaves (`remove`) and how
 """
 
 import heapq
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from math import inf
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Delivery
-from radiator.core.journal_writer import node_client
+from radiator.core.connections import Connection, Delivery, Subscription
+from radiator.core.journal_writer import JournalWriter, node_client
+from radiator.core.producer import Producer
 from radiator.core.queues import bounds
 from radiator.core.queues.consumable import Consumable
+from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
+from radiator.model.commands import AUTO, Loaded
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
-from radiator.model.journal import EXPIRED as TOLD_EXPIRED
+from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
 from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
+from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import DEAD_LETTER, QueueSettings
+from radiator.model.writes import Ledger
 
 # dead-letter-reason
 REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", "overflow"
@@ -30,8 +37,8 @@ DeadLetter = Callable[["Queue", Entry, str], None]
 
 @dataclass(frozen=True, slots=True)
 class QueuePorts:
-    """What queues ask of the broker. dead_letter: puts a dead letter of a queue where it belongs, in the batch that
-    removes it there. unblocked: is told of a queue that may have room for producers that wait.
+    """What queues call of the broker. dead_letter: puts a queue's message into its dead-letter queue, in the batch that
+    removes it there. unblocked: gets each queue that may have room for producers that wait.
     """
 
     context: TurnContext
@@ -40,17 +47,29 @@ class QueuePorts:
 
 
 class Queue(Consumable):
-    """One queue.
+    """One queue: a Target, and a Consumable. This class has no dedup-ids, and no number on the disk.
 
-    calm_after: what has come back so often is kept for CALM_MS first; None: there is no such number. next_due_ms: when
-    the first delayed message is due, 0: there is none; has_due: some are due, and wait for nothing but room. given: of
-    its settings, as JSON: what it was declared with at run time.
+    calm_after: one returned at least so often is kept for CALM_MS before it is ready again; None: none is. next_due_ms:
+    when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
+    settings that it was declared with at run time, as JSON.
     """
 
-    __slots__ = ("calm_after", "dead_letter", "given", "has_due", "next_due_ms", "redelivered", "reply_id", "unblocked")
+    dedup: Dedup | None = None
+
+    __slots__ = (
+        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "ledger", "next_due_ms",
+        "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s", "waiters",
+    )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
         super().__init__(name, settings, ports.context)
+        self.journal: JournalWriter | None = None
+        self.ledger = Ledger()
+        self.waiters: deque[Producer] = deque()
+        self.reserved = self.reserved_bytes = 0
+        self.damaged = 0
+        self.is_declared = False
+        self.unused_since_s = ports.context.now_s
         self.dead_letter = ports.dead_letter
         self.unblocked = ports.unblocked
         self.next_due_ms = 0
@@ -65,6 +84,22 @@ class Queue(Consumable):
         return f"/queue/{self.name}"
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
+
+    def refill(self, is_needed: bool = False) -> None:
+        """If the queue has more messages than are in memory, have the next ones read back.
+
+        is_needed: even if all windows together are over their bound.
+        """
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that a consumer could be given now or after a load."""
+        raise NotImplementedError
+
+    @property
+    def storing_count(self) -> int:
+        """Messages whose batch is being committed."""
+        return 0
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
         raise NotImplementedError
@@ -100,6 +135,96 @@ class Queue(Consumable):
         """Its redelivery count has changed."""
         raise NotImplementedError
 
+    # ---- consumers --------------------------------------------------------------------------------------------------
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self.used()
+        super().unsubscribe(subscription)
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Round robin, to those that have room."""
+        ring = self.ring
+        while ring:
+            if self.returned:
+                if self.peek_head() is None:
+                    self.refill()
+                    return
+            elif not self.ready:
+                self.refill()
+                if not self.ready:
+                    return
+            subscription = next(iter(ring))
+            if subscription.can_take():
+                entry = self.take_head()
+                if entry is not None:
+                    ring.move_to_end(subscription)
+                    self.deliver(entry, subscription)
+            else:
+                del ring[subscription]
+                subscription.is_listed = False
+                subscription.connection.unlist(subscription)
+
+    def take_head(self) -> Entry | None:
+        """The READY entry that `peek_head` has shown, or None if it had expired."""
+        returned = self.returned
+        if returned and (not self.ready or returned[0][0] < self.ready[0].position):
+            entry = heapq.heappop(returned)[1]
+        else:
+            entry = self.ready.popleft()
+        self.left_ready(entry)
+        if 0 < entry.message.expires_ms <= self.context.now_ms:
+            self.expire(entry)
+            return None
+        return entry
+
+    def left_ready(self, entry: Entry) -> None:
+        """It is no longer among the READY ones in memory."""
+
+    def can_hand(self, count: int) -> bool:
+        """Whether consumers have room for so many more, beside all that is there for them already."""
+        wanted = self.ready_count + self.storing_count + self.reserved + count
+        sharing: set[Connection] = set()
+        for subscription in self.subscriptions:
+            if not subscription.can_take():
+                continue
+            if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
+                return True
+            connection = subscription.connection
+            if not subscription.is_shared:
+                wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
+            elif connection not in sharing:
+                sharing.add(connection)
+                wanted -= connection.shared_window - connection.shared_in_flight
+            if wanted <= 0:
+                return True
+        return False
+
+    # ---- what is in memory ---
+
+    def head(self) -> Entry | None:
+        """The READY entry in memory that is next; it may be a stub."""
+        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
+            return self.returned[0][1]
+        return self.ready[0] if self.ready else None
+
+    def peek_head(self) -> Entry | None:
+        """The same with its bytes, or None where there is none or those must be read back first (`refill`)."""
+        return self.head()
+
+    def in_memory(self, most: int | None = None) -> Iterator[Entry]:
+        """Entries in memory, in flight or not, in no order; with `most`, the first so many of each kind that has an
+        order. A snapshot: it does not change with what happens to them before they are iterated over.
+        """
+        ready, returned, out = [*islice(self.ready, most)], [*self.returned], [*self.entries_out.values()]
+        return chain(ready, (entry for _, entry in returned), (delivery.entry for delivery in out))
+
+    @property
+    def in_memory_count(self) -> int:
+        """How many there are in memory, of those."""
+        return len(self.ready) + len(self.returned) + len(self.entries_out)
+
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
@@ -108,14 +233,14 @@ class Queue(Consumable):
         self.left_out(entry)
         self.ledger.acked += 1
         self.ledger.acked_bytes += entry.size
-        # D28: what changes a column of the books is told of beside that, here as in all other places
+        # D28: each change of a ledger column is journaled beside that change, here as in all other places
         if self.journal is not None:
             self.journal.acked(self.name, delivery, event)
         self.leave(entry, event)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """NACK, LOST or OVERDUE: to its own place, unless it is expired or has come back too often. delay_ms: how long
-        it is kept first; None: as the settings say.
+        """NACK, LOST or OVERDUE: to its own place, unless it has expired or has come back too often. delay_ms: how long
+        it is delayed first; None: as the settings say.
         """
         entry = delivery.entry
         self.left_out(entry)
@@ -166,7 +291,7 @@ class Queue(Consumable):
             ledger.expired += 1
             ledger.expired_bytes += entry.size
             if self.journal is not None:
-                self.journal.write(TOLD_EXPIRED, self.name, entry)
+                self.journal.write(JOURNAL_EXPIRED, self.name, entry)
         else:
             self.count_dropped(entry, reason)
         self.leave(entry, event)
@@ -199,25 +324,25 @@ class Queue(Consumable):
         if self.waiters:
             self.unblocked(self)
 
-    def enter(self, message: Message, size: int) -> None:
-        """The books of an accepted message."""
-        ledger = self.ledger
-        ledger.accepted += 1
-        ledger.accepted_bytes += size
-        ledger.stored += 1
-        ledger.stored_bytes += size
-        if message.expires_ms:
-            ledger.stored_expiring += 1
+    # ---- what is on the disk alone ----------------------------------------------------------------------------------
 
-    def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether what becomes of a message that is out by NACK, LOST or OVERDUE, or by GIVE_UP where it is rejected,
-        needs bytes that must be read back first.
-        """
-        return False
+    def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
+        """Have so many of those read that stand behind all that is in memory; without them `answer` comes at once."""
+        answer(Loaded(0))
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def empty(self, done: Callable[[int], None]) -> None:
+        """Let go of all that is not in flight, in slices. `done` gets the number."""
+        raise NotImplementedError
+
+    def delete(self) -> None:
+        """It can no longer be found: it ends, and what it stored is removed in slices."""
+        self.end()
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
-    def has_room(self, messages: int, size: int) -> bool:
+    def has_capacity(self, messages: int, size: int) -> bool:
         settings, ledger = self.settings, self.ledger
         if settings.max_messages is not None and ledger.stored + self.reserved + messages > settings.max_messages:
             return False
@@ -228,13 +353,13 @@ class Queue(Consumable):
             raise bounds.too_large(self, size)
 
     def judge(self, messages: int, size: int) -> bool:
-        return self.has_room(messages, size) or bounds.judge_full(self, messages, size)
+        return self.has_capacity(messages, size) or bounds.judge_full(self, messages, size)
 
     def may_evict(self, messages: int, size: int) -> bool:
         """Whether dropping the oldest that are not in flight makes room. False: they must be read back first."""
         return bounds.may_evict(self, messages, size)
 
-    def tell_unblocked(self) -> None:
+    def unblock_waiters(self) -> None:
         """There may be room for producers that wait."""
         if self.waiters:
             self.unblocked(self)
@@ -253,10 +378,10 @@ class Queue(Consumable):
         return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
 
     def evict(self, messages: int, size: int) -> None:
-        """Drop (or dead-letter) the oldest that are not in flight. What other queues of the same plan dead-lettered
-        into this one since `judge` may be over the bound, as it always may.
+        """Drop (or dead-letter) the oldest that are not in flight. Dead letters that other queues of the same plan have
+        put into this one since `judge` may exceed the bound, as dead letters always may.
         """
-        while not self.has_room(messages, size):
+        while not self.has_capacity(messages, size):
             entry = self.oldest()
             if entry is None:
                 return
@@ -292,15 +417,19 @@ class Queue(Consumable):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The age in milliseconds of the oldest message that is READY; None where there is none, or it is not known
-        yet: then it is being read back.
+        """The age in milliseconds of the oldest message that is READY; None: there is none, or its age is not known
+        yet and is being read back.
         """
         head = self.head()
         return None if head is None else max(0, self.context.now_ms - head.message.accepted_ms)
 
-    def tell_oldest(self, done: Callable[[int | None], None]) -> None:
+    def read_oldest_age(self, done: Callable[[int | None], None]) -> None:
         """`done` gets the age in milliseconds of the oldest message that is READY, or None."""
         done(self.oldest_ms)
+
+    def used(self) -> None:
+        """The time after which an unused queue is deleted begins anew."""
+        self.unused_since_s = self.context.now_s
 
     def has_outlived(self) -> bool:
         """Whether nobody has used it for expires_ms, from the first Tick on that finds it unused: each asks this."""
@@ -313,7 +442,7 @@ class Queue(Consumable):
 
     @property
     def is_short_lived(self) -> bool:
-        """Made for a reply or two: thousands come and go, and the log does not tell of each."""
+        """Made for a reply or two: thousands come and go, so they are not logged one by one."""
         settings = self.settings
         return not self.is_persistent and (settings.auto_delete or settings.expires_ms is not None)
 

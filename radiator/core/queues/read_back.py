@@ -1,6 +1,6 @@
-"""What of a queue is on the disk alone is read back: the next stretch behind its window, and the bytes of stubs.
+"""Reads back what a queue has on the disk alone: the next stretch behind its window, and the bytes of stubs.
 
-Whatever is read back is committed, or it could not have been read. What cannot be what was written stops the broker.
+Whatever is read back is committed, or it could not have been read. What cannot have been written stops the broker.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from radiator.model.reads import ReadQueue
 
 
 class ReadQueueOwner(Stored, Protocol):
-    """What is asked of the queue that something is read back for."""
+    """What ReadBack needs of its queue."""
 
     name: str
     number: int
@@ -35,7 +35,7 @@ class ReadQueueOwner(Stored, Protocol):
     def peek_head(self) -> Entry | None:
         """The READY entry that is next, with its bytes; None where there is none in memory."""
 
-    def tell_damaged(self, position: int) -> None:
+    def report_damaged(self, position: int) -> None:
         """It cannot be read."""
 
     def went_on(self) -> None:
@@ -43,10 +43,10 @@ class ReadQueueOwner(Stored, Protocol):
 
 
 class ReadBack:
-    """asked_after, asked_at: behind which position the read under way begins, and which batch was on the disk when it
-    was asked. unseen: how many messages have come beyond the window since, which its answer need not have.
-    wait_for_commit: it has found nothing: what is beyond is still on its way to the disk. first_accepted: of the first
-    message beyond the window when it was accepted, as it was read: its place, and milliseconds since the epoch.
+    """asked_after, asked_at: the position behind which the read under way begins, and the last batch on the disk when
+    it was asked for. unseen: how many messages were stored beyond the window since; its answer need not have them.
+    wait_for_commit: the read found nothing, since what is beyond is still on its way to the disk. first_accepted: the
+    place of the first message beyond the window, and when it was accepted, in milliseconds since the epoch.
     """
 
     __slots__ = ("asked_after", "asked_at", "context", "first_accepted", "queue", "unseen", "wait_for_commit", "window")
@@ -66,13 +66,21 @@ class ReadBack:
         load = ReadQueue(self.context.next_position(), self.queue.number, 0, len(positions), 0, tuple(positions))
         self.window.windows.ask(self.context, load, answer)
 
+    def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
+        """Have so many of those read that stand behind the window, for a `peek`."""
+        if count <= 0 or self.window.beyond == 0:
+            answer(Loaded(0))
+            return
+        load = ReadQueue(self.context.next_position(), self.queue.number, self.window.end, count, 4 * LOAD_BYTES)
+        self.window.windows.ask(self.context, load, answer)
+
     # ---- the next stretch -------------------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool) -> None:
-        """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
+        """Read back the next stretch, one at a time; a read that finds nothing yet waits for the next commit.
 
-        Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some
-        wake: their places may be in the stretch, and not on the disk yet.
+        Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some are
+        DUE: their places may be within the stretch, and not on the disk yet.
         """
         queue, window, context = self.queue, self.window, self.context
         if window.is_loading or queue.is_gone:
@@ -81,7 +89,7 @@ class ReadBack:
             return
         if window.beyond == 0 or self.wait_for_commit or window.storing:
             return
-        if queue.delayed.woken_in > context.committed:
+        if queue.delayed.released_in > context.committed:
             return
         is_crowded = window.windows.is_crowded
         if is_crowded and (window.ready or window.returned) and not is_needed:
@@ -101,7 +109,7 @@ class ReadBack:
         if queue.is_gone:
             return
         if window.end != self.asked_after:
-            # all that was beyond has been taken since, and the window has gone on: nothing of this is news
+            # all that was beyond has been taken since, and the window has moved on: the answer is out of date
             answer = Loaded(answer.request)
         else:
             self.assert_agrees(answer)
@@ -115,7 +123,7 @@ class ReadBack:
                 continue
             window.beyond -= 1
             if message is None:
-                queue.tell_damaged(position)
+                queue.report_damaged(position)
                 continue
             redelivered = in_doubt.is_marked(stored)
             if in_doubt.takes(stored, message):
@@ -130,10 +138,10 @@ class ReadBack:
             window.shrink()
 
     def assert_agrees(self, answer: Loaded) -> None:
-        """Raises StoreError, a clause, where what was read back cannot be what was written: its checksums say nothing
-        of messages that are missing, or of pages in each other's places.
+        """Raises StoreError, a clause, where the answer cannot be what was written: checksums of messages detect
+        neither missing messages nor swapped pages.
         """
-        # D32: a structure that is damaged is told of before anything of the answer is given out
+        # D32: a damaged structure is reported before any message of the answer is delivered
         queue, in_doubt, last = self.queue, self.queue.in_doubt, self.asked_after
         for stored in answer.messages:
             if stored.position <= last:
@@ -154,8 +162,8 @@ class ReadBack:
 
     @property
     def _first_place(self) -> tuple[int, int, int]:
-        """As long as it is the same, the first message beyond the window is."""
-        return self.window.end, self.queue.delayed.woken_in, self.queue.in_doubt.unread
+        """While this does not change, the first message beyond the window is the same."""
+        return self.window.end, self.queue.delayed.released_in, self.queue.in_doubt.unread
 
     def first_age_ms(self) -> int | None:
         """In milliseconds; None: it is not known yet, and is being read back, unless too many queues' are."""
@@ -165,13 +173,13 @@ class ReadBack:
         windows = self.window.windows
         if windows.oldest < OLDEST_AT_ONCE:
             windows.oldest += 1
-            self.tell_first_age(self._told)
+            self.read_first_age(self._age_read)
         return None
 
-    def _told(self, _: int | None) -> None:
+    def _age_read(self, _: int | None) -> None:
         self.window.windows.oldest -= 1
 
-    def tell_first_age(self, done: Callable[[int | None], None]) -> None:
+    def read_first_age(self, done: Callable[[int | None], None]) -> None:
         """`done` gets it, or None where there is none that can be read."""
         place, window, in_doubt = self._first_place, self.window, self.queue.in_doubt
 
@@ -210,15 +218,15 @@ class ReadBack:
             message = self.found_at(position, found)
             if message is None:
                 window.drop_returned(position)
-                queue.tell_damaged(position)
+                queue.report_damaged(position)
             else:
                 entry.message = message
                 window.add(entry.size)
         queue.went_on()
 
     def found_at(self, position: int, found: dict[int, Message | None]) -> Message | None:
-        """What was read back of a stub; None: it is damaged. Raises StoreError where it is not there at all."""
-        # D32: nothing counts as gone that was not removed
+        """What was read back of a stub; None: it is damaged. Raises StoreError if it is missing."""
+        # D32: a message that was not removed never counts as gone
         if position not in found:
             raise StoreError(f"/queue/{self.queue.name} has no message {position:x}, which was not removed")
         return found[position]

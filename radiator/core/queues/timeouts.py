@@ -9,7 +9,7 @@ from radiator.model.limits import STALE_TIMEOUTS
 
 
 class AckTimeouts:
-    """heap: when to look at which delivery, settled ones among them. entries_out: the queue's own."""
+    """heap: deliveries by the time to look at them, settled ones included. entries_out: the queue's own."""
 
     __slots__ = ("begun", "context", "entries_out", "heap")
 
@@ -25,7 +25,7 @@ class AckTimeouts:
     def begin(self, delivery: Delivery, timeout_s: float) -> None:
         """It is overdue when it has been out for so long from now."""
         delivery.due_s = self.context.now_s + timeout_s
-        delivery.parked_s = delivery.subscription.connection.parked_total_s
+        delivery.blocked_before_s = delivery.subscription.connection.blocked_total_s
         if len(self.heap) <= 2 * len(self.entries_out) + STALE_TIMEOUTS:
             self._look_at(delivery, delivery.due_s)
             return
@@ -49,9 +49,9 @@ class AckTimeouts:
             if not delivery.is_out:
                 continue
             connection = delivery.subscription.connection
-            due_s = delivery.due_s + connection.parked_total_s - delivery.parked_s
+            due_s = delivery.due_s + connection.blocked_total_s - delivery.blocked_before_s
             if connection.waits_for is not None:
-                due_s += now_s - connection.parked_since_s
+                due_s += now_s - connection.blocked_since_s
             # one whose COMMIT is being committed is not unacked any more
             is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
             if due_s <= now_s and is_unacked and not connection.is_closing:

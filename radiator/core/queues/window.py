@@ -1,10 +1,10 @@
 """The window of one queue on the disk: the head of the queue, READY in memory, in order, without a gap.
 
-`beyond` messages follow it on the disk (or on their way there). A new message stays in memory only where nothing is
+`beyond` messages follow it on the disk (or on their way there). A new message stays in memory only if nothing is
 beyond and the window has room; otherwise it is read back when the window runs low (read_back.py). Delayed messages
-(delayed.py) are no part of all this.
+(delayed.py) are not part of it.
 
-What has come back may be a stub: its place and counts are in memory, its bytes on the disk alone.
+A returned message may be a stub: its place and counts are in memory, its bytes on the disk alone.
 """
 
 import heapq
@@ -18,14 +18,14 @@ from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDO
 
 
 class Window:
-    """ready, returned, ring: the queue's own. storing, waking: entries by position that are READY once their batch is
-    committed. beyond: messages behind the window; end: the position of the last one in it. size: the bytes of what is
-    in it, but for stubs; stubs, stub_bytes: how many of `returned` and `waking` are stubs, and their bytes.
-    is_loading: something of the queue is being read back.
+    """ready, returned, ring: the queue's own. storing, due: entries by position that become READY once their batch is
+    committed. beyond: how many messages are behind the window; end: the position of its last one. size: the bytes in
+    it, without stubs; stubs, stub_bytes: how many of `returned` and `due` are stubs, and their bytes.
+    is_loading: messages of the queue are being read back.
     """
 
     __slots__ = (
-        "beyond", "end", "is_loading", "ready", "returned", "ring", "size", "storing", "stub_bytes", "stubs", "waking",
+        "beyond", "end", "is_loading", "ready", "returned", "ring", "size", "storing", "stub_bytes", "stubs", "due",
         "windows",
     )  # fmt: skip
 
@@ -42,7 +42,7 @@ class Window:
         self.returned = returned
         self.ring = ring
         self.storing: dict[int, Entry] = {}
-        self.waking: dict[int, Entry] = {}
+        self.due: dict[int, Entry] = {}
         self.beyond = beyond
         self.end = 0
         self.size = 0
@@ -52,12 +52,12 @@ class Window:
     @property
     def count(self) -> int:
         """Messages that have their place in the window."""
-        return len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
+        return len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
 
     def takes(self, size: int) -> bool:
         """Whether one more fits; an empty window takes one message of any size for a consumer that has room."""
         # written out, not `count`: each message comes here
-        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
+        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
         if count == 0 and self.ring:
             return True
         return (
@@ -67,10 +67,10 @@ class Window:
         )
 
     def takes_again(self, size: int) -> bool:
-        """Whether one that found no room would find it, and others with it: so that few are read back in vain. What one
-        read brings must not stand in the way.
+        """Whether a message that found no room would find it now, and others with it, so that few are read back in
+        vain: the window holds no more than one read brings.
         """
-        count = len(self.ready) + len(self.returned) + len(self.waking)
+        count = len(self.ready) + len(self.returned) + len(self.due)
         has_little = count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
         return has_little and (self.count == 0 or self.takes(size))
 
@@ -82,7 +82,7 @@ class Window:
         self.windows.size += size
 
     def add_stub(self, size: int) -> None:
-        """One more stub is among `returned` or `waking`."""
+        """One more stub is among `returned` or `due`."""
         self.stubs += 1
         self.stub_bytes += size
 
@@ -115,7 +115,7 @@ class Window:
         self.add_stub(size)
 
     def shrink(self) -> None:
-        """Nobody has room for what was read back, and all windows together are full: its places are enough."""
+        """No consumer has room for what was read back, and all windows together are full: keep its places alone."""
         while self.ready:
             entry = self.ready.popleft()
             self.size -= entry.size
@@ -132,8 +132,8 @@ class Window:
     # ---- what is in it, in order ------------------------------------------------------------------------------------
 
     def next_stubs(self, bytes_max: int, is_crowded: bool, is_needed: bool) -> dict[int, Entry]:
-        """The next stubs that should be read back, by position, ascending: of the first LOAD_MESSAGES that came back,
-        or, where is_needed, however many before them are in memory.
+        """The next stubs to read back, by position, ascending: among the first LOAD_MESSAGES that came back, or, if
+        is_needed, however many before them are in memory.
         """
         asked: dict[int, Entry] = {}
         for count, (position, entry) in enumerate(_ascending(self.returned)):

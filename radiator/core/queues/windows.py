@@ -7,10 +7,10 @@ from typing import Protocol
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Loaded, LoadedDelayed
 from radiator.model.limits import (
+    DELAYED_READS_AT_ONCE,
     LOAD_BYTES,
     LOAD_MESSAGES,
     OUT_BYTES,
-    WAKES_AT_ONCE,
     WINDOWS_BYTES,
     WINDOWS_SHARE,
 )
@@ -31,17 +31,18 @@ class DelayedReader(Protocol):
 
 
 class Windows:
-    """The bytes of all windows together (`size`), those of what is in flight (`out`), their bounds, and the reads that
-    are under way (`waiting`, by request). load_bytes: what one read brings.
+    """The bytes in all windows (`size`), those in flight (`out`), their bounds, and the reads under way (`waiting`, by
+    request). load_bytes: what one read brings.
 
-    Of those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and the others (`next_wakes`) come after them;
-    OLDEST_AT_ONCE (`oldest`) may ask for a queue's oldest message. woken, woken_bytes: how many delayed messages the
-    batch `woken_in` has released: each batch takes only so many, whatever else it holds, so that it stays short.
+    At most DELAYED_READS_AT_ONCE reads (`delayed_reads`) are of delayed messages, and further ones wait
+    (`next_delayed_reads`); at most OLDEST_AT_ONCE (`oldest`) are for a queue's oldest message. released,
+    released_bytes: the delayed messages that the batch `released_in` releases. Each batch releases only so many,
+    whatever else it holds, so that it stays short.
     """
 
     __slots__ = (
-        "is_disk_tight", "load_bytes", "next_wakes", "oldest", "out", "out_max", "size", "size_max", "waiting", "wakes",
-        "woken", "woken_bytes", "woken_in",
+        "is_disk_tight", "load_bytes", "next_delayed_reads", "oldest", "out", "out_max", "size", "size_max", "waiting",
+        "delayed_reads", "released", "released_bytes", "released_in",
     )  # fmt: skip
 
     def __init__(self, max_memory_bytes: int) -> None:
@@ -50,12 +51,12 @@ class Windows:
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
         self.is_disk_tight = False
-        self.wakes = self.oldest = 0
-        self.next_wakes: dict[DelayedReader, None] = {}
-        self.woken = self.woken_bytes = self.woken_in = 0
+        self.delayed_reads = self.oldest = 0
+        self.next_delayed_reads: dict[DelayedReader, None] = {}
+        self.released = self.released_bytes = self.released_in = 0
 
     def bound(self, max_memory_bytes: int) -> None:
-        """They have their shares of so much. What is above goes as it is consumed."""
+        """Set their bounds, as shares of so many bytes. What is above a bound goes as it is consumed."""
         self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.out_max = min(OUT_BYTES, self.size_max // 2)
         self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
@@ -72,31 +73,31 @@ class Windows:
 
     def ask_delayed(self, context: TurnContext, delayed: DelayedReader) -> None:
         """The same for a slice of delayed messages, first come, first served."""
-        if self.wakes >= WAKES_AT_ONCE:
-            self.next_wakes[delayed] = None
+        if self.delayed_reads >= DELAYED_READS_AT_ONCE:
+            self.next_delayed_reads[delayed] = None
             return
-        self.wakes += 1
+        self.delayed_reads += 1
         read_request = delayed.read_request()
         self.waiting[read_request.request] = partial(self.found_delayed, delayed)
         context.turn.read_requests.append(read_request)
 
-    def have_woken_enough(self, context: TurnContext) -> bool:
+    def have_released_enough(self, context: TurnContext) -> bool:
         """Whether the open batch releases no more delayed messages."""
-        if self.woken_in != context.open.number:
-            self.woken_in = context.open.number
-            self.woken = self.woken_bytes = 0
-        return self.woken >= LOAD_MESSAGES or self.woken_bytes >= LOAD_BYTES
+        if self.released_in != context.open.number:
+            self.released_in = context.open.number
+            self.released = self.released_bytes = 0
+        return self.released >= LOAD_MESSAGES or self.released_bytes >= LOAD_BYTES
 
-    def woke(self, size: int) -> None:
+    def count_released(self, size: int) -> None:
         """One more, of so many bytes, was released by the open batch."""
-        self.woken += 1
-        self.woken_bytes += size
+        self.released += 1
+        self.released_bytes += size
 
     def found_delayed(self, delayed: DelayedReader, answer: LoadedDelayed) -> None:
         """One has its answer: the next may ask."""
         delayed.answered(answer)
-        self.wakes -= 1
-        while self.next_wakes and self.wakes < WAKES_AT_ONCE:
-            first = next(iter(self.next_wakes))
-            del self.next_wakes[first]
+        self.delayed_reads -= 1
+        while self.next_delayed_reads and self.delayed_reads < DELAYED_READS_AT_ONCE:
+            first = next(iter(self.next_delayed_reads))
+            del self.next_delayed_reads[first]
             first.ask()

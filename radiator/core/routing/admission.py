@@ -1,29 +1,28 @@
-"""Accepting messages: a SEND, a fanout's copies or a whole transaction is first judged, then applied; nothing in
-between.
+"""Accepts messages: a SEND, the copies of a fanout or a whole transaction is first judged, then applied as a whole.
 
-Judging ends in one of three ways: it may come in; it must wait for room (the room is named, the connection is parked
-there); or it is refused, by a Refusal raised before anything has changed.
+Judging has one of three results: the message is accepted; it must wait, and what it waits for is returned; or it is
+refused by a Refusal, which is raised before anything has changed.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery, Transaction
 from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
+from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue, cost_of
 from radiator.core.queues.target import Target
-from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.plan import Arrival, Plan, no_consumer, with_ttl
 from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
-from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.turn import WRITE_COST_BYTES
 from radiator.model.addresses import split
 from radiator.model.commands import Ack, Nack, Send
 from radiator.model.errors import Refusal
-from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
+from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY
 from radiator.model.message import Message
 from radiator.model.peer import Answer
 from radiator.model.replies import Receipt
@@ -31,21 +30,26 @@ from radiator.model.settings import BLOCK
 
 
 class Admission:
-    """Where messages come in."""
+    """Where messages come in. into_transaction: keeps a SEND for the COMMIT of its transaction, given by its id."""
+
+    into_transaction: Callable[[Connection, Send, bytes], Waitable | None]  # given by Parts: transactions need this
 
     __slots__ = (
-        "batch_room", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_room", "incoming",
-        "limits", "lookups", "memory", "memory_room", "message", "promised_bytes", "queues", "remembered", "router",
+        "batch_wait_list", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_wait_list",
+        "incoming", "into_transaction", "limits", "lookups", "memory", "memory_wait_list", "promised_bytes", "queues",
+        "remembered", "router",
     )  # fmt: skip
 
-    def __init__(self, context: TurnContext, destinations: Destinations, limits: Limits, memory: Memory) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.limits = limits
-        self.batch_room = WaitList("batch")
-        self.memory_room = WaitList("memory")
-        self.disk_room = WaitList("disk")
-        self.disk_left_bytes = 0  # until SENDs must wait for it; of that, what links may still bring (cluster/room.py)
+    def __init__(self, router: Router, memory: Memory) -> None:
+        self.router = router
+        self.incoming = incoming = router.incoming
+        self.context = incoming.context
+        self.destinations = incoming.destinations
+        self.limits = incoming.limits
+        self.batch_wait_list = WaitList("batch")
+        self.memory_wait_list = WaitList("memory")
+        self.disk_wait_list = WaitList("disk")
+        self.disk_left_bytes = 0  # until SENDs must wait for the disk; links may bring that much (cluster/capacity.py)
         self.promised_bytes = 0
         self.memory = memory
         self.lookups: dict[int, tuple[WaitList, Dedup, bytes]] = {}
@@ -53,15 +57,14 @@ class Admission:
         self.remembered = 0
         # what plans have put in that turn
         self.copies_turn = self.copies = 0
-        self.queues = destinations.queues
-        self.incoming = Incoming(context, destinations, limits)
-        self.router = Router(self.incoming)
-        self.message = self.incoming.message
+        self.queues = incoming.destinations.queues.all
 
     # ---- one SEND ---------------------------------------------------------------------------------------------------
 
     def send(self, connection: Connection, command: Send) -> Waitable | None:
         """Judge a SEND and carry it out; or what it must wait for. Raises Refusal."""
+        if command.transaction is not None:
+            return self.into_transaction(connection, command, command.transaction)
         address = command.destination
         # the hot path: a queue that is there
         queue = self.queues.get(address[7:]) if address.startswith("/queue/") else None
@@ -95,7 +98,7 @@ class Admission:
             return blocked
         if is_bounded and settings.overflow != BLOCK:
             target.evict(1, size)
-        target.put(self.message(command, command.destination, headers, settings.message_ttl_ms))
+        target.put(command.message(headers, self.context.now_ms, settings.message_ttl_ms))
         if not is_persistent:
             self.memory.bytes += size
             target.pump()
@@ -117,7 +120,7 @@ class Admission:
 
     def answer(self, queue: Queue | None, message: Message) -> None:
         """To who has asked, unless that is gone, or does not read."""
-        if queue is None or queue.is_gone or not queue.has_room(1, message.size):
+        if queue is None or queue.is_gone or not queue.has_capacity(1, message.size):
             self.context.count("replies_dropped")
         else:
             queue.put(message)
@@ -135,54 +138,54 @@ class Admission:
         self.context.note("warning", "reply_dropped", node=node)
 
     def blocked(
-        self, connection: Connection, queue: Target | None, is_persistent: bool, size: int, is_commit: bool = False
+        self, producer: Producer, queue: Target | None, is_persistent: bool, size: int, is_commit: bool = False
     ) -> Waitable | None:
         """The room that this must wait for although its queue would take it: others wait there that came first, or it
         is tight. is_commit: the connection lets go of what it holds.
         """
-        if queue is not None and queue.waiters and queue.waiters[0] is not connection:
+        if queue is not None and queue.waiters and queue.waiters[0] is not producer:
             return queue
         memory = self.memory
         if memory.bytes > memory.tight_bytes:
-            if not is_commit and memory.is_above_share(connection):
-                return self.memory_room
-            if queue is not None and not is_persistent and not memory.has_room(queue, size):
+            if not is_commit and memory.is_above_share(producer):
+                return self.memory_wait_list
+            if queue is not None and not is_persistent and not memory.has_capacity(queue, size):
                 return queue
         if is_persistent:
-            disk, batch = self.disk_room, self.batch_room
+            disk, batch = self.disk_wait_list, self.batch_wait_list
             # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
-            if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):
+            if disk.is_tight or (disk.waiters and disk.waiters[0] is not producer):
                 return disk
             filled = self.context.open.size
             # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
             is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
             is_full = is_full or len(self.context.open.writes) >= BATCH_WRITES
-            if is_full or (batch.waiters and batch.waiters[0] is not connection):
+            if is_full or (batch.waiters and batch.waiters[0] is not producer):
                 return batch
         return None
 
     # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
 
-    def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Waitable | None:
+    def apply_plan(self, producer: Producer, plan: Plan, transaction: Transaction | None = None) -> Waitable | None:
         """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or
         now if nothing is persistent. Returns the room to wait for, or None.
         """
-        new = self.without_duplicates(connection, plan)
+        new = self.without_duplicates(producer, plan)
         if isinstance(new, WaitList):
             return new
         puts, duplicates_of = new
         needs, persistent_bytes = self.needs(puts)
         if plan.immediate:
             self.check_immediate(plan, needs)
-        blocked = self.first_blocked(connection, needs, persistent_bytes, plan, transaction is not None)
+        blocked = self.first_blocked(producer, needs, persistent_bytes, plan, transaction is not None)
         if blocked is not None:
             return blocked
         # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
         if len(puts) < len(plan.puts):
             self.context.count("duplicates", len(plan.puts) - len(puts))
-        self.forget_found(connection)
-        for through in plan.through:
-            through.accepted += 1
+        self.forget_found(producer)
+        for one in plan.counted:
+            one.accepted += 1
         for exchange in plan.unrouted:
             exchange.unrouted += 1
         for outbox, size in plan.unkept:
@@ -198,22 +201,22 @@ class Admission:
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
         context = self.context
         memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
-        rest = _Rest(self, connection, memory_puts, plan, settlements)
+        rest = _Rest(self, producer, memory_puts, plan, settlements)
         # what waits for the disk is not overtaken by what the same connection sends next
-        must_wait = (is_persistent or connection.rest_batch > context.committed) and not rest.is_empty
+        must_wait = (is_persistent or producer.rest_batch > context.committed) and not rest.is_empty
         if must_wait:
             rest.reserve()
             context.open.then.append(rest.carry_out_reserved)
-            connection.rest_batch = context.open.number
+            producer.rest_batch = context.open.number
         else:
             rest.carry_out()
         if is_persistent or must_wait:
-            connection.held_batch = context.open.number
+            producer.held_batch = context.open.number
         elif duplicates_of > context.committed:
-            connection.held_batch = max(connection.held_batch, duplicates_of)
+            producer.held_batch = max(producer.held_batch, duplicates_of)
         return None
 
-    def without_duplicates(self, connection: Connection, plan: Plan) -> tuple[list[Arrival], int] | WaitList:
+    def without_duplicates(self, producer: Producer, plan: Plan) -> tuple[list[Arrival], int] | WaitList:
         """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:
         none); or the room to wait for while the disk is asked.
         """
@@ -222,7 +225,7 @@ class Admission:
         seen: set[tuple[int, bytes]] = set()
         for queue, message, dedup_id, due_ms in plan.puts:
             if dedup_id is not None and queue.settings.dedup_window_s and queue.dedup is not None:
-                known = self.is_known(connection, queue.dedup, dedup_id)
+                known = self.is_known(producer, queue.dedup, dedup_id)
                 if isinstance(known, WaitList):
                     return known
                 if known is not None or (queue.number, dedup_id) in seen:
@@ -286,7 +289,7 @@ class Admission:
 
     def first_blocked(
         self,
-        connection: Connection,
+        producer: Producer,
         needs: dict[Target, tuple[int, int]],
         persistent_bytes: int,
         plan: Plan,
@@ -299,12 +302,12 @@ class Admission:
         for queue, (_, size) in needs.items():
             is_persistent = queue.is_persistent
             blocked = self.blocked(
-                connection, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
+                producer, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
             )
             if blocked is not None:
                 return blocked
         if not needs and (plan.publishes or plan.copies):
-            blocked = self.blocked(connection, None, False, 0, is_commit)
+            blocked = self.blocked(producer, None, False, 0, is_commit)
             if blocked is not None:
                 return blocked
         cost = len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY
@@ -316,7 +319,7 @@ class Admission:
         for name, message, _ in plan.publishes:
             if topics.must_flush(topics.matching(name), message.size):
                 return FLUSH
-            if topics.gossip is not None and topics.gossip.must_flush(name, message.size):
+            if topics.gossip is not None and topics.gossip.must_flush(name):
                 return FLUSH
         if any(topics.gossip is not None and topics.gossip.must_flush_to(node) for node, _ in plan.answers):
             return FLUSH
@@ -346,20 +349,20 @@ class Admission:
 
     def is_batch_full(self, connection: Connection) -> bool:
         """Whether what comes from another node must wait until the open batch is sealed."""
-        batch = self.batch_room
+        batch = self.batch_wait_list
         if batch.waiters and batch.waiters[0] is not connection:
             return True
         return self.context.open.size >= BATCH_BYTES or len(self.context.open.writes) >= BATCH_WRITES
 
-    def collect(self, queue: Queue, message: Message) -> None:
+    def collect(self, queue: Target, message: Message) -> None:
         """Into the queue of a durable subscription; where there is no room it is lost, as for a slow subscriber."""
         copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
         try:
             queue.check_size(copy.size)
-            has_room = not self.disk_room.is_tight and queue.judge(1, copy.size)
+            has_capacity = not self.disk_wait_list.is_tight and queue.judge(1, copy.size)
         except Refusal:
-            has_room = False
-        if not has_room:
+            has_capacity = False
+        if not has_capacity:
             self.context.count("topic_messages_dropped")
             return
         if queue.settings.overflow != BLOCK:
@@ -368,35 +371,35 @@ class Admission:
 
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
-    def is_known(self, connection: Connection, dedup: Dedup, dedup_id: bytes) -> int | WaitList | None:
+    def is_known(self, producer: Producer, dedup: Dedup, dedup_id: bytes) -> int | WaitList | None:
         """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the
         room to wait for while the disk is asked.
         """
         number = dedup.batch_of(dedup_id)
         if number is not None:
             return number
-        found = connection.found.get((dedup, dedup_id))
+        found = producer.found.get((dedup, dedup_id))
         if found is not None:
             return 0 if found[1] else None
-        room = WaitList("dedup")
+        wait_list = WaitList("dedup")
         request = dedup.look_up(dedup_id)
-        self.lookups[request] = (room, dedup, dedup_id)
-        return room
+        self.lookups[request] = (wait_list, dedup, dedup_id)
+        return wait_list
 
     def found(self, request: int, found: bool) -> WaitList:
         """The disk has answered; the room's one waiter may go on."""
-        room, dedup, dedup_id = self.lookups.pop(request)
-        if room.waiters:
-            room.waiters[0].found[dedup, dedup_id] = (request, found)
+        wait_list, dedup, dedup_id = self.lookups.pop(request)
+        if wait_list.waiters:
+            wait_list.waiters[0].found[dedup, dedup_id] = (request, found)
         else:
             dedup.used(request)
-        return room
+        return wait_list
 
-    def forget_found(self, connection: Connection) -> None:
+    def forget_found(self, producer: Producer) -> None:
         """Its answers are used up. Until now what came since they were asked for was kept."""
-        for (dedup, _), (request, _) in connection.found.items():
+        for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
-        connection.found.clear()
+        producer.found.clear()
 
 
 def is_fanned(message: Message) -> bool:
@@ -409,7 +412,7 @@ class _Rest:
     """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
 
     admission: Admission
-    connection: Connection
+    producer: Producer
     puts: list[tuple[Target, Message, int]]
     plan: Plan
     settlements: list[tuple[Ack | Nack, list[Delivery]]]
@@ -445,7 +448,7 @@ class _Rest:
     def weigh(self, size: int) -> None:
         self.admission.memory.bytes += size
         self.admission.memory.waiting_bytes += size
-        self.connection.rest_bytes += size
+        self.producer.rest_bytes += size
 
     def carry_out(self) -> None:
         admission = self.admission

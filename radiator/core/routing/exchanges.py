@@ -1,14 +1,15 @@
-"""Exchanges: each holds nothing but bindings, of a key to a queue; what is sent to it with a key goes into every queue
-that a binding matches.
+"""Exchanges: an exchange holds only bindings of a key to a queue. A message that is sent to it with a key goes into
+every queue that a binding matches.
 
-Every binding of the broker is made and undone here, those of durable subscriptions to topics too: their exchange is
-"". A binding is on the disk where its exchange is durable and its queue persistent. `own` are the queues of those who
-subscribe to an exchange: in memory, for one subscription, closed when they grow too long.
+Every binding of the broker is made and removed here, those of durable subscriptions to topics too: their exchange is
+"". A binding is on the disk where its exchange is durable and its queue persistent. The private queues are those of
+subscriptions to an exchange: each is in memory, for one subscription, and is closed when it grows too long.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import NamedTuple
 
 from radiator.core.connections import ConsumedQueue, Subscription
 from radiator.core.queues.memory_queue import MemoryQueue
@@ -37,7 +38,7 @@ from radiator.model.writes import Bind, DropDeclared, KeepDeclared, Unbind
 KIND = "exchange"
 STANDARD_PREFIX = "amq."
 TOPICS = ""  # the exchange of durable subscriptions to topics
-OWN_SETTINGS = QueueSettings(persistent=False)
+PRIVATE_SETTINGS = QueueSettings(persistent=False)
 
 
 class Exchange:
@@ -102,13 +103,24 @@ class Exchange:
             raise Refusal("too-many-words", f"A key of /exchange/{self.name} {wrong}.")
 
 
+class PrivateQueue(NamedTuple):
+    """The queue of one who subscribes to an exchange."""
+
+    queue: Queue
+    subscription: Subscription
+
+
 class Exchanges:
     """All exchanges of the broker. bound: the bindings of each queue by exchange and key, and whether they are on the
-    disk. own: see above. leaving: queues that nothing is routed to, since they are about to go, each with the bindings
-    that it had; who binds one keeps it. shadowed: what was declared at run time under names that config.toml has too.
+    disk. private: the private queues (see above). unbinding: queues that are about to be deleted, so that nothing is
+    routed to them, each with the bindings that it had; binding such a queue keeps it. shadowed: exchanges that were
+    declared at run time under names that config.toml has too. undeclared: exchanges that a reload no longer found in
+    config.toml; they are deleted, with their bindings, in slices.
     """
 
-    __slots__ = ("all", "bound", "context", "count", "leaving", "own", "ports", "shadowed", "topics")
+    __slots__ = (
+        "all", "bound", "context", "count", "unbinding", "private", "ports", "shadowed", "topics", "undeclared",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -126,10 +138,11 @@ class Exchanges:
         for name, settings in declared.items():
             self.all[name] = Exchange(name, settings, is_declared=True)
         self.shadowed: dict[str, ExchangeSettings] = {}
+        self.undeclared: list[Exchange] = []
         self.count = 0  # of bindings
         self.bound: dict[Target, dict[tuple[str, str], bool]] = {}
-        self.own: dict[object, Subscription] = {}
-        self.leaving: dict[Target, dict[tuple[str, str], None]] = {}
+        self.private: dict[object, PrivateQueue] = {}
+        self.unbinding: dict[Target, dict[tuple[str, str], None]] = {}
 
     # ---- exchanges --------------------------------------------------------------------------------------------------
 
@@ -165,7 +178,7 @@ class Exchanges:
         else:
             self.all[name] = Exchange(name, settings, is_declared=False)
 
-    def declare(self, name: str, settings: ExchangeSettings) -> None:
+    def adopt(self, name: str, settings: ExchangeSettings) -> None:
         """config.toml has it from now on; where it is there, with the same settings."""
         found = self.all.get(name)
         if found is None:
@@ -174,13 +187,13 @@ class Exchanges:
             self.shadowed[name] = found.settings
             found.is_declared = True
 
-    def undeclare(self, name: str) -> Exchange | None:
-        """config.toml has it no more: it is as it was declared at run time; or returned, to go with its bindings."""
+    def undeclare(self, name: str) -> None:
+        """config.toml has it no more: it is as it was declared at run time; or goes with its bindings, in slices."""
         exchange, settings = self.all[name], self.shadowed.pop(name, None)
         if settings is None:
-            return exchange
-        exchange.settings, exchange.is_declared = settings, False
-        return None
+            self.undeclared.append(exchange)
+        else:
+            exchange.settings, exchange.is_declared = settings, False
 
     def undeclare_binding(self, name: str, key: str, queue: Target) -> None:
         """config.toml has it no more: one that was made at run time too stays."""
@@ -212,8 +225,8 @@ class Exchanges:
     def bind(self, name: str, key: str, queue: Target, is_declared: bool = False) -> bool:
         """Whether it was not bound so already. Raises Refusal. name "": topics."""
         exchange = self.get(name) if name != TOPICS else None
-        if queue in self.leaving:
-            self.leaving.pop(queue).pop((name, key), None)
+        if queue in self.unbinding:
+            self.unbinding.pop(queue).pop((name, key), None)
         if (name, key) in self.bound.get(queue, ()):
             if exchange is not None and is_declared:
                 exchange.bindings[key, queue] = True
@@ -249,7 +262,6 @@ class Exchanges:
         self.count += 1
         self.bound.setdefault(queue, {})[name, key] = is_stored
         if name == TOPICS:
-            assert isinstance(queue, Queue), "a durable subscription is to a queue"
             self.topics.bind(key, queue)
             return
         self.all[name].add(key, queue, is_declared)
@@ -286,7 +298,6 @@ class Exchanges:
         if not there:
             del self.bound[queue]
         if exchange is None:
-            assert isinstance(queue, Queue), "a durable subscription is to a queue"
             self.topics.unbind(key, queue)
         else:
             exchange.remove(key, queue)
@@ -312,31 +323,32 @@ class Exchanges:
             else:
                 self.context.write(Unbind(row.exchange, row.key, row.queue))
 
-    # ---- queues of one's own ----------------------------------------------------------------------------------------
+    # ---- private queues ---------------------------------------------------------------------------------------------
 
-    def make_own(self, name: str, pattern: str) -> Queue:
-        """A queue in memory for one subscription, bound; the caller puts that into `own`. Raises Refusal."""
-        queue = MemoryQueue(f"$own/exchange/{name}/{pattern}", OWN_SETTINGS, self.ports)
+    def make_private(self, name: str, pattern: str) -> Queue:
+        """A queue in memory for one subscription, bound; the caller puts that into `private`. Raises Refusal."""
+        queue = MemoryQueue(f"$own/exchange/{name}/{pattern}", PRIVATE_SETTINGS, self.ports)
         self.bind(name, pattern, queue)
         return queue
 
-    def drop_own(self, queue: ConsumedQueue) -> None:
-        """Its subscription is over; nothing is done for a queue that is nobody's own."""
-        if isinstance(queue, Queue) and self.own.pop(queue, None) is not None:
-            queue.end()
-            self.release(queue)
+    def drop_private(self, queue: ConsumedQueue) -> None:
+        """Its subscription is over; nothing is done for any other queue."""
+        own = self.private.pop(queue, None)
+        if own is not None:
+            own.queue.end()
+            self.release(own.queue)
 
     def deliver(self, queue: Target, message: Message, due_ms: int) -> bool:
         """A copy for one that subscribes to an exchange. False: it is gone, or is closed now since too much waits."""
-        subscription = self.own.get(queue)
-        if subscription is None:
+        own = self.private.get(queue)
+        if own is None:
             return False
         if queue.ledger.stored < MEMORY_MESSAGES_MAX and queue.ledger.stored_bytes < MEMORY_BYTES_MAX:
             queue.take_in(message, due_ms)
             return True
-        connection = subscription.connection
+        connection = own.subscription.connection
         for other in connection.queue_subscriptions.values():
-            self.drop_own(other.queue)
+            self.drop_private(other.queue)
         if not connection.is_closing:
             connection.is_closing = True
             context, ledger = self.context, queue.ledger

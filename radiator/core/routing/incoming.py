@@ -12,7 +12,6 @@ from radiator.model.commands import AUTO, Send
 from radiator.model.errors import Refusal
 from radiator.model.headers import REPLY_TO, block_of
 from radiator.model.limits import Limits
-from radiator.model.message import Message, expires_by
 
 
 class Incoming:
@@ -25,24 +24,12 @@ class Incoming:
         self.destinations = destinations
         self.limits = limits
 
-    def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
-        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms`
-        counts.
-        """
-        now_ms = self.context.now_ms
-        expires_ms = command.expires_ms or 0
-        if command.expiration_ms is not None:
-            expires_ms = expires_by(expires_ms, command.expiration_ms, now_ms)
-        if ttl_ms is not None:
-            expires_ms = expires_by(expires_ms, ttl_ms, now_ms)
-        return Message(destination, headers, command.escaping, command.body, now_ms, expires_ms)
-
     def put_into(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Target], due_ms: int) -> None:
         """A copy for each of the queues."""
-        common = self.message(command, command.destination, headers, None)
+        common = command.message(headers, self.context.now_ms, None)
         for queue in queues:
             ttl_ms = queue.settings.message_ttl_ms
-            message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
+            message = common if ttl_ms is None else command.message(headers, self.context.now_ms, ttl_ms)
             plan.puts.append((queue, message, command.dedup_id, due_ms))
             if command.immediate:
                 plan.immediate[queue] = command.destination

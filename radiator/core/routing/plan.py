@@ -3,27 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Protocol
 
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.exchanges import Exchange
-from radiator.core.routing.fanouts import Fanout
 from radiator.model.errors import Refusal
 from radiator.model.message import Message, expires_by
 
 Arrival = tuple[Target, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
 
 
+class Counting(Protocol):
+    """A fanout, an exchange, or another that counts what is sent to it."""
+
+    accepted: int
+
+
 class Plan:
-    """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
-    counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
-    put, and the address that says so. steps: what matching has cost. unkept: copies for nodes that none are kept for.
-    answers: replies for who has asked at another node.
+    """What a SEND or a COMMIT is about to do. copies: for subscriptions to an exchange. counted, unrouted: destinations
+    that count it; missing: how many queues it named that do not exist. immediate: queues whose consumers must have room
+    for what is put, and the address to name in the refusal. steps: the cost of the matching. unkept: copies for nodes
+    for which none are kept. answers: replies for clients at other nodes.
     """
 
     __slots__ = (
-        "answers", "copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unkept",
+        "answers", "copies", "counted", "immediate", "missing", "publishes", "puts", "replies", "steps", "unkept",
         "unrouted",
     )  # fmt: skip
 
@@ -33,7 +39,7 @@ class Plan:
         self.replies: list[tuple[Queue | None, Message]] = []
         self.answers: list[tuple[str, Message]] = []
         self.copies: list[tuple[Target, Message, int]] = []
-        self.through: list[Fanout | Exchange] = []
+        self.counted: list[Counting] = []
         self.unrouted: list[Exchange] = []
         self.unkept: list[tuple[DurableQueue, int]] = []
         self.missing = 0

@@ -1,8 +1,8 @@
-"""Which kind of address a SEND or a SUBSCRIBE is to, and what a SEND to it would do."""
+"""Which kind of address a SEND is to, and what it would do there."""
 
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Kind
-from radiator.core.kinds.table import KINDS
+from radiator.core.kinds.table import Kinds
+from radiator.core.producer import Producer
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.plan import Plan
 from radiator.model.addresses import split
@@ -15,11 +15,11 @@ class Router:
 
     __slots__ = ("incoming", "kinds")
 
-    def __init__(self, incoming: Incoming) -> None:
+    def __init__(self, incoming: Incoming, kinds: Kinds) -> None:
         self.incoming = incoming
-        self.kinds: dict[str, Kind] = {kind.name: kind(incoming) for kind in KINDS}
+        self.kinds = kinds
 
-    def plan(self, connection: Connection, command: Send, plan: Plan) -> Plan:
+    def plan(self, producer: Producer, command: Send, plan: Plan) -> Plan:
         """Add what this SEND would do. Several of a transaction make one plan. Raises Refusal for a destination that is
         not there, or cannot take it.
         """
@@ -35,6 +35,7 @@ class Router:
             due_ms = self.incoming.due_ms(command)
         headers = command.headers
         if command.reply_to is not None:
-            headers = self.incoming.with_reply_to(connection, command, command.reply_to)
-        kind.plan(plan, connection, command, name, headers, due_ms)
+            assert isinstance(producer, Connection), "what asks for a reply is not prepared"
+            headers = self.incoming.with_reply_to(producer, command, command.reply_to)
+        kind.plan(plan, producer, command, name, headers, due_ms)
         return plan

@@ -1,8 +1,8 @@
-"""Topics: whoever is subscribed now gets the message; there is no flow control, and no state but the bindings of
+"""Topics: a message goes to all subscriptions of the moment. There is no flow control, and no state but the bindings of
 durable subscriptions, each of a pattern to a queue.
 
-A subscriber whose outgoing buffer is over its bound when a further message comes is closed: kill the slow client,
-not the topic.
+A subscriber whose outgoing buffer is over its bound when another message comes is disconnected, so that one slow client
+does not stop the topic.
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ from radiator.model.replies import Deliver
 
 if TYPE_CHECKING:
     from radiator.core.cluster.gossip import Gossip
-    from radiator.core.cluster.standing import Standing
-    from radiator.core.queues.queue import Queue
+    from radiator.core.cluster.standing import StandingPatterns
+    from radiator.core.queues.target import Target
 
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
 
@@ -31,13 +31,13 @@ class Topics:
         self.context = context
         self.is_pressed = False
         self.subscriptions: Trie[TopicSubscription] = Trie()
-        self.durable: Trie[Queue] = Trie()  # the queues of durable subscriptions
+        self.durable: Trie[Target] = Trie()  # the queues of durable subscriptions
         self.gossip: Gossip | None = None  # tells other nodes what is wanted here
-        self.standing: Standing | None = None  # the same of durable subscriptions
+        self.standing: StandingPatterns | None = None  # the same of durable subscriptions
 
     @property
     def exact(self) -> dict[str, dict[TopicSubscription, None]]:
-        """The topics that somebody is subscribed to by name."""
+        """The topics that have a subscription by name."""
         return self.subscriptions.exact
 
     def subscribe(self, subscription: TopicSubscription) -> None:
@@ -52,7 +52,7 @@ class Topics:
             self.gossip.unsubscribed(subscription.pattern)
         self.subscriptions.remove(subscription.pattern, subscription)
 
-    def bind(self, pattern: str, queue: "Queue") -> None:
+    def bind(self, pattern: str, queue: "Target") -> None:
         """From now on a durable subscription gets what matches into its queue."""
         if self.gossip is not None:
             self.gossip.subscribed(pattern)
@@ -60,7 +60,7 @@ class Topics:
             self.standing.subscribed(pattern)
         self.durable.add(pattern, queue)
 
-    def unbind(self, pattern: str, queue: "Queue") -> None:
+    def unbind(self, pattern: str, queue: "Target") -> None:
         """It gets nothing more."""
         if self.gossip is not None:
             self.gossip.unsubscribed(pattern)

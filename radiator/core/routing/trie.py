@@ -1,8 +1,8 @@
-"""Names and patterns of words, and what hangs on them: who gets what is sent to a name.
+"""Matches names against names and patterns of words, and returns the values that are stored under those that match.
 
-Names are looked up in a dict, patterns in a trie of words. A match goes into each word of the trie once at most,
-whatever the patterns: with it goes a number whose bit i says that it can be reached by the first i words of the name.
-What was dear to find is kept until a pattern comes or goes; what is kept grows with the patterns, never beyond.
+Names are looked up in a dict, patterns in a trie of words. A match enters each node of the trie at most once, whatever
+the patterns: it carries a number whose bit i says that the first i words of the name lead to this node. An expensive
+result is cached until a pattern is added or removed; the size of the cache is bounded by the number of patterns.
 """
 
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ class Word(Generic[T]):
 
 
 class Trie(Generic[T]):
-    """exact: what hangs on names; patterns: how much hangs on patterns. is_literal: `*` and `#` are words like any
-    other.
+    """exact: the values under names; patterns: how many values are under patterns. is_literal: `*` and `#` are words
+    like any other.
 
-    steps: words of the trie that all matches so far have gone into; what was kept costs none.
+    steps: how many nodes of the trie all matches so far have entered; a cached result costs none.
     """
 
     __slots__ = ("exact", "is_literal", "kept", "matched_kept", "patterns", "root", "steps")

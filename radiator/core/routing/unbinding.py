@@ -6,12 +6,12 @@ from typing import Any
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.exchanges import Exchanges
 from radiator.core.turn import TurnContext
-from radiator.model.limits import BATCH_BYTES, CHORE_MESSAGES, UNBINDINGS_PER_STEP
+from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES, UNBINDINGS_PER_STEP
 
 
 def unbound_first(context: TurnContext, exchanges: Exchanges, queue: Queue, delete: Callable[[], None]) -> "Unbinding":
-    """For a queue that goes by itself: `delete` is called in the end, unless somebody has used it since."""
-    left = exchanges.leaving[queue] = dict.fromkeys(exchanges.bound[queue])
+    """For a queue that goes by itself: `delete` is called in the end, unless a client has used it since."""
+    left = exchanges.unbinding[queue] = dict.fromkeys(exchanges.bound[queue])
     accepted, used_s = queue.ledger.accepted, queue.unused_since_s
 
     def undo(binding: tuple[str, str]) -> None:
@@ -19,7 +19,7 @@ def unbound_first(context: TurnContext, exchanges: Exchanges, queue: Queue, dele
             exchanges.undo(*binding, queue)
 
     def then() -> None:
-        is_unused = exchanges.leaving.pop(queue, None) is not None and queue.is_idle
+        is_unused = exchanges.unbinding.pop(queue, None) is not None and queue.is_idle
         if queue.is_gone:
             return
         if is_unused and (accepted, used_s) == (queue.ledger.accepted, queue.unused_since_s):
@@ -65,7 +65,7 @@ class Unbinding:
                 self.left = self.bindings()  # some may have come meanwhile
             if not self.left:
                 break
-            context.handled += CHORE_MESSAGES // UNBINDINGS_PER_STEP
+            context.handled += STEP_MESSAGES // UNBINDINGS_PER_STEP
             self.undo(self.left.pop())
         else:
             return

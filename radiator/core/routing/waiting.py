@@ -1,9 +1,9 @@
 """What connections wait for: room in a queue, in memory, on the disk, in a batch; or an answer."""
 
 from collections import deque
+from typing import Protocol, runtime_checkable
 
-from radiator.core.connections import Connection
-from radiator.core.queues.target import Target
+from radiator.core.producer import Producer
 
 
 class WaitList:
@@ -15,9 +15,16 @@ class WaitList:
     def __init__(self, name: str, *, is_timed: bool = True) -> None:
         self.name = name
         self.is_timed = is_timed
-        self.waiters: deque[Connection] = deque()
+        self.waiters: deque[Producer] = deque()
         self.is_tight = False
 
 
-Waitable = WaitList | Target
+@runtime_checkable
+class Waitable(Protocol):
+    """A WaitList, or a queue or log that has no room. `waiters`: first come, first served."""
+
+    name: str
+    waiters: deque[Producer]
+
+
 FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written

@@ -1,8 +1,8 @@
-"""What was prepared and is committed, on its way into its destinations: read back in slices, each put there in the
-batch that lets go of it on the disk.
+"""Delivers committed prepared transactions: reads each back in slices, and puts every slice into its destinations in
+the same batch that removes it from the stored transaction.
 
-A slice that finds no room is halved, down to one SEND, which waits for room among the connections that send: first
-come, first served. Meanwhile nothing of it is in memory. What is refused is tried again from time to time.
+A slice that finds no room is halved, down to one SEND, which waits for room among the connections that send, first
+come, first served; while it waits nothing of it is in memory. A refused slice is tried again from time to time.
 """
 
 from collections import deque
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from radiator.core.connections import Connection
+from radiator.core.authorization import Authorization
+from radiator.core.producer import Producer
 from radiator.core.queues.target import Target
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
@@ -19,16 +20,21 @@ from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import Batch, TurnContext
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import Refusal, StoreError
-from radiator.model.limits import APPLIES_AT_ONCE, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES, WAITS_NOTED_S
+from radiator.model.limits import APPLIES_AT_ONCE, LOAD_BYTES, LOAD_MESSAGES, STEP_MESSAGES, WAITS_NOTED_S
+from radiator.model.principal import ANYONE, Principal
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import DropTransaction, KeepTransaction, RemovePrepared
 
 
 @dataclass(slots=True, eq=False)
-class Staged:
-    """A prepared transaction, committed or not. waits: once it is committed, why it does not go on, or None."""
+class StoredTransaction:
+    """A prepared transaction, committed or not. waits: once it is committed, why it cannot go on, or None.
 
-    stage: int
+    principal: the principal that prepared it; its SENDs are authorized as that principal's. It is kept in memory only,
+    until a format of the store has a field for it: after a restart it is ANYONE.
+    """
+
+    number: int
     name: str
     count: int
     size: int
@@ -36,45 +42,48 @@ class Staged:
     applied: int = 0
     is_committed: bool = False
     waits: str | None = None
+    principal: Principal = ANYONE
 
     def row(self) -> KeepTransaction:
         """As it is now."""
         name = "" if self.is_committed else self.name
-        return KeepTransaction(self.stage, name, self.count, self.size, self.applied, self.prepared_ms)
+        return KeepTransaction(self.number, name, self.count, self.size, self.applied, self.prepared_ms)
 
 
-class PreparedDelivery(Connection):
-    """One of them, as it stands among the connections that wait for room.
+class PreparedDelivery(Producer):
+    """The delivery of one committed transaction: it puts the SENDs into their destinations, and waits for room as a
+    producer among the connections.
 
-    sends: its next ones, as far as they are in memory; take: how many the next slice has at most. asked: look-ups of
-    dedup-ids that are under way. room: where it waits. is_asked: it is being read back, or waits for its turn.
-    waits_since_s: when it was last kept waiting; is_noted: the log has told of that.
+    sends: the next SENDs, as far as they are in memory; take: the most that the next slice may have. asked: dedup
+    look-ups that are under way. blocked_on: the wait list that it is in. is_asked: it is being read back, or waits for
+    its turn to be. waits_since_s: when it last began to wait; is_noted: that has been logged.
     """
 
-    __slots__ = ("asked", "is_asked", "is_noted", "room", "sends", "staged", "take", "waits_since_s")
+    __slots__ = ("asked", "is_asked", "is_noted", "blocked_on", "sends", "prepared", "take", "waits_since_s")
 
-    def __init__(self, staged: Staged) -> None:
-        super().__init__(0, 0)
-        self.staged = staged
+    def __init__(self, prepared: StoredTransaction) -> None:
+        super().__init__()
+        self.prepared = prepared
         self.sends: list[Send] = []
         self.take = LOAD_MESSAGES
         self.asked: set[WaitList] = set()
-        self.room: Waitable | None = None
+        self.blocked_on: Waitable | None = None
         self.is_asked = False
         self.is_noted = False
         self.waits_since_s = 0.0
 
 
 class Applying:
-    """All of them: a Chore while any can go on. `wake` makes it one; freed: rooms whose waiters are to be tried again.
+    """All deliveries of committed transactions: a background task while any of them can go on. `schedule` begins it;
+    unblocked: waitables whose waiters are to be tried again.
 
-    At most APPLIES_AT_ONCE have a slice in memory, or are being read; the others wait for their `turns`. `loaded`:
-    those that nothing keeps waiting.
+    At most APPLIES_AT_ONCE deliveries have a slice in memory or are being read; the others wait in `turns`. `loaded`:
+    the deliveries that can go on.
     """
 
     __slots__ = (
-        "appliers", "context", "destinations", "unblocked", "in_memory", "admission", "is_awake", "loaded", "refused",
-        "turns", "wake",
+        "deliveries", "authorization", "context", "destinations", "unblocked", "in_memory", "admission", "is_awake",
+        "loaded", "refused", "turns", "schedule",
     )  # fmt: skip
 
     def __init__(
@@ -83,14 +92,16 @@ class Applying:
         destinations: Destinations,
         admission: Admission,
         unblocked: dict[Waitable, None],
-        wake: Callable[["Applying"], None],
+        schedule: Callable[["Applying"], None],
+        authorization: Authorization,
     ) -> None:
         self.context = context
+        self.authorization = authorization
         self.destinations = destinations
         self.admission = admission
         self.unblocked = unblocked
-        self.wake = wake
-        self.appliers: dict[PreparedDelivery, None] = {}
+        self.schedule = schedule
+        self.deliveries: dict[PreparedDelivery, None] = {}
         self.turns: deque[PreparedDelivery] = deque()
         self.loaded: deque[PreparedDelivery] = deque()
         self.refused: deque[PreparedDelivery] = deque()
@@ -100,23 +111,24 @@ class Applying:
     @property
     def count(self) -> int:
         """How many are not over."""
-        return len(self.appliers)
+        return len(self.deliveries)
 
-    def committed(self) -> Iterator[Staged]:
+    def committed(self) -> Iterator[StoredTransaction]:
         """Those that are not over."""
-        return (applier.staged for applier in self.appliers)
+        return (delivery.prepared for delivery in self.deliveries)
 
-    def begin(self, staged: Staged, batch: Batch | None = None) -> None:
+    def begin(self, prepared: StoredTransaction, batch: Batch | None = None) -> None:
         """It is committed: by that batch, or before the start."""
-        applier = PreparedDelivery(staged)
-        self.appliers[applier] = None
+        delivery = PreparedDelivery(prepared)
+        self.deliveries[delivery] = None
         if batch is None:
-            self.ask(applier)
+            self.ask(delivery)
         else:
             # until then the disk would not show it
-            batch.then.append(lambda: self.ask(applier))
+            batch.then.append(lambda: self.ask(delivery))
 
-    # ---- the chore --------------------------------------------------------------------------------------------------
+    # ---- the background task
+    # --------------------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
@@ -131,70 +143,72 @@ class Applying:
         while self.turns and self.in_memory < APPLIES_AT_ONCE:
             self.load(self.turns.popleft())
         if self.loaded:
-            applier = self.loaded.popleft()
-            room = self.apply(applier)
-            if room is not None:
-                self.wait_for(applier, room)
+            delivery = self.loaded.popleft()
+            waitable = self.apply(delivery)
+            if waitable is not None:
+                self.wait_for(delivery, waitable)
         self.is_awake = self.can_go_on
 
     def stay_awake(self) -> None:
-        """There is something to do: a chore of the broker, if it is none."""
+        """There is something to do: a background task of the broker, if it is none."""
         if not self.is_awake:
             self.is_awake = True
-            self.wake(self)
+            self.schedule(self)
 
     # ---- reading back -----------------------------------------------------------------------------------------------
 
-    def ask(self, applier: PreparedDelivery) -> None:
+    def ask(self, delivery: PreparedDelivery) -> None:
         """Have its next slice read back when its turn comes."""
-        applier.is_asked = True
-        self.turns.append(applier)
+        delivery.is_asked = True
+        self.turns.append(delivery)
         self.stay_awake()
 
-    def load(self, applier: PreparedDelivery) -> None:
+    def load(self, delivery: PreparedDelivery) -> None:
         self.in_memory += 1
-        staged = applier.staged
-        load = ReadPrepared(self.context.next_position(), staged.stage, staged.applied, applier.take, LOAD_BYTES)
-        self.destinations.windows.waiting[load.request] = partial(self.answered, applier, load)
+        prepared = delivery.prepared
+        load = ReadPrepared(self.context.next_position(), prepared.number, prepared.applied, delivery.take, LOAD_BYTES)
+        self.destinations.windows.waiting[load.request] = partial(self.answered, delivery, load)
         self.context.turn.read_requests.append(load)
 
-    def answered(self, applier: PreparedDelivery, load: ReadPrepared, answer: LoadedPrepared) -> None:
+    def answered(self, delivery: PreparedDelivery, load: ReadPrepared, answer: LoadedPrepared) -> None:
         """What was read back. Where some are damaged they are read one by one, so that each SEND has its number."""
-        applier.is_asked = False
-        applier.sends = answer.sends
-        self.admission.memory.waiting_bytes += _size(applier.sends)
+        delivery.is_asked = False
+        delivery.sends = answer.sends
+        self.admission.memory.waiting_bytes += _size(delivery.sends)
         if not answer.sends and not answer.damaged:
-            raise StoreError(f"the prepared transaction {applier.staged.name!r} has no SEND {applier.staged.applied}")
+            raise StoreError(
+                f"the prepared transaction {delivery.prepared.name!r} has no SEND {delivery.prepared.applied}"
+            )
         is_whole = not answer.damaged
         if not is_whole and load.messages_max > 1:
-            applier.take = 1
-            self.let_go(applier)
-            self.ask(applier)
+            delivery.take = 1
+            self.let_go(delivery)
+            self.ask(delivery)
         elif not is_whole:
-            self.give_up_one(applier)
-        elif applier.room is not None:
-            self.unblocked[applier.room] = None
+            self.give_up_one(delivery)
+        elif delivery.blocked_on is not None:
+            self.unblocked[delivery.blocked_on] = None
         else:
-            self.go_on_with(applier)
+            self.go_on_with(delivery)
 
-    def give_up_one(self, applier: PreparedDelivery) -> None:
+    def give_up_one(self, delivery: PreparedDelivery) -> None:
         """Its next SEND cannot be read any more."""
-        staged = applier.staged
+        prepared = delivery.prepared
         self.context.count("damaged_sends")
-        self.context.note("error", "damaged_send", name=staged.name, stage=staged.stage, number=staged.applied)
-        self.applied(applier, 1)
+        self.context.note("error", "damaged_send", name=prepared.name, stage=prepared.number, number=prepared.applied)
+        self.applied(delivery, 1)
 
-    def go_on_with(self, applier: PreparedDelivery) -> None:
+    def go_on_with(self, delivery: PreparedDelivery) -> None:
         """Nothing keeps it waiting."""
-        self.loaded.append(applier)
+        self.loaded.append(delivery)
         self.stay_awake()
 
-    def let_go(self, applier: PreparedDelivery) -> None:
+    def let_go(self, delivery: PreparedDelivery) -> None:
         """Out of memory: another may be read."""
-        self.admission.memory.waiting_bytes -= _size(applier.sends)
-        applier.sends = []
+        self.admission.memory.waiting_bytes -= _size(delivery.sends)
+        delivery.sends = []
         self.has_let_go()
-        self.admission.forget_found(applier)  # as long as they are kept, what has come since is kept too
+        self.admission.forget_found(delivery)  # as long as they are kept, what has come since is kept too
 
     def has_let_go(self) -> None:
         """One less is in memory: the next may be read, though nothing else would say so."""
@@ -204,46 +218,47 @@ class Applying:
 
     # ---- into the destinations --------------------------------------------------------------------------------------
 
-    def apply(self, applier: PreparedDelivery) -> Waitable | None:
+    def apply(self, delivery: PreparedDelivery) -> Waitable | None:
         """One slice of what is in memory, or the room that it must wait for."""
         while True:
-            applier.take = min(applier.take, len(applier.sends))
+            delivery.take = min(delivery.take, len(delivery.sends))
             try:
-                plan = self.plan(applier)
-                if self.look_up(applier, plan):
+                plan = self.plan(delivery)
+                if self.look_up(delivery, plan):
                     return None
                 # what is for memory only comes when the disk has let go of it: else it came again after a crash
-                applier.rest_batch = self.context.open.number
-                blocked = self.admission.apply_plan(applier, plan)
+                delivery.rest_batch = self.context.open.number
+                blocked = self.admission.apply_plan(delivery, plan)
             except Refusal as refusal:
-                if applier.take == 1:
-                    self.refused.append(applier)
-                    self.let_go(applier)
-                    self.say_why(applier, str(refusal))
+                if delivery.take == 1:
+                    self.refused.append(delivery)
+                    self.let_go(delivery)
+                    self.say_why(delivery, str(refusal))
                     return None
             else:
                 if blocked is None:
                     # D30: in the batch that holds the Puts
-                    self.applied(applier, applier.take)
+                    self.applied(delivery, delivery.take)
                     return None
-                if applier.take == 1 or not isinstance(blocked, Target):
+                if delivery.take == 1 or isinstance(blocked, WaitList):
                     return blocked
-            applier.take //= 2
+            delivery.take //= 2
 
-    def plan(self, applier: PreparedDelivery) -> Plan:
-        """What its next `take` SENDs would do: fewer, where that makes many copies."""
+    def plan(self, delivery: PreparedDelivery) -> Plan:
+        """What its next `take` SENDs would do: fewer, where that makes many copies. Raises Refusal."""
+        self.authorization.check_prepared(delivery.prepared.principal, delivery.sends[: delivery.take])
         plan = Plan()
         size = 0
-        for count, send in enumerate(applier.sends[: applier.take], 1):
+        for count, send in enumerate(delivery.sends[: delivery.take], 1):
             before = len(plan.puts)
-            self.admission.router.plan(applier, send, plan)
+            self.admission.router.plan(delivery, send, plan)
             size += sum(message.size for _, message, _, _ in plan.puts[before:])
-            if size >= LOAD_BYTES or len(plan.puts) + len(plan.copies) >= CHORE_MESSAGES:
-                applier.take = count
+            if size >= LOAD_BYTES or len(plan.puts) + len(plan.copies) >= STEP_MESSAGES:
+                delivery.take = count
                 break
         return plan
 
-    def look_up(self, applier: PreparedDelivery, plan: Plan) -> bool:
+    def look_up(self, delivery: PreparedDelivery, plan: Plan) -> bool:
         """Whether the disk is asked about dedup-ids first: about all of the slice at once."""
         seen: set[tuple[Target, bytes]] = set()
         for queue, _, dedup_id, _ in plan.puts:
@@ -251,112 +266,116 @@ class Applying:
                 continue
             if (queue, dedup_id) not in seen:
                 seen.add((queue, dedup_id))
-                known = self.admission.is_known(applier, queue.dedup, dedup_id)
+                known = self.admission.is_known(delivery, queue.dedup, dedup_id)
                 if isinstance(known, WaitList):
-                    known.waiters.append(applier)
-                    applier.asked.add(known)
-        return bool(applier.asked)
+                    known.waiters.append(delivery)
+                    delivery.asked.add(known)
+        return bool(delivery.asked)
 
-    def applied(self, applier: PreparedDelivery, count: int) -> None:
+    def applied(self, delivery: PreparedDelivery, count: int) -> None:
         """So many are in their destinations by the open batch."""
-        staged = applier.staged
-        first = staged.applied
-        staged.applied += count
-        staged.waits = None
-        applier.is_noted = False
-        self.admission.memory.waiting_bytes -= _size(applier.sends[:count])
-        del applier.sends[:count]
-        applier.take = min(LOAD_MESSAGES, 2 * applier.take)
-        if staged.applied >= staged.count:
-            self.context.write(DropTransaction(staged.stage))
-            self.leave_room(applier)
-            del self.appliers[applier]
+        prepared = delivery.prepared
+        first = prepared.applied
+        prepared.applied += count
+        prepared.waits = None
+        delivery.is_noted = False
+        self.admission.memory.waiting_bytes -= _size(delivery.sends[:count])
+        del delivery.sends[:count]
+        delivery.take = min(LOAD_MESSAGES, 2 * delivery.take)
+        if prepared.applied >= prepared.count:
+            self.context.write(DropTransaction(prepared.number))
+            self.leave_wait_list(delivery)
+            del self.deliveries[delivery]
             self.has_let_go()
             return
-        self.context.write(RemovePrepared(staged.stage, first, staged.applied))
-        self.context.write(staged.row())
-        if applier.sends:
-            self.go_on_with(applier)
+        self.context.write(RemovePrepared(prepared.number, first, prepared.applied))
+        self.context.write(prepared.row())
+        if delivery.sends:
+            self.go_on_with(delivery)
         else:
             self.has_let_go()
-            self.ask(applier)
+            self.ask(delivery)
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
-    def wait_for(self, applier: PreparedDelivery, room: Waitable) -> None:
+    def wait_for(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
         """It takes its place behind those that wait there already."""
-        if room is FLUSH:
-            self.go_on_with(applier)
+        if waitable is FLUSH:
+            self.go_on_with(delivery)
             return
-        room.waiters.append(applier)
-        applier.room = room
-        self.wait_on(applier, room)
+        waitable.waiters.append(delivery)
+        delivery.blocked_on = waitable
+        self.wait_on(delivery, waitable)
 
-    def wait_on(self, applier: PreparedDelivery, room: Waitable) -> None:
+    def wait_on(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
         """There is no room: out of memory with it, unless it is a matter of one batch."""
-        if room is not self.admission.batch_room:
-            self.let_go(applier)
-            self.say_why(applier, _why(room))
+        if waitable is not self.admission.batch_wait_list:
+            self.let_go(delivery)
+            self.say_why(delivery, _why(waitable))
 
-    def leave_room(self, applier: PreparedDelivery) -> None:
+    def leave_wait_list(self, delivery: PreparedDelivery) -> None:
         """It waits there no more; others may."""
-        room = applier.room
-        if room is not None:
-            applier.room = None
-            room.waiters.remove(applier)
-            if room.waiters:
-                self.unblocked[room] = None
+        waitable = delivery.blocked_on
+        if waitable is not None:
+            delivery.blocked_on = None
+            waitable.waiters.remove(delivery)
+            if waitable.waiters:
+                self.unblocked[waitable] = None
 
-    def go_on(self, applier: PreparedDelivery, room: Waitable) -> bool:
+    def go_on(self, delivery: PreparedDelivery, waitable: Waitable) -> bool:
         """There may be room, and it is the first that waits there. False: it still does."""
-        if isinstance(room, WaitList) and room in applier.asked:
-            room.waiters.popleft()
-            applier.asked.discard(room)
-            if not applier.asked and applier.room is not None:
-                self.unblocked[applier.room] = None
-            elif not applier.asked:
-                self.go_on_with(applier)
+        if isinstance(waitable, WaitList) and waitable in delivery.asked:
+            waitable.waiters.popleft()
+            delivery.asked.discard(waitable)
+            if not delivery.asked and delivery.blocked_on is not None:
+                self.unblocked[delivery.blocked_on] = None
+            elif not delivery.asked:
+                self.go_on_with(delivery)
             return True
-        if applier.asked or applier.is_asked:
+        if delivery.asked or delivery.is_asked:
             return False
-        if not applier.sends:
-            self.ask(applier)
+        if not delivery.sends:
+            self.ask(delivery)
             return False
-        blocked = self.apply(applier)
-        if applier.asked:
+        blocked = self.apply(delivery)
+        if delivery.asked:
             return False
-        if blocked is room:
-            self.wait_on(applier, room)
+        if blocked is waitable:
+            self.wait_on(delivery, waitable)
             return False
-        self.leave_room(applier)
+        self.leave_wait_list(delivery)
         if blocked is not None:
-            self.wait_for(applier, blocked)
+            self.wait_for(delivery, blocked)
         return True
 
-    def say_why(self, applier: PreparedDelivery, why: str) -> None:
+    def say_why(self, delivery: PreparedDelivery, why: str) -> None:
         """For who asks why it does not go on."""
-        if applier.staged.waits is None:
-            applier.waits_since_s = self.context.now_s
-        applier.staged.waits = why
+        if delivery.prepared.waits is None:
+            delivery.waits_since_s = self.context.now_s
+        delivery.prepared.waits = why
 
     def ticked(self) -> None:
         """Some of what was refused is tried again; the log tells once of each that has waited for long."""
         for _ in range(min(APPLIES_AT_ONCE, len(self.refused))):
             self.ask(self.refused.popleft())
-        for applier in self.appliers:
-            staged = applier.staged
-            if staged.waits is None or applier.is_noted or self.context.now_s - applier.waits_since_s < WAITS_NOTED_S:
+        for delivery in self.deliveries:
+            prepared = delivery.prepared
+            if (
+                prepared.waits is None
+                or delivery.is_noted
+                or self.context.now_s - delivery.waits_since_s < WAITS_NOTED_S
+            ):
                 continue
-            applier.is_noted = True
-            left = staged.count - staged.applied
-            self.context.note("warning", "prepared_waits", name=staged.name, messages=left, cause=staged.waits)
+            delivery.is_noted = True
+            left = prepared.count - prepared.applied
+            self.context.note("warning", "prepared_waits", name=prepared.name, messages=left, cause=prepared.waits)
 
 
 def _size(sends: list[Send]) -> int:
     return sum(send.size for send in sends)
 
 
-def _why(room: Waitable) -> str:
-    if isinstance(room, Target):
-        return f"/queue/{room.name} has no room."
-    return f"The broker has no room: {room.name}."
+def _why(waitable: Waitable) -> str:
+    if isinstance(waitable, WaitList):
+        return f"The broker has no room: {waitable.name}."
+    return f"/queue/{waitable.name} has no room."

@@ -1,7 +1,7 @@
 """Prepared transactions: kept on the disk under a name, and committed from any connection, once for each version of an
 app.
 
-What is prepared is on the disk alone; applying.py reads it back, and puts it into its destinations.
+A prepared transaction is on the disk only; applying.py reads it back and puts it into its destinations.
 """
 
 from collections import deque
@@ -12,87 +12,96 @@ from radiator.core.connections import Connection, Transaction
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
-from radiator.core.transactions.applying import Applying, Staged
+from radiator.core.transactions.applying import Applying, StoredTransaction
 from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
-from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
+from radiator.model.addresses import split
 from radiator.model.answers import PreparedTransaction
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREFIXES_MAX, PREPARED_MAX, Limits
+from radiator.model.limits import APPS_MAX, BATCH_WRITES, PREFIXES_MAX, PREPARED_MAX, STEP_MESSAGES, Limits
 from radiator.model.message import expires_by
 from radiator.model.recovery import Recovery
 from radiator.model.writes import DropApp, DropTransaction, KeepApp, StorePrepared
 
-PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, LOG)  # what a SEND may go to that is carried out later
-
 
 class DropPrepared:
-    """A chore: prepared transactions that are let go of, by name, the first first, some in each batch, so that it stays
-    short. After a crash those that are left are prepared as before.
+    """A background task that drops prepared transactions by name, in order, a few in each batch, so that batches stay
+    short. Those that a crash leaves are prepared as before.
 
-    `then`: who is told when none is left that came before the number beside.
+    `then`: callbacks, each called when no transaction is left whose number is lower than the one beside it.
     """
 
-    __slots__ = ("begun", "context", "in_batch", "is_awake", "room", "staged", "then", "wake")
+    __slots__ = ("begun", "context", "in_batch", "is_awake", "writes_left", "left", "then", "schedule")
 
-    def __init__(self, context: TurnContext, wake: Callable[[BackgroundTask], None]) -> None:
+    def __init__(self, context: TurnContext, schedule: Callable[[BackgroundTask], None]) -> None:
         self.context = context
-        self.wake = wake
-        self.staged: dict[str, tuple[int, Staged]] = {}
+        self.schedule = schedule
+        self.left: dict[str, tuple[int, StoredTransaction]] = {}
         self.then: deque[tuple[int, Callable[[], None]]] = deque()
         self.begun = 0
-        self.in_batch = self.room = 0
+        self.in_batch = self.writes_left = 0
         self.is_awake = False
 
     @property
     def is_done(self) -> bool:
-        return not self.staged
+        return not self.left
 
     @property
     def can_go_on(self) -> bool:
-        return bool(self.staged) and (self.room > 0 or self.in_batch != self.context.open.number)
+        return bool(self.left) and (self.writes_left > 0 or self.in_batch != self.context.open.number)
 
     def step(self) -> None:
         if self.in_batch != self.context.open.number:
-            self.in_batch, self.room = self.context.open.number, BATCH_WRITES
-        while self.staged and self.room > 0:
-            self.drop(next(iter(self.staged)))
-        self.is_awake = bool(self.staged)
-        first, _ = next(iter(self.staged.values()), (self.begun, None))
+            self.in_batch, self.writes_left = self.context.open.number, BATCH_WRITES
+        while self.left and self.writes_left > 0:
+            self.drop(next(iter(self.left)))
+        self.is_awake = bool(self.left)
+        first, _ = next(iter(self.left.values()), (self.begun, None))
         while self.then and self.then[0][0] <= first:
             _, then = self.then.popleft()
             then()
 
-    def add(self, staged: list[Staged], then: Callable[[], None]) -> None:
+    def add(self, prepared: list[StoredTransaction], then: Callable[[], None]) -> None:
         """These too; `then` when they are gone by the open batch, or an earlier one: at once where it is none."""
-        if not staged:
+        if not prepared:
             then()
             return
-        for one in staged:
-            self.staged[one.name] = (self.begun, one)
+        for one in prepared:
+            self.left[one.name] = (self.begun, one)
             self.begun += 1
         self.then.append((self.begun, then))
         if not self.is_awake:
             self.step()
             if self.is_awake:
-                self.wake(self)
+                self.schedule(self)
 
     def drop(self, name: str) -> None:
         """This one, where it is here, goes by the open batch."""
-        _, staged = self.staged.pop(name, (0, None))
-        if staged is not None:
-            self.context.write(DropTransaction(staged.stage))
-            self.room -= 1 + staged.count
+        _, prepared = self.left.pop(name, (0, None))
+        if prepared is not None:
+            self.context.write(DropTransaction(prepared.number))
+            self.writes_left -= 1 + prepared.count
 
 
 class PreparedTransactions:
-    """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
-    their commits. Both are as of the open batch: what is told of them waits for that.
+    """The transactions that are prepared and not committed, by name, oldest first; and the last version of each app, in
+    the order of their commits. Both are as of the open batch: answers that report them wait until it is committed.
 
-    refused: until when (`now_s`) nothing is prepared under names that begin so, the oldest first; in memory only.
+    refused: the prefixes of names under which nothing may be prepared, each with the time (`now_s`) until which that
+    holds, oldest first; in memory only.
     """
 
-    __slots__ = ("applying", "apps", "context", "admission", "leaving", "limits", "next_stage", "prepared", "refused")
+    __slots__ = (
+        "applying",
+        "apps",
+        "context",
+        "admission",
+        "drops",
+        "limits",
+        "next_transaction",
+        "prepared",
+        "refused",
+    )
 
     def __init__(
         self,
@@ -101,26 +110,26 @@ class PreparedTransactions:
         limits: Limits,
         recovery: Recovery,
         applying: Applying,
-        wake: Callable[[BackgroundTask], None],
+        schedule: Callable[[BackgroundTask], None],
     ) -> None:
         self.context = context
-        self.leaving = DropPrepared(context, wake)
+        self.drops = DropPrepared(context, schedule)
         self.admission = admission
         self.limits = limits
         self.applying = applying
         self.apps = {app.app: app for app in sorted(recovery.apps, key=lambda app: app.committed_ms)}
-        self.prepared: dict[str, Staged] = {}
+        self.prepared: dict[str, StoredTransaction] = {}
         self.refused: dict[str, float] = {}
-        self.next_stage = 1
-        for row in sorted(recovery.stages, key=lambda row: row.prepared_ms):
-            staged = Staged(row.stage, row.name, row.count, row.size, row.prepared_ms, row.applied)
-            self.next_stage = max(self.next_stage, row.stage + 1)
+        self.next_transaction = 1
+        for row in sorted(recovery.transactions, key=lambda row: row.prepared_ms):
+            prepared = StoredTransaction(row.transaction, row.name, row.count, row.size, row.prepared_ms, row.applied)
+            self.next_transaction = max(self.next_transaction, row.transaction + 1)
             if row.name:
-                self.prepared[row.name] = staged
+                self.prepared[row.name] = prepared
             else:
                 # D30: what was committed goes on where it was
-                staged.is_committed = True
-                applying.begin(staged)
+                prepared.is_committed = True
+                applying.begin(prepared)
 
     # ---- prepare ----------------------------------------------------------------------------------------------------
 
@@ -140,15 +149,18 @@ class PreparedTransactions:
         blocked = self.admission.blocked(connection, None, True, transaction.size, is_commit=True)
         if blocked is not None:
             return blocked
-        self.leaving.drop(name)
+        self.drops.drop(name)
         # D30: the whole of it is in one batch, and the RECEIPT waits for that
         sends = [self.absolute(send) for send in transaction.sends]
         size = sum(send.size for send in sends)
-        staged = self.prepared[name] = Staged(self.next_stage, name, len(sends), size, self.context.now_ms)
-        self.next_stage += 1
-        self.context.write(staged.row())
+        prepared = self.prepared[name] = StoredTransaction(
+            self.next_transaction, name, len(sends), size, self.context.now_ms
+        )
+        prepared.principal = connection.principal
+        self.next_transaction += 1
+        self.context.write(prepared.row())
         if sends:
-            self.context.write(StorePrepared(staged.stage, 0, sends), size + len(sends) * WRITE_COST_BYTES)
+            self.context.write(StorePrepared(prepared.number, 0, sends), size + len(sends) * WRITE_COST_BYTES)
         return None
 
     def judge(self, connection: Connection, transaction: Transaction) -> None:
@@ -166,7 +178,7 @@ class PreparedTransactions:
                 largest[alike] = send
         for send in largest.values():
             kind, _ = split(send.destination)
-            if kind not in PREPARABLE:
+            if not self.admission.router.kinds[kind].can_prepare:
                 raise Refusal(
                     "not-preparable",
                     f"A SEND to {send.destination} cannot be prepared: only to queues, fanouts, exchanges and logs.",
@@ -214,14 +226,14 @@ class PreparedTransactions:
         self.keep_app(app, version)
         count = 0
         for name in names:
-            staged = self.prepared.pop(name)
-            count += staged.count
-            staged.is_committed = True
-            if staged.count:
-                self.context.write(staged.row())
-                self.applying.begin(staged, self.context.open)
+            prepared = self.prepared.pop(name)
+            count += prepared.count
+            prepared.is_committed = True
+            if prepared.count:
+                self.context.write(prepared.row())
+                self.applying.begin(prepared, self.context.open)
             else:
-                self.context.write(DropTransaction(staged.stage))
+                self.context.write(DropTransaction(prepared.number))
         return count
 
     def check_app(self, app: str) -> None:
@@ -229,7 +241,7 @@ class PreparedTransactions:
         if app not in self.apps and len(self.apps) >= APPS_MAX:
             raise Refusal(
                 "too-many-transactions",
-                f"{APPS_MAX} values of txn-app-id are remembered, for {self.limits.app_max_s:g} s each (app_max_s): "
+                f"{APPS_MAX} values of producer-id are remembered, for {self.limits.app_max_s:g} s each (app_max_s): "
                 f"{shown(app.encode())} is one too many.",
             )
 
@@ -249,7 +261,7 @@ class PreparedTransactions:
         the open batch, or has gone by an earlier one.
         """
         found = [self.prepared.pop(name) for name in dict.fromkeys(names) if name in self.prepared]
-        self.leaving.add(found, lambda: then(len(found)))
+        self.drops.add(found, lambda: then(len(found)))
 
     def abort_all(self, prefix: str, refuse_s: int, then: Callable[[int], None]) -> None:
         """The same for all whose names begin so; and for `refuse_s` none can be prepared under such a name: whoever
@@ -270,14 +282,14 @@ class PreparedTransactions:
         for prefix in [prefix for prefix, until_s in self.refused.items() if until_s <= self.context.now_s]:
             del self.refused[prefix]
         before_ms = self.context.now_ms - int(self.limits.prepared_max_s * 1000)
-        while self.prepared and self.leaving.is_done:
+        while self.prepared and self.drops.is_done:
             name, oldest = next(iter(self.prepared.items()))
             if oldest.prepared_ms >= before_ms:
                 break
             self.context.note("warning", "prepared_expired", name=name, messages=oldest.count)
             self.abort((name,), _nothing)
         before_ms = self.context.now_ms - int(self.limits.app_max_s * 1000)
-        for _ in range(CHORE_MESSAGES):
+        for _ in range(STEP_MESSAGES):
             first = next(iter(self.apps.values()), None)
             if first is None or first.committed_ms >= before_ms:
                 break
@@ -286,19 +298,19 @@ class PreparedTransactions:
     @property
     def count(self) -> int:
         """How many are not over, committed or not."""
-        return len(self.prepared) + len(self.leaving.staged) + self.applying.count
+        return len(self.prepared) + len(self.drops.left) + self.applying.count
 
     def described(self, most: int) -> list[PreparedTransaction]:
         """The first of all that are not over: those that are committed, then the others, the oldest first."""
         found: list[PreparedTransaction] = []
-        for staged in (*self.applying.committed(), *self.prepared.values()):
+        for prepared in (*self.applying.committed(), *self.prepared.values()):
             if len(found) >= most:
                 break
-            age_ms = max(0, self.context.now_ms - staged.prepared_ms)
-            waits = staged.waits if staged.is_committed else None
+            age_ms = max(0, self.context.now_ms - prepared.prepared_ms)
+            waits = prepared.waits if prepared.is_committed else None
             found.append(
                 PreparedTransaction(
-                    staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits
+                    prepared.name, prepared.count, prepared.size, age_ms, prepared.applied, prepared.is_committed, waits
                 )
             )
         return found

@@ -68,7 +68,7 @@ class Transactions:
                 f"This connection has {len(connection.transactions)} open transactions: "
                 f"max_transactions is {self.limits.max_transactions}.",
             )
-        transaction = Transaction(self.context.now_s, connection.parked_total_s)
+        transaction = Transaction(self.context.now_s, connection.blocked_total_s)
         connection.transactions[command.transaction] = transaction
         self.all[transaction] = connection
         connection.receipt(self.context, command.receipt)
@@ -171,7 +171,7 @@ class Transactions:
             age_s = self.context.now_s - transaction.begun_s
             if age_s < self.limits.transaction_max_s:
                 return
-            age_s -= connection.parked_total_s - transaction.parked_s
+            age_s -= connection.blocked_total_s - transaction.blocked_before_s
             is_late = age_s >= self.limits.transaction_max_s and connection.waits_for is None
             if not is_late or connection.is_closing or transaction not in self.all:
                 yield 1

@@ -23,11 +23,12 @@ _PRIORITIES = "Radiator has no priorities: leave out x-max-priority, and give wh
 def queue_settings(
     arguments: Mapping[str, Any], *, durable: bool, exclusive: bool, auto_delete: bool, keeps_replies: bool = False
 ) -> dict[str, Any]:
-    """What to declare. A name that RabbitMQ does not have, such as `dedup_window_s`, is taken for the broker's own.
+    """The settings to declare. A name that RabbitMQ does not have, such as `dedup_window_s`, is taken as the broker's
+    own.
 
-    An exclusive queue dies with its consumer and is never on the disk. Nor is one that goes with its consumer or when
-    nobody asks for it any more, as that which Celery has results sent to, unless keeps_replies. One in memory that
-    nobody else will read drops its oldest messages where nobody reads it: whoever writes to it shall not wait.
+    An exclusive queue is deleted with its consumer and is never on the disk. Nor is one that is deleted with its
+    consumer or when it is unused, such as the queue for the results of Celery, unless keeps_replies. A queue in memory
+    that only its creator reads drops its oldest messages when it is not read, so that its producers need not wait.
     """
     is_for_replies = auto_delete and "x-expires" in arguments and not keeps_replies
     settings: dict[str, Any] = {

@@ -15,9 +15,9 @@ from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
 from radiator.client import Message as Received
 from radiator.integrations.kombu.arguments import queue_settings
-from radiator.integrations.kombu.connection import Declared, SharedConnection
+from radiator.integrations.kombu.connection import DeclaredQueue, SharedConnection
 from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, refused
-from radiator.integrations.kombu.message import Message, Prepared
+from radiator.integrations.kombu.message import Message, PreparedMessage
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.settings import EXCHANGE_TYPES
@@ -28,8 +28,8 @@ GET_AGAIN_S = 0.02
 _RETURNED = frozenset(["no-subscriber", "no-consumer"])  # what `mandatory` and `immediate` are refused with
 
 
-def _answered(queue: str, answer: dict[str, Any]) -> Declared:
-    return Declared(queue, int(answer["messages"]), int(answer["consumers"]))
+def _answered(queue: str, answer: dict[str, Any]) -> DeclaredQueue:
+    return DeclaredQueue(queue, int(answer["messages"]), int(answer["consumers"]))
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Channel(StdChannel):
         nowait: bool = False,
         arguments: Any = None,
         **_: Any,
-    ) -> Declared:
+    ) -> DeclaredQueue:
         """A queue; without a name it gets one. Refused where it exists and has other settings than these."""
         connection = self._open
         name = queue or f"kombu.gen-{uuid4()}"
@@ -181,7 +181,7 @@ class Channel(StdChannel):
         content_encoding: str | None = None,
         headers: dict[str, Any] | None = None,
         properties: dict[str, Any] | None = None,
-    ) -> Prepared:
+    ) -> PreparedMessage:
         if priority:
             raise OperationRefused(
                 f"The message has priority {priority}, and Radiator has none: "
@@ -191,11 +191,11 @@ class Channel(StdChannel):
         properties = {} if properties is None else properties
         # kombu gives the same properties for each try of one publish
         properties.setdefault("message_id", str(uuid4()))
-        return Prepared(octets, content_type, content_encoding, headers or {}, properties)
+        return PreparedMessage(octets, content_type, content_encoding, headers or {}, properties)
 
     def basic_publish(
         self,
-        message: Prepared | bytes | str,
+        message: PreparedMessage | bytes | str,
         exchange: str = "",
         routing_key: str = "",
         mandatory: bool = False,
@@ -208,7 +208,7 @@ class Channel(StdChannel):
         (delivery_mode 1) is sent without waiting. The wait is bounded by the option answer_timeout_s.
         """
         connection = self._open
-        if not isinstance(message, Prepared):
+        if not isinstance(message, PreparedMessage):
             message = self.prepare_message(message)
         headers, body = message.frame()
         if mandatory:
@@ -234,9 +234,9 @@ class Channel(StdChannel):
     # ---- consuming
 
     def basic_qos(self, prefetch_size: int = 0, prefetch_count: int = 0, a_global: bool = False) -> None:
-        """How many messages the consumers of this channel may have unacked together, of all their queues.
+        """How many messages the consumers of this channel may have unacked together, over all their queues.
 
-        That window is the connection's: where several of its channels have one, it is as wide as all of them.
+        The window is the connection's: where several of its channels have one, it is the sum of theirs.
         """
         self.prefetch_count = prefetch_count
         for consumer in self._consumers.values():

@@ -1,7 +1,7 @@
-"""One connection to the broker, shared by its channels, and what has come on it and was not handed on yet.
+"""One connection to the broker, shared by its channels, and the frames that have come on it and were not delivered yet.
 
-What comes is kept until `drain_events`, or the event loop's turn: a callback never runs within a call that only waits
-for an answer. Since the socket says nothing of what was read in such a call, the loop is told of it.
+Frames are kept until `drain_events`, or the turn of the event loop: a callback never runs within a call that only waits
+for an answer. The socket does not show what was read within such a call, so the event loop is notified of it.
 """
 
 import threading
@@ -27,7 +27,7 @@ DECLARED_KEPT = 1000
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
-class Declared(NamedTuple):
+class DeclaredQueue(NamedTuple):
     """What AMQP answers to queue.declare."""
 
     queue: str
@@ -54,10 +54,10 @@ class Sharing(Protocol):
 
 
 class SharedConnection:
-    """client: kombu's Connection that it belongs to, None once it is closed. Raises Unreachable where nobody answers.
+    """client: the kombu Connection that it belongs to; None once it is closed. Raises Unreachable where nobody answers.
 
-    It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP tells
-    the broker when it is. The broker's own, every heart_beat_s, are asked for and checked.
+    It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP shows
+    the broker when it is. It asks for the broker's own, every heart_beat_s, and checks them.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SharedConnection:
         self.channels: dict[int, Sharing] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
         self.keeps_replies = False  # whether queues for replies are on the disk
-        self._declared: dict[str, tuple[dict[str, Any], float, Declared]] = {}
+        self._declared: dict[str, tuple[dict[str, Any], float, DeclaredQueue]] = {}
         self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
         self._calling: set[int] = set()  # threads that are within a call of `broker`
         self._postponed: deque[Callable[[], Any]] = deque()
@@ -76,7 +76,7 @@ class SharedConnection:
         self._waiting = 0  # calls of drain_events that wait: with threads or greenlets there may be several
         self._loop: Any = None
         self._is_called = False  # the loop will come
-        self._is_told = False  # somebody has heard of the loss
+        self._is_reported = False  # somebody has heard of the loss
         self._had_consumers = False  # when it was lost
         heart_beat_ms = int(min(max(heart_beat_s, HEART_BEAT_MIN_S), HEART_BEAT_MAX_S) * 1000)
         try:
@@ -92,11 +92,12 @@ class SharedConnection:
 
     @property
     def owes_its_loss(self) -> bool:
-        """Whether it is lost, and its consumers have not heard of that in `drain_events`.
+        """Whether it is lost, and its consumers have not been told so by `drain_events` yet.
 
-        Then kombu must not take it for gone: it would open another one silently, and wait on that, without consumers.
+        Until then kombu must not take it for closed: it would silently open another one, and wait on that without
+        consumers.
         """
-        return not self.connected and self._had_consumers and not self._is_told
+        return not self.connected and self._had_consumers and not self._is_reported
 
     # ---- channels
 
@@ -117,12 +118,12 @@ class SharedConnection:
     # ---- asking
 
     def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls something of `broker`. Raises ConnectionLost, or OperationRefused where the broker said no to just
-        this.
+        """Call a method of `broker`. Raises ConnectionLost, or OperationRefused where the broker refused this one
+        request.
 
-        A handler of signals (Celery's cold shutdown cancels its consumers in one) may have interrupted another such
-        call of the same thread, which cannot go on before the handler has ended: then this one is made after it, and
-        the answer is None.
+        A signal handler (Celery's cold shutdown cancels its consumers in one) may have interrupted another such call of
+        the same thread, which cannot go on before the handler has ended: then this call is made after it, and returns
+        None.
         """
         if not self.connected:
             raise ConnectionLost("The connection to the broker is lost or closed.")
@@ -166,17 +167,17 @@ class SharedConnection:
 
     # ---- declared a moment ago
 
-    def just_declared(self, queue: str, settings: dict[str, Any]) -> Declared | None:
-        """What was answered to this very declaration, where it is for replies and was a moment ago.
+    def just_declared(self, queue: str, settings: dict[str, Any]) -> DeclaredQueue | None:
+        """The answer to this very declaration, where it is of a queue for replies and was given a moment ago.
 
-        Celery declares the queue that it has results sent to before each task that it publishes.
+        Celery declares its queue for results before each task that it publishes.
         """
         known = self._declared.get(queue)
         if known is None or known[0] != settings or time.monotonic() - known[1] >= DECLARED_AGAIN_S:
             return None
         return known[2]
 
-    def note_declared(self, queue: str, settings: dict[str, Any], declared: Declared) -> None:
+    def note_declared(self, queue: str, settings: dict[str, Any], declared: DeclaredQueue) -> None:
         """It was declared now."""
         if settings["auto_delete"] and int(settings.get("expires_ms") or 0) > 2000 * DECLARED_AGAIN_S:
             if len(self._declared) >= DECLARED_KEPT:
@@ -207,17 +208,17 @@ class SharedConnection:
         self._pump(0.0)
 
     def look(self) -> None:
-        """Before something is sent whose answer nobody awaits. Raises ConnectionLost where the other end has closed
-        already: what is sent then would be gone unnoticed, as the first result that a worker has after a restart of the
-        broker.
+        """Check the connection before sending something whose answer nobody awaits. Raises ConnectionLost where the
+        other end has closed already: what is sent then would be lost unnoticed, such as the first result of a worker
+        after a restart of the broker.
         """
         if threading.get_ident() not in self._calling:
-            self._take(tells=False)
+            self._take(reports=False)
 
-    def _pump(self, timeout_s: float, tells: bool = True) -> None:
-        """tells: whether who hears of a loss here hears of it for the consumers."""
+    def _pump(self, timeout_s: float, reports: bool = True) -> None:
+        """reports: whether who hears of a loss here hears of it for the consumers."""
         if not self.connected:
-            self._is_told |= tells
+            self._is_reported |= reports
             raise ConnectionLost("The connection to the broker is lost or closed.")
         thread = threading.get_ident()
         if thread in self._calling:
@@ -227,7 +228,7 @@ class SharedConnection:
         try:
             self.broker.pump(timeout_s)
         except RadiatorError as error:
-            self._is_told |= tells
+            self._is_reported |= reports
             raise self._lose(error, is_asked=False) from error
         finally:
             self._waiting -= 1
@@ -272,18 +273,18 @@ class SharedConnection:
         self._is_called = False
         if self.connected:
             self._on_readable()
-        elif not self._is_told:
+        elif not self._is_reported:
             # it was lost in a call whose caller took no notice
-            self._is_told = True
+            self._is_reported = True
             raise ConnectionLost("The connection to the broker is lost.")
 
     def check_heart_beats(self) -> None:
         """Raises ConnectionLost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
-        self._take(tells=True)
+        self._take(reports=True)
 
-    def _take(self, tells: bool) -> None:
+    def _take(self, reports: bool) -> None:
         if not self._waiting:
-            self._pump(0.0, tells)
+            self._pump(0.0, reports)
             if self._loop is not None and self._arrived:
                 self._call_loop()
 
@@ -292,7 +293,7 @@ class SharedConnection:
     def close(self) -> None:
         """DISCONNECT: what was sent before is done. Twice does no harm."""
         self.client = None
-        self._is_told = True
+        self._is_reported = True
         if self.connected:
             try:
                 self.broker.close(CLOSE_MAX_S)
@@ -303,7 +304,7 @@ class SharedConnection:
 
     def collect(self) -> None:
         """Lets go of it without a word: in a child of a fork, whose parent goes on with it, and after a loss."""
-        self._is_told = True
+        self._is_reported = True
         self.broker.abandon()
         self._end()
 

@@ -34,7 +34,7 @@ _PERSISTENT, _TRANSIENT = 2, 1  # AMQP's delivery modes
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedMessage:
     """What a program wants to publish."""
 
     body: bytes

@@ -35,7 +35,7 @@ _NOT_NEEDED = {
     "sep": "there are no priorities: give what is urgent a queue of its own",
     "visibility_timeout": "a task belongs to the connection of its worker, however long it takes",
 }
-_told: set[str] = set()
+_warned_of: set[str] = set()
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ def read(given: Mapping[str, Any]) -> Options:
         if name in Options.__slots__:
             _check(name, value)
             setattr(own, name, value)
-        elif name not in _OF_KOMBU and name not in _told:
-            _told.add(name)
+        elif name not in _OF_KOMBU and name not in _warned_of:
+            _warned_of.add(name)
             if name in _NOT_NEEDED:
                 _log.warning("broker_transport_options: %r does nothing here: %s.", name, _NOT_NEEDED[name])
             else:

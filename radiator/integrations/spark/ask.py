@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
 from radiator.client.client import CONNECT_TIMEOUT_S
-from radiator.integrations.spark.offsets import SourceLog, State
+from radiator.integrations.spark.offsets import LogState, SourceLog
 from radiator.integrations.spark.options import Connect
 from radiator.model.errors import RadiatorError, Refusal
 from radiator.model.validation import log_name_mistake
@@ -82,7 +82,7 @@ class Tries:
         time.sleep(interval_s)
 
 
-class Broker:
+class BrokerRequests:
     """Requests that go on over a lost connection. Without a connection until the first; pickled without it."""
 
     def __init__(self, connect: Connect) -> None:
@@ -112,9 +112,9 @@ class Broker:
             self._client = None
 
     def ask(self, request: Mapping[str, Any], timeout_s: float = ANSWER_MAX_S) -> dict[str, Any]:
-        """The answer. Raises Refusal where it says no, ConnectionLost once it was tried often enough.
+        """The broker's answer. Raises Refusal where it refuses, ConnectionLost when all tries have failed.
 
-        What is asked here may be asked twice: a lost connection does not say whether it was carried out.
+        A request must bear being carried out twice: a lost connection does not show whether it was.
         """
         tries = Tries(self._connect)
         while True:
@@ -131,7 +131,7 @@ class Broker:
 
     # ---- logs
 
-    def state(self, name: str, partitions: Iterable[int] = ()) -> State:
+    def state(self, name: str, partitions: Iterable[int] = ()) -> LogState:
         """partitions: only these; none given: all. Raises RadiatorError where there is no such one."""
         answer = self.ask({"do": "describe", "log": name})
         found = answer["partitions"]
@@ -142,7 +142,7 @@ class Broker:
                 f"/log/{name} has {len(first)} partitions, from 0 on: there is no partition {max(wanted)}."
             )
         kept = sum(following) - sum(first)
-        return State(
+        return LogState(
             SourceLog(name, answer["incarnation"]),
             {partition: first[partition] for partition in wanted},
             {partition: following[partition] for partition in wanted},
@@ -150,7 +150,7 @@ class Broker:
             -(-sum(size) // kept) if kept else 0,
         )
 
-    def find(self, name: str, partitions: Iterable[int] = ()) -> State | None:
+    def find(self, name: str, partitions: Iterable[int] = ()) -> LogState | None:
         """The same; None where there is no such log."""
         try:
             return self.state(name, partitions)
@@ -172,10 +172,11 @@ class Broker:
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
-    def wait(self, states: Iterable[State], timeout_ms: int, more: int = 1) -> None:
-        """Returns as soon as one of those partitions of those logs has so many more than this, or the time is over.
+    def wait(self, states: Iterable[LogState], timeout_ms: int, more: int = 1) -> None:
+        """Return as soon as one of those partitions of those logs has so many records more than this, or the time is
+        over.
 
-        Logs that one request has no room for are not waited for.
+        Logs for which one request has no room are not waited for.
         """
         names: list[str] = []
         known: list[int] = []

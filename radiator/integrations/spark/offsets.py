@@ -1,7 +1,7 @@
 """Offsets as Spark keeps them in its checkpoint, and the ranges between two of them. Pure.
 
 Spark's offset is JSON: {"LOG@INCARNATION": {"PARTITION": OFFSET, ...}, ...}. The incarnation is a text that no other
-log of that name has had: offsets of a log that was deleted and made anew are never taken for offsets of this one.
+log of that name has had: offsets of a log that was deleted and created again are never taken for offsets of this one.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ Offsets = dict[SourceLog, dict[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LogState:
     """What a log has: the first offset that is kept, and the next that will be appended, by partition."""
 
     log: SourceLog
@@ -79,7 +79,7 @@ def from_json(found: Mapping[str, Any]) -> Offsets:
     return offsets
 
 
-def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, State]) -> list[Range]:
+def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, LogState]) -> list[Range]:
     """What lies between: of a partition that `start` does not know, from the first that is kept (`states`) on."""
     found = []
     for log, by_partition in sorted(end.items()):
@@ -106,9 +106,9 @@ def split(whole: list[Range], at_least: int) -> list[Range]:
 
 
 def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
-    """`latest`, or so much less that at most `most` records lie between: each partition gives its share.
+    """`latest`, reduced so that at most `most` records lie between: each partition gets its share.
 
-    A partition that `start` does not know must not be in `latest`.
+    `latest` must have no partition that `start` lacks.
     """
     lags = [
         (log, partition, last - start[log][partition])
@@ -141,7 +141,7 @@ def at_most(latest: Offsets, target: Offsets, start: Offsets) -> Offsets:
     }
 
 
-def unread(start: Offsets, states: Mapping[str, State]) -> Offsets:
+def unread(start: Offsets, states: Mapping[str, LogState]) -> Offsets:
     """What `start` has of logs and partitions that are not read any more. states: of all that are read, by name."""
     left: Offsets = {}
     for log, by_partition in start.items():
@@ -179,14 +179,14 @@ def report(end: Offsets, latest: Offsets, source: str) -> dict[str, Any]:
     source in Python say elsewhere. Metrics have the names of Kafka's.
     """
     behind = lags(end, latest) or [0]
-    told = {
+    metrics = {
         "source": source,
         "offsetsBehindLatest": sum(behind),
         "minOffsetsBehindLatest": min(behind),
         "maxOffsetsBehindLatest": max(behind),
         "avgOffsetsBehindLatest": round(sum(behind) / len(behind), 1),
     }
-    return {**to_json(latest), "radiator": told}
+    return {**to_json(latest), "radiator": metrics}
 
 
 def joined(one: Offsets, other: Offsets) -> Offsets:
@@ -194,11 +194,11 @@ def joined(one: Offsets, other: Offsets) -> Offsets:
     return {log: {**one.get(log, {}), **other.get(log, {})} for log in (*one, *other)}
 
 
-def begin(start: Offsets, states: Mapping[str, State]) -> tuple[Offsets, list[str]]:
-    """Where to go on: `start`, but what those logs do not have is passed over; and a sentence for each such loss.
+def begin(start: Offsets, states: Mapping[str, LogState]) -> tuple[Offsets, list[str]]:
+    """Where to go on: `start`, moved past records that those logs no longer have; and a sentence for each such loss.
 
-    A log or partition that `start` does not know is read from the first record that is kept; one that is not read any
-    more keeps its offset. states: by name.
+    A log or partition that `start` lacks is read from the first record that is kept; one that is no longer read keeps
+    its offset. states: by name.
     """
     known = {log.name: log for log in start}
     going: Offsets = {}
@@ -228,7 +228,7 @@ def begin(start: Offsets, states: Mapping[str, State]) -> tuple[Offsets, list[st
     return joined(going, unread(start, states)), losses
 
 
-def still_there(whole: list[Range], states: Mapping[SourceLog, State]) -> tuple[list[Range], list[str]]:
+def still_there(whole: list[Range], states: Mapping[SourceLog, LogState]) -> tuple[list[Range], list[str]]:
     """The part of these ranges that their logs have; and a sentence for each that they do not have whole."""
     kept, losses = [], []
     for one in whole:
@@ -243,7 +243,7 @@ def still_there(whole: list[Range], states: Mapping[SourceLog, State]) -> tuple[
     return kept, losses
 
 
-def beyond(start: Offsets, states: Mapping[SourceLog, State]) -> list[str]:
+def beyond(start: Offsets, states: Mapping[SourceLog, LogState]) -> list[str]:
     """A sentence for each partition that is to be read from behind its end on."""
     return [
         f"/log/{log.name}, partition {partition}, ends before offset {states[log].next[partition]}: it cannot be read "

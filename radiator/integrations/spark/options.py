@@ -1,6 +1,6 @@
 """The options of `format("radiator")`: text in, checked values out. Names are compared without regard to case.
 
-Where the meaning is that of Spark's source for Kafka, so is the name. Every mistake is told at once.
+An option that means the same as one of Spark's source for Kafka has the same name. All mistakes are reported at once.
 """
 
 import json
@@ -72,9 +72,9 @@ class OptionError(RadiatorError):
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Where the broker is, and how often a request whose connection is lost is tried again, after how long.
+    """Where the broker is, how often a request is tried again when its connection is lost, and after how long.
 
-    unreached_s: how long at most where nobody has reached the broker yet.
+    unreached_s: for how long at most, where the broker has not been reached yet.
     """
 
     addresses: tuple[str, ...]
@@ -109,11 +109,11 @@ Places = str | int | Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """partitions: by the names of logs, empty: all of them. In mode CHECKOUT it has one name, of a queue; where there
-    is a pattern, none.
+    """partitions: by the names of logs; empty: all partitions. In mode CHECKOUT it has one name, of a queue; where
+    there is a pattern, none.
 
-    max_rows, max_bytes: of one micro-batch, None: no bound. min_rows: what it waits for, until max_delay_s after the
-    last. min_partitions: tasks that a batch has at least.
+    max_rows, max_bytes: of one micro-batch; None: no bound. min_rows: what a micro-batch waits for, until max_delay_s
+    after the last one. min_partitions: how many tasks a batch has at least.
     """
 
     connect: Connect
@@ -284,8 +284,8 @@ class _Given:
                 self.wrong(f"The option url: {wrong}")
         retries = self.whole("fetchOffset.numRetries", 100, 0, 1_000_000)
         interval_s = self.whole("fetchOffset.retryIntervalMs", 300, 1, 600_000) / 1000
-        is_told = "fetchOffset.numRetries" in self or "fetchOffset.retryIntervalMs" in self
-        return Connect(addresses, retries, interval_s, inf if is_told else UNREACHED_MAX_S)
+        is_set = "fetchOffset.numRetries" in self or "fetchOffset.retryIntervalMs" in self
+        return Connect(addresses, retries, interval_s, inf if is_set else UNREACHED_MAX_S)
 
     def pattern(self) -> str | None:
         pattern = self.text("subscribePattern", PATTERN_MAX_BYTES)
@@ -426,9 +426,9 @@ class _Given:
 
 
 def matching(pattern: str, names: Iterable[str]) -> set[str]:
-    """The names that it matches as a whole. Raises ValueError where it is no regular expression.
+    """The names that the pattern matches as a whole. Raises ValueError where it is no regular expression.
 
-    RE2's, whose time grows with pattern and name as they are long: no pattern takes for ever, whatever a log is called.
+    RE2 is used, whose time is linear in the pattern and the name: no pattern takes for ever.
     """
     several = pa.array(list(names), pa.string())
     pc.match_substring_regex(several, pattern)  # by itself: it may not end the group around it

@@ -11,8 +11,8 @@ import pyarrow as pa
 from radiator.integrations.spark.options import NAME_MAX_BYTES, SinkOptions
 from radiator.model.errors import RadiatorError
 
-STAGE_MESSAGES = 5_000  # of one prepared transaction: few enough that a lost connection costs little
-STAGE_BYTES = 4 * 1024 * 1024  # well below what a broker takes as one transaction ([limits] max_batch_bytes)
+SLICE_MESSAGES = 5_000  # of one prepared transaction: few enough that a lost connection costs little
+SLICE_BYTES = 4 * 1024 * 1024  # well below what a broker takes as one transaction ([limits] max_batch_bytes)
 OVERHEAD_BYTES = 256  # of a message beside its body: what the broker counts for it, about
 _BYTES = ("binary", "string")
 _WANTED = {  # by column: which types it may have
@@ -27,7 +27,7 @@ _OURS = frozenset(["destination", "content-length", "receipt", "transaction", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRow:
     """One message. dedup_id: None where the row has none."""
 
     destination: str
@@ -37,8 +37,8 @@ class Outgoing:
 
     def headers_with(self, dedup_id: str | None) -> list[tuple[str, str]]:
         """All that is sent, the dedup-id of the row itself before that one."""
-        told = self.dedup_id or dedup_id
-        return self.headers if told is None else [*self.headers, ("dedup-id", told)]
+        sent_id = self.dedup_id or dedup_id
+        return self.headers if sent_id is None else [*self.headers, ("dedup-id", sent_id)]
 
 
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
@@ -69,12 +69,12 @@ class Columns:
         self._destination = options.destination
         self._dedup = options.dedup_column or "dedup_id"
 
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Outgoing]:
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[OutgoingRow]:
         """In their order. Raises RadiatorError where a row cannot be sent."""
         for batch in batches:
             yield from self._rows(batch)
 
-    def _rows(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
         count, names = batch.num_rows, set(batch.schema.names)
 
         def column(name: str) -> list[Any]:
@@ -88,29 +88,29 @@ class Columns:
                 raise RadiatorError(f"A row has no destination ({destination!r}): where is it sent to?")
             if dedup_id is not None and not 1 <= len(dedup_id.encode()) <= NAME_MAX_BYTES:
                 raise RadiatorError(f"The dedup-id {dedup_id[:40]!r} must have 1 to {NAME_MAX_BYTES} bytes.")
-            yield Outgoing(destination, _headers(headers, key), _body(value), dedup_id)
+            yield OutgoingRow(destination, _headers(headers, key), _body(value), dedup_id)
 
 
-def stages(rows: Iterator[Outgoing]) -> Iterator[list[Outgoing]]:
+def slices(rows: Iterator[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
     """The same, in parts that one transaction can hold."""
-    stage: list[Outgoing] = []
+    slice_: list[OutgoingRow] = []
     size = 0
     for one in rows:
         one_bytes = len(one.body) + sum(len(name) + len(value) for name, value in one.headers) + OVERHEAD_BYTES
-        if stage and (len(stage) == STAGE_MESSAGES or size + one_bytes > STAGE_BYTES):
-            yield stage
-            stage, size = [], 0
-        stage.append(one)
+        if slice_ and (len(slice_) == SLICE_MESSAGES or size + one_bytes > SLICE_BYTES):
+            yield slice_
+            slice_, size = [], 0
+        slice_.append(one)
         size += one_bytes
-    if stage:
-        yield stage
+    if slice_:
+        yield slice_
 
 
-def content_id(one: Outgoing) -> str:
+def content_id(one: OutgoingRow) -> str:
     """The same for the same content only: another row, where the order has changed, is not taken for this one."""
-    told = blake2b(one.body, digest_size=8)
-    told.update(repr((one.destination, one.headers)).encode())
-    return told.hexdigest()
+    digest = blake2b(one.body, digest_size=8)
+    digest.update(repr((one.destination, one.headers)).encode())
+    return digest.hexdigest()
 
 
 def _body(value: bytes | str | None) -> bytes:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
-from radiator.integrations.spark.ask import Broker, Tries, connected
+from radiator.integrations.spark.ask import BrokerRequests, Tries, connected
 from radiator.integrations.spark.offsets import Range, check_losses
 from radiator.integrations.spark.options import SourceOptions
-from radiator.integrations.spark.schema import Rows
+from radiator.integrations.spark.schema import ReadRows
 from radiator.model.errors import RadiatorError, Refusal
 
 SILENCE_MAX_S = 30.0  # nothing comes, though records are there: the connection is tried anew
@@ -19,12 +19,13 @@ _log = logging.getLogger("radiator.spark")
 
 
 def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """All records of the range, each once and in order; where one is gone, DataLoss, or without failOnDataLoss less.
+    """All records of the range, each once and in order. Where one is gone: DataLoss, or with failOnDataLoss=false
+    fewer.
 
-    Raises ConnectionLost once it was tried often enough without a further record.
+    Raises ConnectionLost when all tries have failed without a further record.
     """
     tries = Tries(options.connect)
-    rows = Rows(wanted.log.name, wanted.partition, wanted.first, options.include_headers, options.batch_rows)
+    rows = ReadRows(wanted.log.name, wanted.partition, wanted.first, options.include_headers, options.batch_rows)
     while rows.next < wanted.end:
         try:
             with connected(options.connect) as client:
@@ -75,15 +76,15 @@ def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | in
 
 
 def _gone(
-    options: SourceOptions, wanted: Range, rows: Rows, following: int, why: RadiatorError | None = None
+    options: SourceOptions, wanted: Range, rows: ReadRows, following: int, why: RadiatorError | None = None
 ) -> Iterator[pa.RecordBatch]:
     """What should come next is not there: says so, or gives what was there before, and what is from `following` on."""
-    said = f"Of {wanted}, what begins at offset {rows.next} is gone."
-    check_losses([said if why is None else f"{said} {why}"], options.fail_on_data_loss)
-    _log.warning("%s It is passed over, as failOnDataLoss says.", said)
+    sentence = f"Of {wanted}, what begins at offset {rows.next} is gone."
+    check_losses([sentence if why is None else f"{sentence} {why}"], options.fail_on_data_loss)
+    _log.warning("%s It is passed over, as failOnDataLoss says.", sentence)
     if len(rows):
         yield rows.take()
-    with Broker(options.connect) as broker:
+    with BrokerRequests(options.connect) as broker:
         state = broker.find(wanted.log.name)
     if state is None or state.log != wanted.log:
         return

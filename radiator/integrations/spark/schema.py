@@ -33,7 +33,7 @@ def ddl(include_headers: bool) -> str:
     return f"{COLUMNS}, {HEADERS_COLUMN}" if include_headers else COLUMNS
 
 
-class Rows:
+class ReadRows:
     """Records of one partition that become an Arrow batch. next: the offset that must come next."""
 
     def __init__(self, log: str, partition: int, first: int, include_headers: bool, most: int) -> None:

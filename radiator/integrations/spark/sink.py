@@ -1,9 +1,10 @@
 """What Spark calls to write: each row is a SEND.
 
-delivery=exactlyOnce: a task prepares transactions, the driver commits all of a batch at once, once for each (txnAppId,
-version). Spark calls `abort` also for a batch whose `commit` may have happened: what is committed cannot be aborted. It
-also calls it while other tasks of the batch still run, of which the driver hears no more: so all that belongs together
-is prepared under names that begin alike, and is let go of by that.
+delivery=exactlyOnce: a task prepares transactions, the driver commits all those of a batch at once, once for each
+(txnAppId, version). Spark calls `abort` also for a batch whose `commit` may have happened: a committed transaction
+cannot be aborted. It also calls it while other tasks of the batch still run, of which the driver hears no more. So all
+transactions of a batch have names with a common prefix, and are aborted by that prefix.
+
 delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `dedup-id`, for queues that have a
 `dedup_window_s`.
 """
@@ -26,9 +27,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from radiator.client import ConnectionLost, NoAnswer
-from radiator.integrations.spark.ask import Broker, Tries, lasting
+from radiator.integrations.spark.ask import BrokerRequests, Tries, lasting
 from radiator.integrations.spark.options import EXACTLY_ONCE, Connect, SinkOptions
-from radiator.integrations.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
+from radiator.integrations.spark.outgoing import Columns, OutgoingRow, check_columns, content_id, slices
 from radiator.model.errors import RadiatorError, Refusal
 
 NAMES_MAX = 2000  # that one commit may name, without what they all begin with: a request to /admin has at most 64 KiB
@@ -50,7 +51,7 @@ class Task(NamedTuple):
 
     @property
     def ledger(self) -> str:
-        """The `txn-app-id` under which the broker counts versions: one write of a batch to one destination is not
+        """The `producer-id` under which the broker counts versions: one write of a batch to one destination is not
         taken for another.
         """
         return ledger(self.app, self.destination)
@@ -72,7 +73,7 @@ def ledger(app: str, destination: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class WrittenRows(WriterCommitMessage):
     """What a task has done. prepared: names of transactions, without the prefix of the try; none: it was sent."""
 
     task: Task
@@ -104,7 +105,7 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self._options.connect.reached, messages)
         if self._options.app is None and any(one.prepared for one in _tasks(messages)):
             # where this fails the broker forgets it in its own time (app_max_s)
-            with suppress(RadiatorError), Broker(self._options.connect) as broker:
+            with suppress(RadiatorError), BrokerRequests(self._options.connect) as broker:
                 broker.forget(self._task(0).ledger)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -127,8 +128,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         assert context is not None, "a task has its context"
         # the jobs of one run of a query are a group; a batch that fails ends the run
-        told = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
-        query, batch, run = map(context.getLocalProperty, told)
+        properties = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+        query, batch, run = map(context.getLocalProperty, properties)
         assert query and batch and run, "Spark tells each task of a stream its query, batch and run"
         app, destination = self._options.app or f"spark-{query}", self._options.destination
         task = Task(app, int(batch), context.partitionId(), _digest(run), destination)
@@ -152,29 +153,29 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 _let_go(self._options.connect, begin)
 
 
-def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     if options.delivery == EXACTLY_ONCE:
-        return Written(task, _prepare(options, task, Columns(options).rows(batches)))
+        return WrittenRows(task, _prepare(options, task, Columns(options).rows(batches)))
     _send(options, task, Columns(options).rows(batches))
-    return Written(task)
+    return WrittenRows(task)
 
 
 # ---- exactly once
 
 
-def _digest(told: str) -> str:
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list[str]:
+def _prepare(options: SinkOptions, task: Task, rows: Iterator[OutgoingRow]) -> list[str]:
     """The names of the transactions that hold all rows, in their order, without the prefix of the try."""
     own = f"{task.partition}-{os.urandom(3).hex()}-"
     tries = Tries(options.connect)
     try:
-        with Broker(options.connect) as broker:
+        with BrokerRequests(options.connect) as broker:
             return [
-                _prepare_stage(broker, tries, stage, task.prefix, f"{own}{number}")
-                for number, stage in enumerate(stages(rows))
+                _prepare_slice(broker, tries, slice_, task.prefix, f"{own}{number}")
+                for number, slice_ in enumerate(slices(rows))
             ]
     except BaseException as why:
         # who is refused as aborted has been let go of with all others: thousands of such words would push theirs out
@@ -183,7 +184,7 @@ def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list
         raise
 
 
-def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], begin: str, name: str) -> str:
+def _prepare_slice(broker: BrokerRequests, tries: Tries, slice_: list[OutgoingRow], begin: str, name: str) -> str:
     """The name that the stage is prepared under, `begin` before it: each try has another, since one that is lost may
     have succeeded.
     """
@@ -193,7 +194,7 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], begin: s
         try:
             client = broker.client()
             transaction = client.begin()
-            for one in stage:
+            for one in slice_:
                 headers = one.headers_with(None)
                 client.send(one.destination, one.body, headers, transaction=transaction, confirm=None)
             client.commit(transaction, prepare=begin + attempted)
@@ -210,13 +211,13 @@ def _let_go(connect: Connect, begin: str) -> None:
     """Of all whose names begin so, and of those that are about to be prepared. As far as the broker is there now:
     otherwise it does so itself when their time is over (prepared_max_s).
     """
-    with suppress(RadiatorError), Broker(connect) as broker:
+    with suppress(RadiatorError), BrokerRequests(connect) as broker:
         broker.abort(begin, STRAGGLER_MAX_S)
 
 
-def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
+def _tasks(messages: list[WriterCommitMessage | None]) -> list[WrittenRows]:
     """In the order of their partitions. Of a task that has failed there is no message."""
-    return sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.task)
+    return sorted((one for one in messages if isinstance(one, WrittenRows)), key=lambda one: one.task)
 
 
 def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
@@ -231,7 +232,7 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
             "with a txnVersion of its own, or with fewer tasks (coalesce) where these have few rows each."
         )
     task = written[0].task
-    with Broker(connect) as broker:
+    with BrokerRequests(connect) as broker:
         # as earlier versions of this sink have left it: committed for the app alone, and so for every destination
         last = broker.version(task.app)
         is_before = last is not None and task.version <= last
@@ -250,7 +251,7 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
 # ---- at least once
 
 
-def _send(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> None:
+def _send(options: SinkOptions, task: Task, rows: Iterator[OutgoingRow]) -> None:
     """Returns once every row has its RECEIPT."""
     with lasting(options.connect, options.receipt_window) as client:
         for number, one in enumerate(rows):

@@ -1,8 +1,9 @@
 """What Spark calls to read: batches, and streams of logs or of a queue by checkout.
 
-Spark makes several readers for one query, in processes of their own, and pickles them: `__init__` opens nothing.
-An error in a stream's `latestOffset`, `partitions` or `commit` ends the query, so what is asked there is asked again
-for a while (`ask.py`). `commit` is not called for the last batch of a run; `latestOffset(start)` is, when it is done.
+Spark makes several readers for one query, in processes of their own, and pickles them: `__init__` opens nothing. An
+error in a stream's `latestOffset`, `partitions` or `commit` ends the query, so requests there are tried again for a
+while (`ask.py`). Spark does not call `commit` for the last batch of a run; it calls `latestOffset(start)` when that
+batch is done.
 """
 
 import logging
@@ -31,8 +32,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from radiator.integrations.spark import offsets as kept
-from radiator.integrations.spark.ask import Broker
-from radiator.integrations.spark.offsets import Json, Offsets, Range, SourceLog, State
+from radiator.integrations.spark.ask import BrokerRequests
+from radiator.integrations.spark.offsets import Json, LogState, Offsets, Range, SourceLog
 from radiator.integrations.spark.options import (
     CHECKOUT,
     EARLIEST,
@@ -74,21 +75,21 @@ class RadiatorDataSource(DataSource):
         """Of a batch. Raises OptionError."""
         options = source_options(self.options, is_stream=False)
         self._check_columns(schema)
-        _tell_login(options.connect)
+        _warn_login(options.connect)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Of a stream. Raises OptionError."""
         options = source_options(self.options, is_stream=True)
         self._check_columns(schema)
-        _tell_login(options.connect)
+        _warn_login(options.connect)
         return CheckoutReader(options) if options.mode == CHECKOUT else LogReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Of a batch. Raises OptionError."""
         options = sink_options(self.options, is_stream=False)
         check_schema(schema, options)
-        _tell_login(options.connect)
+        _warn_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use mode("append").')
         return BatchWriter(options)
@@ -97,7 +98,7 @@ class RadiatorDataSource(DataSource):
         """Of a stream. Raises OptionError."""
         options = sink_options(self.options, is_stream=True)
         check_schema(schema, options)
-        _tell_login(options.connect)
+        _warn_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
         return StreamWriter(options)
@@ -134,7 +135,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Raises DataLoss where what is asked for is not there any more."""
         options = self._options
-        with Broker(options.connect) as broker:
+        with BrokerRequests(options.connect) as broker:
             states = _states(broker, options)
             if not states:
                 raise RadiatorError(f"There are no {options}.")
@@ -143,7 +144,7 @@ class BatchReader(DataSourceReader):
         by_log = {state.log: state for state in states.values()}
         wanted, losses = kept.still_there(kept.ranges(start, end, by_log), by_log)
         losses += kept.beyond(start, by_log)
-        _tell(kept.check_losses(losses, options.fail_on_data_loss))
+        _warn(kept.check_losses(losses, options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -157,13 +158,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds."""
         self._options = options
-        self._broker = Broker(options.connect)
+        self._broker = BrokerRequests(options.connect)
         self._clock = clock
         self._batch_s = -inf  # when the last batch was begun
         self._end: Offsets = {}
         self._latest: Offsets = {}
         self._target: Offsets | None = None
-        self._told: Offsets = {}
+        self._warned_of: Offsets = {}
 
     def initialOffset(self) -> Json:
         """Of a query without a checkpoint."""
@@ -213,7 +214,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         states = (self._broker.find(name) for name in sorted(names))
         by_log = {state.log: state for state in states if state is not None}
         wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
-        _tell(kept.check_losses(losses, options.fail_on_data_loss))
+        _warn(kept.check_losses(losses, options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -224,7 +225,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark does not always call it."""
         self._broker.close()
 
-    def _look(self, start: Json) -> tuple[Offsets, Offsets, dict[str, State]]:
+    def _look(self, start: Json) -> tuple[Offsets, Offsets, dict[str, LogState]]:
         """Where to go on, how far that could be, and what is there. Raises DataLoss."""
         options = self._options
         before = kept.from_json(start)
@@ -234,9 +235,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.pattern is not None:
             before, losses = kept.without(before, matching(options.pattern, names) - states.keys())
         begin, passed_over = kept.begin(before, states)
-        _tell(kept.check_losses(losses + passed_over, options.fail_on_data_loss))
+        _warn(kept.check_losses(losses + passed_over, options.fail_on_data_loss))
         unread = kept.unread(begin, states)
-        self._tell_unread(unread)
+        self._warn_unread(unread)
         self._latest = _latest(states)
         latest = kept.joined(self._latest, unread)
         return begin, latest if self._target is None else kept.at_most(latest, self._target, begin), states
@@ -248,7 +249,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_due = isinstance(limit, ReadAllAvailable) or self._clock() - self._batch_s >= self._options.max_delay_s
         return max(0, (1 if is_due else self._options.min_rows) - sum(kept.lags(begin, latest)))
 
-    def _wait(self, states: Mapping[str, State], missing: int) -> None:
+    def _wait(self, states: Mapping[str, LogState], missing: int) -> None:
         """Until so many may have come, or something must be done without them."""
         due_s = self._batch_s + self._options.max_delay_s - self._clock()
         timeout_ms = min(self._options.poll_timeout_ms, ceil(due_s * 1000) if due_s > 0 else AWAIT_MAX_MS)
@@ -259,9 +260,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = sum(len(state.next) for state in states.values())
         self._broker.wait(states.values(), timeout_ms, -(-missing // partitions))
 
-    def _tell_unread(self, unread: Offsets) -> None:
-        if unread != self._told:
-            self._told = unread
+    def _warn_unread(self, unread: Offsets) -> None:
+        if unread != self._warned_of:
+            self._warned_of = unread
             for log, by_partition in sorted(unread.items()):
                 _log.warning(
                     "/log/%s, partition %s, is in the checkpoint and is not read: its offsets are kept there, and the "
@@ -270,7 +271,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     ", ".join(map(str, sorted(by_partition))),
                 )
 
-    def _most(self, limit: ReadLimit, states: Mapping[str, State]) -> int | None:
+    def _most(self, limit: ReadLimit, states: Mapping[str, LogState]) -> int | None:
         """How many records a batch may have; None: any number."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if self._options.max_bytes is None or isinstance(limit, ReadAllAvailable):
@@ -285,7 +286,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._broker = Broker(options.connect)
+        self._broker = BrokerRequests(options.connect)
         self._queue = next(iter(options.partitions))
         self._target: int | None = None
         self._end: Offsets = {}
@@ -339,7 +340,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         by_log = {state.log: state}
         wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
         losses += _of_others(last, state.log)
-        _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
+        _warn(kept.check_losses(losses, self._options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -355,7 +356,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         state = self._checkout(0)
         offsets, losses = kept.begin(kept.from_json(at), {state.log.name: state})
         losses += _of_others(kept.from_json(at), state.log)
-        _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
+        _warn(kept.check_losses(losses, self._options.fail_on_data_loss))
         done = offsets[state.log][0]
         if done > state.first[0]:
             self._broker.checkout_ack(self._queue, self._options.group, done)
@@ -372,14 +373,14 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
         return min(following, wanted)
 
-    def _checkout(self, most: int) -> State:
+    def _checkout(self, most: int) -> LogState:
         """Takes up to so many more: what there is then."""
         log, first, following = self._broker.checkout(self._queue, self._options.group, most, self._options.max_bytes)
         self._taken_until = {log: {0: following}}
-        return State(log, {0: first}, {0: following})
+        return LogState(log, {0: first}, {0: following})
 
 
-def _states(broker: Broker, options: SourceOptions, known: Iterable[str] = ()) -> dict[str, State]:
+def _states(broker: BrokerRequests, options: SourceOptions, known: Iterable[str] = ()) -> dict[str, LogState]:
     """Of all logs that are read, by name. known: where there is a pattern, others that were there before."""
     if options.pattern is None:
         return {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
@@ -398,7 +399,7 @@ def _of_others(at: Offsets, own: SourceLog) -> list[str]:
     ]
 
 
-def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold: int) -> Offsets:
+def _placed(broker: BrokerRequests, states: Mapping[str, LogState], places: Places, untold: int) -> Offsets:
     """The offsets that `places` names; `untold`: of a partition that it does not speak of."""
     placed: Offsets = {}
     for name in places.keys() - states.keys() if isinstance(places, Mapping) else ():
@@ -411,8 +412,8 @@ def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold:
             at = broker.offsets_at(name, places)
             placed[state.log] = {partition: at[partition] for partition in state.first}
         else:
-            told = places.get(name, {})
-            for partition in told.keys() - state.first.keys():
+            wanted = places.get(name, {})
+            for partition in wanted.keys() - state.first.keys():
                 raise RadiatorError(
                     f"/log/{name} has no partition {partition} that is read, but an option gives its offset."
                 )
@@ -420,16 +421,16 @@ def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold:
             placed[state.log] = {
                 partition: by_number[offset][partition] if offset in by_number else offset
                 for partition in state.first
-                for offset in [told.get(partition, untold)]
+                for offset in [wanted.get(partition, untold)]
             }
     return placed
 
 
-def _latest(states: Mapping[str, State]) -> Offsets:
+def _latest(states: Mapping[str, LogState]) -> Offsets:
     return {state.log: dict(state.next) for state in states.values()}
 
 
-def _tell_login(connect: Connect) -> None:
+def _warn_login(connect: Connect) -> None:
     if connect.has_login:
         _log.warning(
             "The option url has a login or a passcode in it, which no broker checks (Radiator has no users yet): they "
@@ -438,6 +439,6 @@ def _tell_login(connect: Connect) -> None:
         )
 
 
-def _tell(losses: list[str]) -> None:
+def _warn(losses: list[str]) -> None:
     for sentence in losses:
         _log.warning("%s It is passed over, as failOnDataLoss says.", sentence)

@@ -11,6 +11,7 @@ from typing import Any
 from radiator.model.answers import (
     AdminAnswer,
     Declared,
+    DestinationDescribed,
     LogExplained,
     Named,
     PeekedMessage,
@@ -19,16 +20,16 @@ from radiator.model.answers import (
     SectionNumbers,
 )
 from radiator.model.errors import Refusal
-from radiator.model.numbers import PAUSE, Later, LogNumbers, NamedRows, Rows
+from radiator.model.numbers import PAUSE, BrokerNumbers, Later, LogNumbers, NamedRows, Rows
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """The answer that says no."""
+    """The answer that refuses a request."""
     return _text({"ok": False, "code": refusal.code, "error": str(refusal)})
 
 
 def pieces(answer: AdminAnswer) -> Iterator[str]:
-    """An answer, piece by piece; "" where a row is not there yet."""
+    """An answer, piece by piece; "" where a row is not ready yet."""
     return _object({"ok": True, **_members(answer)})
 
 
@@ -103,13 +104,19 @@ _NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each record that was a
 
 
 def _plain_value(value: Any) -> Any:
-    """What JSON has no words for."""
+    """Converts values that JSON does not have."""
     if is_dataclass(value):
         return _members(value)
     raise TypeError(f"{value!r:.80} cannot be answered")
 
 
 _text = json.JSONEncoder(default=_plain_value).encode
+
+
+def _broker(answer: BrokerNumbers) -> Mapping[str, Any]:
+    members = _fields(answer)
+    sections: Mapping[str, Any] = members.pop("sections")
+    return {**members, **sections}
 
 
 def _declared(answer: Declared | QueueDeclared) -> Mapping[str, Any]:
@@ -140,7 +147,7 @@ def _log_explained(answer: LogExplained) -> Mapping[str, Any]:
 
 
 def _peeked(answer: PeekedMessage) -> Mapping[str, Any]:
-    """A body that is no UTF-8 is in base64."""
+    """A body that is not UTF-8 is in base64."""
     members = _fields(answer)
     members["headers"] = [[part.decode("utf-8", "replace") for part in pair] for pair in answer.headers]
     try:
@@ -154,10 +161,12 @@ def _peeked(answer: PeekedMessage) -> Mapping[str, Any]:
 _SHAPES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     Declared: _declared,
     QueueDeclared: _declared,
+    BrokerNumbers: _broker,
+    DestinationDescribed: lambda answer: _members(answer.numbers),
     SectionNumbers: lambda answer: {answer.section: answer.rows},
     Named: lambda row: {"name": row.name, **_fields(row.numbers)},
     QueueExplained: _queue_explained,
     LogExplained: _log_explained,
     PeekedMessage: _peeked,
 }
-"""What is not simply a key for each field."""
+"""Records that are not simply a key for each field."""

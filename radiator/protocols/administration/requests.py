@@ -1,17 +1,17 @@
-"""What a request to /admin asks: JSON to a command of model/administration.py.
+"""Reads a request to /admin: JSON to a command of model/administration.py.
 
-A request is an object with `do`, which names it, and a key for each field of its command. What is wrong with it in
-itself is a `bad-request` here. Settings and offsets pass as they are: what is right depends on what is there, so the
-core checks them.
+A request is an object with `do`, which names it, and a key for each field of its command. A mistake in the request
+itself is a `bad-request` here. Settings and offsets pass unchanged: which are right depends on the broker's state, so
+the core checks them.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from radiator.model import administration as commands
-from radiator.model.addresses import name_in
-from radiator.model.administration import SECTIONS, AdminCommand, Settings
+from radiator.model.addresses import KINDS, declared_kinds, name_in
+from radiator.model.administration import AdminCommand, Settings, sections
 from radiator.model.errors import Refusal
 from radiator.model.limits import (
     ACK_TIMEOUT_MAX_S,
@@ -51,31 +51,37 @@ class Asked:
         return key in self.given
 
     def has_only(self, *keys: str) -> None:
-        """Refuses what has another key: a slip of the pen would silently mean something else."""
+        """Refuses any other key: a misspelt one would silently mean something else."""
         for key in self.given:
             if key not in keys:
-                raise Refusal("bad-request", f"`{self.do}` has no {key!r:.80} here; it has {', '.join(keys)}.")
+                has = f"it has {', '.join(keys)}" if keys else "it has nothing more"
+                raise Refusal("bad-request", f"`{self.do}` has no {key!r:.80} here; {has}.")
 
     def declaration(self, kind: str) -> tuple[str, Settings, bool]:
-        """Of a `declare`: the name, the settings that are given, and whether it only asks (`passive`)."""
+        """Of a `declare`: the name, the given settings, and whether it only asks whether it exists (`passive`)."""
         given = {key: value for key, value in self.given.items() if key not in (kind, "passive", "create")}
         return self.name(kind), given, self.flag("passive", False)
 
     def name(self, kind: str, key: str | None = None) -> str:
-        """The NAME of a queue, exchange, fanout or log, also where it is given with the kind before it."""
+        """The NAME of a queue, exchange, fanout or log, also where it comes with the kind before it."""
         key = key or kind
-        what = f"the name of {'an' if kind == 'exchange' else 'a'} {kind}"
-        try:
-            name = name_in(kind, self.text(key, what))
-        except ValueError as error:
-            raise mistake(key, str(error)) from error
-        wrong = name_mistake(name)
-        if wrong:
-            raise Refusal("bad-request", f"`{key}` must be {what}; it is {name!r:.80}, which {wrong}.")
-        return name
+        return _name(kind, key, self.text(key, _what(kind)))
+
+    def names(self, kind: str, key: str, most: int) -> tuple[str, ...]:
+        """Those of 1 to `most` things of that kind, each once."""
+        given = self.given.get(key)
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            raise mistake(key, f"must be a list of names; it is {given!r:.80}")
+        if not 1 <= len(given) <= most:
+            raise mistake(key, f"must be 1 to {most} names, each once; it has {len(given)}")
+        names = tuple(_name(kind, key, name) for name in given)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise mistake(key, f"must be 1 to {most} names, each once; it has {twice!r:.80} more than once")
+        return names
 
     def text(self, key: str, what: str, default: str | None = None) -> str:
-        """what: that the text must be."""
+        """what: what the text must be, for the refusal."""
         text = self.given.get(key, default)
         if not isinstance(text, str):
             raise Refusal("bad-request", f"`{key}` must be {what}; it is {text!r:.80}.")
@@ -89,12 +95,12 @@ class Asked:
         return flag
 
     def page(self) -> tuple[str | None, int | None]:
-        """Names after which one, and at most how many: None where it does not say."""
+        """Names after which one, and at most how many: None where the request does not give it."""
         after = self.text("after", "the last name of the page before") if "after" in self else None
         return after, self.whole("limit", None, SIZE_MAX) if "limit" in self else None
 
     def whole(self, key: str, default: int | None, most: int | None = None) -> int:
-        """A whole number from 1."""
+        """A whole number from 1 up."""
         count = self.given.get(key, default)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
             bound = f"from 1 to {most}" if most is not None else "from 1"
@@ -102,7 +108,7 @@ class Asked:
         return count
 
     def number(self, key: str, most: int, default: int | None = None) -> int:
-        """A whole number from 0 to `most`; without a default it must be there."""
+        """A whole number from 0 to `most`; without a default the key is required."""
         number = self.given.get(key, default)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
             raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {number!r:.80}.")
@@ -113,7 +119,7 @@ class Asked:
         return _label(key, self.given.get(key))
 
     def labels(self) -> tuple[str, ...]:
-        """Those of prepared transactions, each behind `prefix`."""
+        """Those of prepared transactions, each after `prefix`."""
         given = self.given.get("prepared")
         if not isinstance(given, list) or not given:
             raise Refusal("bad-request", f"`prepared` must be a list of names; it is {given!r:.80}.")
@@ -121,26 +127,57 @@ class Asked:
         return tuple(_label("prepared", prefix + name if isinstance(name, str) else name) for name in given)
 
     def group(self) -> str:
-        """Of a log: what SUBSCRIBE may say, so control characters too, but nothing that is no UTF-8."""
+        """Of a log: what SUBSCRIBE may name, so control characters too, but only UTF-8."""
         group = self.text("group", "the name of a group")
         if not 1 <= _utf8_size(group) <= NAME_MAX_BYTES:
             raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {group!r:.80}")
         return group
 
     def offsets(self, key: str) -> Any:
-        """As they are: the core refuses what is not one for each partition."""
+        """Unchanged: the core refuses any that are not one for each partition."""
         return self.given.get(key)
 
+    def may_create(self, kind: str, settings: Settings) -> bool:
+        """Of a `declare`: whether the queues that the settings lead to may be made. Refused where they lead to none."""
+        if "create" not in self:
+            return True
+        create, leads_by = self.flag("create", True), KINDS[kind].leads_by
+        if not leads_by or settings.get(leads_by) is None:
+            why = f"there is no `{leads_by}` beside it" if leads_by else f"{_a(kind)} leads to no queue by its settings"
+            raise mistake("create", f"is {json.dumps(create)}, and {why}: leave it out")
+        return create
+
     def forced(self, why: str) -> str:
-        """The name of a peer, where `force` says that the asker knows what comes of it."""
-        name = self.given.get("peer")
-        if not isinstance(name, str) or self.given.get("force") is not True:
-            raise Refusal("bad-request", why)
+        """The name of a peer, where `force` confirms that the consequences are known."""
+        self.has_only("peer", "force")
+        name, force = self.text("peer", "the name of a node"), self.given.get("force")
+        if force is not True:
+            raise mistake("force", f"must be true, because {why}; it is {force!r:.80}")
         return name
 
 
+def _a(kind: str) -> str:
+    return f"{'an' if kind == 'exchange' else 'a'} {kind}"
+
+
+def _what(kind: str) -> str:
+    return f"the name of {_a(kind)}"
+
+
+def _name(kind: str, key: str, text: str) -> str:
+    """The NAME that the text is, or has after the kind."""
+    try:
+        name = name_in(kind, text)
+    except ValueError as error:
+        raise mistake(key, str(error)) from error
+    wrong = name_mistake(name)
+    if wrong:
+        raise mistake(key, f"must be {_what(kind)}; it is {name!r:.80}, which {wrong}")
+    return name
+
+
 def _utf8_size(text: str) -> int:
-    """In bytes; 0 for half of a pair, as JSON can write it."""
+    """In bytes; 0 for half of a surrogate pair, which JSON can contain."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:
@@ -154,7 +191,7 @@ def _label(key: str, value: Any) -> str:
 
 
 def read(body: bytes) -> AdminCommand:
-    """What a request asks. Raises Refusal `bad-request` or `unknown-request`."""
+    """The command that a request asks for. Raises Refusal `bad-request` or `unknown-request`."""
     given = _parsed(body)
     do = given.pop("do", None)
     reader = REQUESTS.get(do) if isinstance(do, str) else None
@@ -175,7 +212,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     if not isinstance(asked, dict):
         raise Refusal("bad-request", 'A request to /admin is a JSON object such as {"do": "stats"}.')
     for value in asked.values():
-        # what is nested deeply enough to be read, but not to be repeated in a sentence, would be the end of the broker
+        # a value nested deeply enough to be read, but too deeply to be shown in a sentence, would end the broker
         if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value)):
             raise Refusal(
                 "bad-request", "No value of a request to /admin has others within it, but a list of plain ones."
@@ -191,14 +228,16 @@ Reader = Callable[[Asked], AdminCommand]
 def _by_kind(readers: Mapping[str, Reader]) -> Reader:
     """Of a request that names one thing, of one of these kinds."""
 
-    def reader(asked: Asked) -> AdminCommand:
-        kinds = [kind for kind in readers if kind in asked]
-        if len(kinds) != 1:
-            found = ", ".join(map(repr, kinds)) or "none"
-            raise Refusal("bad-request", f"`{asked.do}` names one of {', '.join(readers)}; this has {found}.")
-        return readers[kinds[0]](asked)
+    return lambda asked: readers[_one_of(readers, asked)](asked)
 
-    return reader
+
+def _one_of(kinds: Collection[str], asked: Asked) -> str:
+    """The kind of the one thing that it names."""
+    found = [kind for kind in kinds if kind in asked]
+    if len(found) != 1:
+        has = ", ".join(map(repr, found)) or "none"
+        raise Refusal("bad-request", f"`{asked.do}` names one of {', '.join(kinds)}; this has {has}.")
+    return found[0]
 
 
 def _of(command: Callable[[str], AdminCommand], kind: str) -> Reader:
@@ -212,7 +251,7 @@ def _of(command: Callable[[str], AdminCommand], kind: str) -> Reader:
 
 
 def _plain(command: Callable[[], AdminCommand]) -> Reader:
-    """Of a command that has nothing."""
+    """Of a command without fields."""
 
     def reader(asked: Asked) -> AdminCommand:
         asked.has_only()
@@ -226,9 +265,10 @@ def _stats(asked: Asked) -> AdminCommand:
     if "section" not in asked:
         asked.has_only()
         return commands.ReadStats()
-    section = asked.text("section", f"one of {', '.join(SECTIONS)}")
-    if section not in SECTIONS:
-        raise Refusal("bad-request", f"`section` must be one of {', '.join(SECTIONS)}; it is {section!r:.80}.")
+    names = sections()
+    section = asked.text("section", f"one of {', '.join(names)}")
+    if section not in names:
+        raise Refusal("bad-request", f"`section` must be one of {', '.join(names)}; it is {section!r:.80}.")
     return commands.ReadSection(section, *asked.page())
 
 
@@ -238,23 +278,30 @@ def _queues(asked: Asked) -> AdminCommand:
 
 
 def _peek(asked: Asked) -> AdminCommand:
+    asked.has_only("queue", "count")
     return commands.PeekQueue(asked.name("queue"), asked.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX))
 
 
-def _declare_queue(asked: Asked) -> AdminCommand:
-    name, settings, passive = asked.declaration("queue")
-    create = settings.get("dead_letter") is None or asked.flag("create", True)
-    return commands.DeclareQueue(name, settings, passive, create)
+def _declare(asked: Asked) -> AdminCommand:
+    kind = _one_of(declared_kinds(), asked)
+    name, settings, passive = asked.declaration(kind)
+    return commands.DeclareDestination(kind, name, settings, passive, asked.may_create(kind, settings))
 
 
-def _declare_fanout(asked: Asked) -> AdminCommand:
-    name, settings, passive = asked.declaration("fanout")
-    return commands.DeclareFanout(name, settings, passive, asked.flag("create", True))
+def _describe(asked: Asked) -> AdminCommand:
+    kind = _one_of(declared_kinds(), asked)
+    asked.has_only(kind)
+    return commands.DescribeDestination(kind, asked.name(kind))
 
 
-def _delete_queue(asked: Asked) -> AdminCommand:
-    asked.has_only("queue", "if_unused", "if_empty")
-    return commands.DeleteQueue(asked.name("queue"), asked.flag("if_unused", True), asked.flag("if_empty", False))
+def _delete(asked: Asked) -> AdminCommand:
+    kind = _one_of(declared_kinds(), asked)
+    if not KINDS[kind].has_contents:
+        asked.has_only(kind)
+        return commands.DeleteDestination(kind, asked.name(kind))
+    asked.has_only(kind, "if_unused", "if_empty")
+    if_unused, if_empty = asked.flag("if_unused", True), asked.flag("if_empty", False)
+    return commands.DeleteDestination(kind, asked.name(kind), if_unused, if_empty)
 
 
 def _binding(command: Callable[[str, str, str], AdminCommand]) -> Reader:
@@ -286,17 +333,10 @@ def _await_queue(asked: Asked) -> AdminCommand:
 
 def _await_logs(asked: Asked) -> AdminCommand:
     asked.has_only("log", "next", "logs", "timeout_ms")
-    if "logs" not in asked:
-        return commands.AwaitLog(asked.name("log"), asked.offsets("next"), asked.number("timeout_ms", AWAIT_MAX_MS))
-    names = asked.given["logs"]
+    known, timeout_ms = asked.offsets("next"), asked.number("timeout_ms", AWAIT_MAX_MS)
     if "log" in asked:
-        raise mistake("logs", "stands instead of `log`: one request has either")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
-    if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
-        raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
-    logs = tuple(name.removeprefix(LOG_PREFIX) for name in names)
-    return commands.AwaitLogs(logs, asked.offsets("next"), asked.number("timeout_ms", AWAIT_MAX_MS))
+        return commands.AwaitLog(asked.name("log"), known, timeout_ms)
+    return commands.AwaitLogs(asked.names("log", "logs", AWAITED_LOGS_MAX), known, timeout_ms)
 
 
 def _position(asked: Asked) -> AdminCommand:
@@ -366,14 +406,21 @@ def _version(asked: Asked) -> AdminCommand:
 
 
 def _peer_release(asked: Asked) -> AdminCommand:
-    why = "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice."
-    return commands.ReleasePeer(asked.forced(why))
+    return commands.ReleasePeer(asked.forced("what is in doubt with that node may then be processed twice"))
 
 
 def _peer_drop(asked: Asked) -> AdminCommand:
-    return commands.DropCopies(
-        asked.forced("A drop names a `peer` and says `force`: true, because it misses what is sent meanwhile.")
-    )
+    return commands.DropCopies(asked.forced("that node then misses what is sent meanwhile"))
+
+
+def _peer_keep(asked: Asked) -> AdminCommand:
+    asked.has_only("peer")
+    return commands.KeepCopies(asked.text("peer", "the name of a node"))
+
+
+def _drain(asked: Asked) -> AdminCommand:
+    asked.has_only("stop")
+    return commands.DrainNode(stop=asked.flag("stop", False))
 
 
 def _reload(asked: Asked) -> AdminCommand:
@@ -385,33 +432,12 @@ REQUESTS: dict[str, Reader] = {
     "stats": _stats,
     "queues": _queues,
     "peek": _peek,
-    "purge": lambda asked: commands.PurgeQueue(asked.name("queue")),
-    "declare": _by_kind(
-        {
-            "queue": _declare_queue,
-            "exchange": lambda asked: commands.DeclareExchange(*asked.declaration("exchange")),
-            "fanout": _declare_fanout,
-            "log": lambda asked: commands.DeclareLog(*asked.declaration("log")),
-        }
-    ),
+    "purge": _of(commands.PurgeQueue, "queue"),
+    "declare": _declare,
     "bind": _binding(commands.AddBinding),
     "unbind": _binding(commands.RemoveBinding),
-    "describe": _by_kind(
-        {
-            "queue": _of(commands.DescribeQueue, "queue"),
-            "exchange": _of(commands.DescribeExchange, "exchange"),
-            "fanout": _of(commands.DescribeFanout, "fanout"),
-            "log": _of(commands.DescribeLog, "log"),
-        }
-    ),
-    "delete": _by_kind(
-        {
-            "queue": _delete_queue,
-            "exchange": _of(commands.DeleteExchange, "exchange"),
-            "fanout": _of(commands.DeleteFanout, "fanout"),
-            "log": _of(commands.DeleteLog, "log"),
-        }
-    ),
+    "describe": _describe,
+    "delete": _delete,
     "offsets": _offsets,
     "await": _by_kind({"queue": _await_queue, "log": _await_logs, "logs": _await_logs}),
     "position": _position,
@@ -426,10 +452,10 @@ REQUESTS: dict[str, Reader] = {
     "prepared": _plain(commands.ListPrepared),
     "version": _version,
     "why": _by_kind({"queue": _of(commands.ExplainQueue, "queue"), "log": _of(commands.ExplainLog, "log")}),
-    "peers": lambda asked: commands.ListPeers(),
+    "peers": _plain(commands.ListPeers),
     "peer-release": _peer_release,
     "peer-drop": _peer_drop,
-    "peer-keep": lambda asked: commands.KeepCopies(asked.text("peer", "the name of a node")),
-    "drain": lambda asked: commands.DrainNode(stop=asked.given.get("stop") is True),
+    "peer-keep": _peer_keep,
+    "drain": _drain,
     "reload": _reload,
 }

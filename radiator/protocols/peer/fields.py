@@ -1,8 +1,8 @@
 """How each kind of value is written in a frame of a link, and what is refused as it is read.
 
-Every field knows the most bytes that it may take, so a frame that claims more is refused before any of it is held.
-What a reader returns has been checked: lengths, counts, UTF-8, names, and header blocks that say nothing to a client
-which a client could not have said itself.
+Each field has a largest size in bytes, so a frame that claims more is refused before any of it is held. A reader
+returns checked values: lengths, counts, UTF-8, names, and header blocks that contain nothing for a client which a
+client could not have sent itself.
 """
 
 import ipaddress
@@ -51,7 +51,7 @@ _MESSAGE_HEAD = struct.Struct(">BQQHII")  # escaping, accepted, expires, bytes o
 NUMBER_MAX = 2**63 - 1
 
 
-class Reader:
+class FieldReader:
     """One frame's bytes, taken from the front: `data` from `at` to `end`. Raises Violation where it is cut short."""
 
     __slots__ = ("at", "data", "end", "limits")
@@ -63,7 +63,7 @@ class Reader:
         self.limits = limits
 
     def skip(self, size: int) -> int:
-        """Where the next `size` bytes begin, which are now behind."""
+        """Where the next `size` bytes begin, which are then passed."""
         at = self.at
         if at + size > self.end:
             raise Violation(f"A frame ends within a field: {size} bytes should follow, and {self.end - at} do.")
@@ -71,41 +71,41 @@ class Reader:
         return at
 
     def short_text(self) -> bytes:
-        """Two bytes of length, then so many."""
+        """Two bytes of length, then that many."""
         size: int = _SHORT.unpack_from(self.data, self.skip(2))[0]
         at = self.skip(size)
         return self.data[at : at + size]
 
 
 @dataclass(slots=True, frozen=True)
-class Field:
-    """How one kind of value is written. most_bytes: what it may take under those limits."""
+class FieldCodec:
+    """How one kind of value is written. most_bytes: the most that it takes under those limits."""
 
-    read: Callable[[Reader], Any]
+    read: Callable[[FieldReader], Any]
     write: Callable[[Any], bytes]
     most_bytes: Callable[[Limits], int]
 
 
-def _number(most: int = NUMBER_MAX) -> Field:
-    def read(reader: Reader) -> int:
+def _number(most: int = NUMBER_MAX) -> FieldCodec:
+    def read(reader: FieldReader) -> int:
         value: int = _NUMBER.unpack_from(reader.data, reader.skip(8))[0]
         if value > most:
             raise Violation(f"The number {value} is too large: at most {most} may stand there.")
         return value
 
-    return Field(read, _NUMBER.pack, lambda limits: 8)
+    return FieldCodec(read, _NUMBER.pack, lambda limits: 8)
 
 
-def _read_flag(reader: Reader) -> bool:
+def _read_flag(reader: FieldReader) -> bool:
     value = reader.data[reader.skip(1)]
     if value > 1:
         raise Violation(f"A flag is {value}: it must be 0 or 1.")
     return value == 1
 
 
-def _text(checked: Callable[[bytes], str], most: int) -> Field:
-    """checked: the text of the bytes, or a Violation; it has seen that there are at most `most`."""
-    return Field(lambda reader: checked(reader.short_text()), _write_text, lambda limits: 2 + most)
+def _text(checked: Callable[[bytes], str], most: int) -> FieldCodec:
+    """checked: returns the text of the bytes, or raises Violation; it has checked that there are at most `most`."""
+    return FieldCodec(lambda reader: checked(reader.short_text()), _write_text, lambda limits: 2 + most)
 
 
 def _write_text(text: str) -> bytes:
@@ -113,8 +113,8 @@ def _write_text(text: str) -> bytes:
     return _SHORT.pack(len(raw)) + raw
 
 
-def _list(item: Field, most: Callable[[Limits], int], least: int = 0) -> Field:
-    def read(reader: Reader) -> list[Any]:
+def _list(item: FieldCodec, most: Callable[[Limits], int], least: int = 0) -> FieldCodec:
+    def read(reader: FieldReader) -> list[Any]:
         count: int = _LONG.unpack_from(reader.data, reader.skip(4))[0]
         if count > most(reader.limits):
             raise Violation(f"A list has {count} items: at most {most(reader.limits)} are taken here.")
@@ -125,7 +125,7 @@ def _list(item: Field, most: Callable[[Limits], int], least: int = 0) -> Field:
     def write(items: list[Any]) -> bytes:
         return _LONG.pack(len(items)) + b"".join([item.write(one) for one in items])
 
-    return Field(read, write, lambda limits: 4 + most(limits) * item.most_bytes(limits))
+    return FieldCodec(read, write, lambda limits: 4 + most(limits) * item.most_bytes(limits))
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ def _pattern(raw: bytes) -> str:
 
 @lru_cache(LINK_TEXTS_KEPT)
 def _check_topic(address: str) -> None:
-    """Raises Violation for a topic that nobody can send to."""
+    """Raises Violation for a topic to which no client can send."""
     _topic(address.removeprefix("/topic/").encode())
 
 
 def _working_destination(raw: bytes) -> str:
-    """Where a message is handed over to."""
+    """The destination that a message is handed over to."""
     destination = carried_address(raw)
     if not destination.startswith(("/queue/", "/fanout/", "/topic/")):
         raise Violation(f"{shown(raw)} takes no message of another node: only queues, fanouts and topics do.")
@@ -245,20 +245,20 @@ def _write_sentence(sentence: str) -> bytes:
     return _SHORT.pack(len(raw)) + raw
 
 
-def _octets(pattern: re.Pattern[bytes], most: int, what: str) -> Field:
-    def read(reader: Reader) -> bytes:
+def _octets(pattern: re.Pattern[bytes], most: int, what: str) -> FieldCodec:
+    def read(reader: FieldReader) -> bytes:
         raw = reader.short_text()
         if len(raw) > most or pattern.fullmatch(raw) is None:
             raise Violation(f"{shown(raw)} is no {what}.")
         return raw
 
-    return Field(read, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + most)
+    return FieldCodec(read, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + most)
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
-def _read_message(reader: Reader) -> Message:
+def _read_message(reader: FieldReader) -> Message:
     data, limits = reader.data, reader.limits
     escaping, accepted_ms, expires_ms, destination_bytes, headers_bytes, body_bytes = _MESSAGE_HEAD.unpack_from(
         data, reader.skip(_MESSAGE_HEAD.size)
@@ -288,7 +288,7 @@ def _write_message(message: Message) -> bytes:
     return b"".join((head, destination, headers, body))
 
 
-def _read_published(reader: Reader) -> Message:
+def _read_published(reader: FieldReader) -> Message:
     message = _read_message(reader)
     if not message.destination.startswith("/topic/"):
         raise Violation(f"{shown(message.destination.encode())} cannot be published: only topics can.")
@@ -296,7 +296,7 @@ def _read_published(reader: Reader) -> Message:
     return message
 
 
-def _read_answer(reader: Reader) -> Message:
+def _read_answer(reader: FieldReader) -> Message:
     message = _read_message(reader)
     if not message.destination.startswith("/reply-queue/"):
         raise Violation(f"{shown(message.destination.encode())} is no address of who has asked: /reply-queue/ID is.")
@@ -314,10 +314,10 @@ _WORKING_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
 
 NUMBER = _number()
 REDELIVERIES = _number(REDELIVERIES_MAX)
-FLAG = Field(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
+FLAG = FieldCodec(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
 NODE = _text(_node, NODE_NAME_MAX_BYTES)
 COUNTS = _list(_number(LINK_CHILDREN_MAX), lambda limits: NODE_PATTERNS_MAX)
-PIECE = Field(Reader.short_text, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + PIECE_BYTES)
+PIECE = FieldCodec(FieldReader.short_text, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + PIECE_BYTES)
 CHILDREN = _list(_number(LINK_CHILDREN_MAX), lambda limits: limits.max_destinations)
 NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
@@ -326,19 +326,21 @@ DESTINATION = _text(_working_destination, _WORKING_MAX_BYTES)
 STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "id of a store"), STORE_ID_MAX_BYTES)
 ADDRESS = _text(_address, NODE_ADDRESS_MAX_BYTES)
 CODE = _text(_matching(_CODE, 64, "code of a refusal"), 64)
-SENTENCE = Field(lambda reader: _sentence(reader.short_text()), _write_sentence, lambda limits: 2 + LINK_REFUSAL_BYTES)
+SENTENCE = FieldCodec(
+    lambda reader: _sentence(reader.short_text()), _write_sentence, lambda limits: 2 + LINK_REFUSAL_BYTES
+)
 NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"nonce: it has {NONCE_BYTES} bytes")
 MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "proof: it has 32 bytes")
 MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
-MESSAGE = Field(_read_message, _write_message, _message_bytes)
-ANSWER = Field(_read_answer, _write_message, _message_bytes)
-PUBLISHED = Field(_read_published, _write_message, _message_bytes)
+MESSAGE = FieldCodec(_read_message, _write_message, _message_bytes)
+ANSWER = FieldCodec(_read_answer, _write_message, _message_bytes)
+PUBLISHED = FieldCodec(_read_published, _write_message, _message_bytes)
 SETTINGS = _list(_text(_setting, NAME_MAX_BYTES + _SETTING_NAME_BYTES), lambda limits: LINK_SETTINGS_MAX)
 NAMES = _list(NAME, lambda limits: limits.max_destinations)
 PATH = _list(NODE, lambda limits: PATH_HOPS_MAX, least=1)
 NEIGHBOURS = _list(NODE, lambda limits: NODE_NEIGHBOURS_MAX)
 PATTERNS = _list(PATTERN, lambda limits: NODE_PATTERNS_MAX)
-VERSION = Field(
+VERSION = FieldCodec(
     lambda reader: Version(NODE.read(reader), NUMBER.read(reader), NUMBER.read(reader)),
     lambda version: NODE.write(version.origin) + _NUMBER.pack(version.incarnation) + _NUMBER.pack(version.number),
     lambda limits: NODE.most_bytes(limits) + 16,

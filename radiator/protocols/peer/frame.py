@@ -1,8 +1,8 @@
-"""Frames of a link: four bytes of length, one of kind, and the fields of one word. spec.py has the words.
+"""Frames of a link: four bytes of length, one of kind, and the fields of one word (spec.py has the words).
 
-Incremental and bounded: a length is compared with what its kind may have before any of the frame is held, and what is
-held is looked at again only when the frame is whole. Violation is raised by `words`, and after it the frames must not
-be used again.
+Incremental and bounded: a length is compared with the maximum of its kind before any of the frame is held, and held
+bytes are looked at again only when the frame is whole. `words` raises Violation, and after it the frames must not be
+used again.
 """
 
 import struct
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from radiator.model.errors import Violation
 from radiator.model.limits import Limits
-from radiator.protocols.peer.fields import Reader
-from radiator.protocols.peer.spec import BEAT, SPECS, Said, WordSpec
+from radiator.protocols.peer.fields import FieldReader
+from radiator.protocols.peer.spec import BEAT, SPECS, FrameSpec, LinkFrame
 
 _HEAD = struct.Struct(">IB")  # bytes that follow the length; kind
 _LENGTH_BYTES = 4
@@ -19,7 +19,7 @@ _LENGTH_BYTES = 4
 HEART_BEAT = _HEAD.pack(1, BEAT)
 
 
-def encode(word: Said) -> bytes:
+def encode(word: LinkFrame) -> bytes:
     """The frame of a word."""
     spec = SPECS[type(word)]
     parts = [b""]
@@ -33,28 +33,28 @@ def encode(word: Said) -> bytes:
 
 
 class Frames:
-    """What one side says, from bytes. Until `take` it takes the kinds that it was made with."""
+    """Reads what one side sends. Until `take` it accepts the kinds that it was made with."""
 
     __slots__ = ("_held", "_kinds", "_limits", "_most_bytes", "_whole_bytes", "held_bytes")
 
-    def __init__(self, limits: Limits, kinds: dict[int, WordSpec]) -> None:
+    def __init__(self, limits: Limits, kinds: dict[int, FrameSpec]) -> None:
         self._limits = limits
         self._held: bytearray | None = None  # the beginning of a frame that is not whole
         self._whole_bytes = 0  # what makes it whole, as far as that is known
         self.held_bytes = 0
         self.take(kinds)
 
-    def take(self, kinds: dict[int, WordSpec]) -> None:
-        """From the next frame on these kinds may come. May be called between two words of one `words` call."""
+    def take(self, kinds: dict[int, FrameSpec]) -> None:
+        """From the next frame on these kinds are accepted. May be called between two words of one `words` call."""
         self._kinds = kinds
         self._most_bytes = {kind: spec.most_bytes(self._limits) for kind, spec in kinds.items()}
 
     @property
     def frame_bytes(self) -> int:
-        """What the frame that is not whole will have, once its head is there."""
+        """The size of the unfinished frame, once its head is there."""
         return max(self._whole_bytes, self.held_bytes)
 
-    def words(self, data: bytes) -> Iterator[Said]:
+    def words(self, data: bytes) -> Iterator[LinkFrame]:
         """The words that `data` makes whole, in order; heart-beats are left out."""
         if self._held is not None:
             self._held += data
@@ -76,7 +76,7 @@ class Frames:
             if end > size:
                 break
             if kind != BEAT:
-                yield self._word(Reader(data, at + _HEAD.size, end, self._limits), self._kinds[kind])
+                yield self._word(FieldReader(data, at + _HEAD.size, end, self._limits), self._kinds[kind])
             at = end
         if at < size:
             self._held = bytearray(data) if at == 0 else bytearray(data[at:])
@@ -94,7 +94,7 @@ class Frames:
         if not 1 <= length <= 1 + most:
             raise Violation(f"A frame of kind {kind} and {length} bytes: it has 1 to {1 + most}.")
 
-    def _word(self, reader: Reader, spec: WordSpec) -> Said:
+    def _word(self, reader: FieldReader, spec: FrameSpec) -> LinkFrame:
         word = spec.word(*[field.read(reader) for field in spec.fields])
         if reader.at != reader.end:
             raise Violation(f"A frame of kind {spec.kind} has {reader.end - reader.at} bytes behind its last field.")

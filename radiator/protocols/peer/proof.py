@@ -1,8 +1,8 @@
-"""What proves that a node has the secret, without saying it.
+"""The proof that a node has the secret, without sending it.
 
-The proof is of both challenges and of who made it: with the nonce of the other side in it none can be used again, and
-with the role none can be sent back to the one who made it. Who has a proof can guess the secret, as often as it likes,
-so a secret must be of chance. Pure: the nonces come from outside.
+It covers both challenges and the role of its maker: the other side's nonce keeps it from being used again, and the role
+from being sent back to its maker. A node that has a proof can try guesses at the secret against it, as often as it
+likes, so a secret must be random. Pure: the nonces are arguments.
 """
 
 import hmac
@@ -12,10 +12,10 @@ from radiator.protocols.peer.spec import LINK_VERSION, Challenge
 
 
 def proof(secret: bytes, of_dialler: bool, dialler: Challenge, acceptor: Challenge) -> bytes:
-    """HMAC-SHA256 by that side. Every part stands behind its length, so no two links give the same bytes."""
+    """HMAC-SHA256 by that side. Each part is preceded by its length, so no two links give the same bytes."""
     parts = [LINK_VERSION, b"dialler" if of_dialler else b"acceptor", encode(dialler), encode(acceptor)]
-    said = b"".join([len(part).to_bytes(2, "big") + part for part in parts])
-    return hmac.digest(secret, said, "sha256")
+    signed = b"".join([len(part).to_bytes(2, "big") + part for part in parts])
+    return hmac.digest(secret, signed, "sha256")
 
 
 def is_right(given: bytes, wanted: bytes) -> bool:

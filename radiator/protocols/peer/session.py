@@ -1,8 +1,9 @@
-"""One side of a link: a line of text, a challenge and a proof each way, then words. Pure: no clock, socket or chance.
+"""One side of a link: a line of text, a challenge and a proof each way, then words. Pure: no clock, socket or
+randomness.
 
-What is not proven yet is held to CONNECT_MAX_BYTES, and told why it is refused; what is proven is held to the fields of
-spec.py, and fails at the first that is wrong. Who dials proves first: a PROOF, over which the secret can be guessed, is
-given to whoever answers at an address that we dial, or listens on the way, and to nobody who calls us.
+An unproved peer is held to CONNECT_MAX_BYTES, and is sent the reason of a refusal; a proved one is held to the fields
+of spec.py, and fails at the first wrong one. The dialling side proves first: its PROOF, over which the secret can be
+guessed, goes to whatever answers at an address that it dials, or listens on the way, and never to a caller.
 
     line, CHALLENGE  ---------------->  GREETING, CHALLENGING
     CHALLENGING      <----------------  line, CHALLENGE
@@ -17,17 +18,27 @@ from radiator.model.commands import Command, Fail, Open, PeerMessage
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity
+from radiator.model.principal import Check, Verdict, node_principal
 from radiator.model.replies import Deliver, Refuse, Reply, Scope, SendToPeer
 from radiator.model.settings import Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
-from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, LINK_VERSION, Challenge, Proof, Refused, Said
+from radiator.protocols.peer.spec import (
+    AFTER_PROOF,
+    BEFORE_PROOF,
+    CODES,
+    LINK_VERSION,
+    Challenge,
+    LinkFrame,
+    Proof,
+    Refused,
+)
 
 PROTOCOL_CODE = "protocol"
 GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
 
 _LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
-_ALIKE = {  # in which table: else what one takes might never reach the other, or each takes the other for dead
+_ALIKE = {  # in which table: otherwise messages might be stuck, or each node takes the other for dead
     "max_frame_bytes": "[limits]",
     "max_header_bytes": "[limits]",
     "max_headers": "[limits]",
@@ -37,8 +48,8 @@ _GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
 
 
 class PeerSession:
-    """One connection. nonce: 32 bytes of chance, never used before. expected: the node that we dialled, or None where
-    somebody dialled us. is_known: whether that node may be linked with.
+    """One connection. nonce: 32 random bytes, never used before. expected: the node that was dialled, or None where
+    this node was. is_known: whether that node may be linked with.
     """
 
     __slots__ = (
@@ -63,6 +74,7 @@ class PeerSession:
         "is_link",
         "is_open",
         "other",
+        "pending",
         "silence_max_s",
     )
 
@@ -82,6 +94,7 @@ class PeerSession:
         self.closes_at = Scope.COMMAND
         self.closing_cause = ""
         self.other = expected or ""
+        self.pending: Check | None = None
         self.buffered_bytes = 0
         self.heart_beat_send_s = node.heart_beat_ms / 2000
         self.heart_beat_expect_s = node.heart_beat_ms / 1000
@@ -106,43 +119,47 @@ class PeerSession:
         self._line = b""  # of the other side, while it is not whole
         self._state = _GREETING
         self._outgoing = GREETING + encode(self._ours) if expected is not None else b""
-        self._is_greeted = expected is not None  # by us
+        self._is_greeted = expected is not None  # by this node
 
     def receive(self, data: bytes) -> list[Open | Command]:
-        """What those bytes say, in order. After Fail, or a refusal of either side, nothing more is read."""
-        said: list[Open | Command] = []
+        """The commands in those bytes, in order. After Fail, or a refusal of either side, nothing more is read."""
+        commands: list[Open | Command] = []
         if self._state == _ENDED:
-            return said
+            return commands
         try:
             if self._state == _GREETING:
                 data = self._behind_line(data)
             for word in self._frames.words(data):
                 if self._state == _OPEN and type(word) is not Refused:
-                    said.append(PeerMessage(self._connection, word))  # type: ignore[arg-type]  # AFTER_PROOF has only these
+                    commands.append(PeerMessage(self._connection, word))  # type: ignore[arg-type]  # AFTER_PROOF has only these
                 else:
-                    self._handshake(word, said)
+                    self._handshake(word, commands)
                     if self._state == _ENDED:
                         break
         except Refusal as refused:
-            self._fail(refused.code, str(refused), said)
+            self._fail(refused.code, str(refused), commands)
         except Violation as broken:
-            self._fail(PROTOCOL_CODE, str(broken), said)
+            self._fail(PROTOCOL_CODE, str(broken), commands)
         self.buffered_bytes = 0 if self._state == _ENDED else self._frames.held_bytes + len(self._line)
-        return said
+        return commands
+
+    def answered(self, verdict: Verdict) -> list[Open | Command]:
+        """This session asks for no check."""
+        return []
 
     @property
     def frame_bytes(self) -> int:
-        """What the unfinished frame will have, as far as that is known."""
+        """The size of the unfinished frame, as far as it is known."""
         return self._frames.frame_bytes
 
     def forget(self) -> None:
-        """The connection is over: lets go of what was read."""
+        """The connection is over: releases what was read."""
         self._state = _ENDED
         self._frames = Frames(self._limits, BEFORE_PROOF)
         self._line = self._outgoing = b""
 
     def take_outgoing(self) -> bytes:
-        """What of the handshake is ours to say: who dials has something to say at once."""
+        """This side's next part of the handshake: the dialling side begins."""
         outgoing, self._outgoing = self._outgoing, b""
         return outgoing
 
@@ -155,7 +172,7 @@ class PeerSession:
         return b""
 
     def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
-        """No node is sent a MESSAGE."""
+        """A link sends no MESSAGE."""
         return ()
 
     def heart_beat(self) -> bytes:
@@ -165,7 +182,7 @@ class PeerSession:
     # ---- the handshake ----------------------------------------------------------------------------------------------
 
     def _behind_line(self, data: bytes) -> bytes:
-        """The bytes behind the line that the other side begins with; none while that is not whole."""
+        """The bytes after the line with which the other side begins; none while that is not whole."""
         line, end, rest = (self._line + data).partition(b"\n")
         if not line.startswith(_LINK[: len(line)]) or (end and len(line) < len(_LINK)):
             raise Violation(f"A link begins with the line {shown(LINK_VERSION)}; these bytes do not: {shown(line)}.")
@@ -183,22 +200,22 @@ class PeerSession:
             self._say(GREETING)
         return rest
 
-    def _handshake(self, word: Said, said: list[Open | Command]) -> None:
+    def _handshake(self, word: LinkFrame, commands: list[Open | Command]) -> None:
         if type(word) is Refused:
-            self._refused(word, said)
+            self._refused(word, commands)
         elif type(word) is Challenge and self._state == _CHALLENGING:
             self._check(word)
             self._theirs = word
             self._state = _PROVING
             self._say(encode(self._ours if self._expected is None else Proof(self._proof(of_us=True))))
         elif type(word) is Proof and self._state == _PROVING:
-            self._open(word, said)
+            self._open(word, commands)
         else:
             wanted = "challenge" if self._state == _CHALLENGING else "proof"
             raise Violation(f"A {type(word).__name__.lower()} came where the {wanted} of a node must stand.")
 
     def _check(self, theirs: Challenge) -> None:
-        """Whether it may be linked with, if it is who it says it is. Raises Refusal."""
+        """Whether it may be linked with, if it is the node that it claims to be. Raises Refusal."""
         name, ours = theirs.name, self._ours
         if theirs.nonce == ours.nonce:
             raise Refusal("echo", "The challenge has the nonce of our own: somebody sends back what we say.")
@@ -225,7 +242,7 @@ class PeerSession:
         dialler, acceptor = (self._ours, self._theirs) if we_dialled else (self._theirs, self._ours)
         return proof(self._secret, of_us == we_dialled, dialler, acceptor)
 
-    def _open(self, theirs: Proof, said: list[Open | Command]) -> None:
+    def _open(self, theirs: Proof, commands: list[Open | Command]) -> None:
         assert self._theirs is not None
         name = self._theirs.name
         if not is_right(theirs.mac, self._proof(of_us=False)):
@@ -236,7 +253,8 @@ class PeerSession:
         self._state = _OPEN
         self.is_open = True
         is_dialled = self._expected is not None
-        said.append(Open(self._connection, Identity(name, self._theirs.store_id, is_dialled, self._theirs.address)))
+        identity = Identity(name, self._theirs.store_id, is_dialled, self._theirs.address)
+        commands.append(Open(self._connection, identity, self.closes_at, node_principal(name)))
 
     def _say(self, data: bytes) -> None:
         self._outgoing += data
@@ -244,7 +262,7 @@ class PeerSession:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def _refused(self, word: Refused, said: list[Open | Command]) -> None:
+    def _refused(self, word: Refused, commands: list[Open | Command]) -> None:
         """The other side closes."""
         other = self.other or "the other side"
         cause = f"{other} refused: {word.code}: {word.sentence}"
@@ -252,14 +270,14 @@ class PeerSession:
             self.closing_cause = cause
             self.is_closing = True
         elif word.code in CODES:
-            said.append(Fail(self._connection, f"{other} refused: {word.sentence}", code=word.code))
+            commands.append(Fail(self._connection, f"{other} refused: {word.sentence}", code=word.code))
         else:
-            said.append(Fail(self._connection, cause))
+            commands.append(Fail(self._connection, cause))
         self._state = _ENDED
 
-    def _fail(self, code: str, sentence: str, said: list[Open | Command]) -> None:
+    def _fail(self, code: str, sentence: str, commands: list[Open | Command]) -> None:
         if self.is_open:
-            said.append(Fail(self._connection, sentence))
+            commands.append(Fail(self._connection, sentence))
         else:
             self.closing_cause = f"refused: {code}: {sentence}"
             self._outgoing += self._refusal(code, sentence)
@@ -267,7 +285,7 @@ class PeerSession:
         self._state = _ENDED
 
     def _refusal(self, code: str, sentence: str) -> bytes:
-        """Behind our line, in any case: who speaks another version of the link, or none, can read at least that."""
+        """Always after our line: a peer with another version of the link, or none, can read at least that."""
         greeting = b"" if self._is_greeted else GREETING
         self._is_greeted = True
         return greeting + encode(Refused(code, sentence))

@@ -1,6 +1,6 @@
 """The words of a link as a table: the number of each on the wire, and its fields in their order.
 
-fields.py has how each is written; docs/PROTOCOL.md draws the bytes.
+fields.py defines how each is written; docs/PROTOCOL.md draws the bytes.
 """
 
 from dataclasses import dataclass
@@ -56,11 +56,11 @@ from radiator.protocols.peer.fields import (
     STORE_ID,
     VERSION,
     VERSIONS,
-    Field,
+    FieldCodec,
 )
 
 LINK_VERSION = b"radiator-link/2"
-"""What a link begins with. Any change of the table below is another number."""
+"""The first bytes of a link. Any change of the table below takes another number."""
 
 
 # ---- words of the session itself ------------------------------------------------------------------------------------
@@ -68,9 +68,9 @@ LINK_VERSION = b"radiator-link/2"
 
 @dataclass(slots=True)
 class Challenge:
-    """Who I am; `nonce` has never been said before. address: where I can be dialled, or "".
+    """The sender's name; `nonce` was never used before. address: where it can be dialled, or "".
 
-    max_...: my Limits. heart_beat_ms: of my Node.
+    max_...: its Limits. heart_beat_ms: of its Node.
     """
 
     name: str
@@ -85,14 +85,14 @@ class Challenge:
 
 @dataclass(slots=True)
 class Proof:
-    """That I have the secret (proof.py)."""
+    """Proves that the sender has the secret (proof.py)."""
 
     mac: bytes
 
 
 @dataclass(slots=True)
 class Refused:
-    """I close the link, and why. The same in every version of the link."""
+    """The sender closes the link, and why. The same in every version of the link."""
 
     code: str
     sentence: str
@@ -100,19 +100,19 @@ class Refused:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
-Said = PeerFrame | Challenge | Proof | Refused
+LinkFrame = PeerFrame | Challenge | Proof | Refused
 
 
 @dataclass(slots=True, frozen=True)
-class WordSpec:
+class FrameSpec:
     """kind: its number on the wire. fields: in the order of the word's own."""
 
     kind: int
-    word: type[Said]
-    fields: tuple[Field, ...]
+    word: type[LinkFrame]
+    fields: tuple[FieldCodec, ...]
 
     def most_bytes(self, limits: Limits) -> int:
-        """Of its fields together."""
+        """The most that its fields take together."""
         return sum(field.most_bytes(limits) for field in self.fields)
 
 
@@ -120,32 +120,32 @@ BEAT = 0
 """The kind of a heart-beat, which has no fields."""
 
 _TABLE = (
-    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER, NUMBER)),
-    WordSpec(2, Proof, (MAC,)),
-    WordSpec(3, Refused, (CODE, SENTENCE)),
-    WordSpec(16, Hello, (NUMBER, NAMES, CHILDREN)),
-    WordSpec(17, Welcome, (NUMBER, NUMBER)),
-    WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER, NUMBER)),
-    WordSpec(19, Taken, (NUMBER,)),
-    WordSpec(20, Demand, (NAME, PATH)),
-    WordSpec(21, Supply, (NAME, NUMBER, NUMBER, FLAG)),
-    WordSpec(22, Credit, (NAME_OR_NONE, NUMBER)),
-    WordSpec(23, Digest, (VERSIONS,)),
-    WordSpec(24, NodeState, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
-    WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED, NEIGHBOURS)),
-    WordSpec(26, Declared, (NAME, SETTINGS)),
-    WordSpec(27, Capacity, (FLAG, NUMBER)),
-    WordSpec(28, Want, (FLAG, NUMBER)),
-    WordSpec(29, Untaken, (NUMBER, NAME)),
-    WordSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),
-    WordSpec(31, Answer, (NODE, NUMBER, ANSWER)),
-    WordSpec(32, Parcel, (DESTINATION, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)),
-    WordSpec(33, Proceed, (NUMBER, NUMBER)),
-    WordSpec(34, Piece, (NUMBER, NUMBER, PIECE)),
+    FrameSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER, NUMBER)),
+    FrameSpec(2, Proof, (MAC,)),
+    FrameSpec(3, Refused, (CODE, SENTENCE)),
+    FrameSpec(16, Hello, (NUMBER, NAMES, CHILDREN)),
+    FrameSpec(17, Welcome, (NUMBER, NUMBER)),
+    FrameSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER, NUMBER)),
+    FrameSpec(19, Taken, (NUMBER,)),
+    FrameSpec(20, Demand, (NAME, PATH)),
+    FrameSpec(21, Supply, (NAME, NUMBER, NUMBER, FLAG)),
+    FrameSpec(22, Credit, (NAME_OR_NONE, NUMBER)),
+    FrameSpec(23, Digest, (VERSIONS,)),
+    FrameSpec(24, NodeState, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
+    FrameSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED, NEIGHBOURS)),
+    FrameSpec(26, Declared, (NAME, SETTINGS)),
+    FrameSpec(27, Capacity, (FLAG, NUMBER)),
+    FrameSpec(28, Want, (FLAG, NUMBER)),
+    FrameSpec(29, Untaken, (NUMBER, NAME)),
+    FrameSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),
+    FrameSpec(31, Answer, (NODE, NUMBER, ANSWER)),
+    FrameSpec(32, Parcel, (DESTINATION, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)),
+    FrameSpec(33, Proceed, (NUMBER, NUMBER)),
+    FrameSpec(34, Piece, (NUMBER, NUMBER, PIECE)),
 )
-SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
-BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}
-AFTER_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind >= 3}
+SPECS: dict[type[LinkFrame], FrameSpec] = {spec.word: spec for spec in _TABLE}
+BEFORE_PROOF: dict[int, FrameSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}
+AFTER_PROOF: dict[int, FrameSpec] = {spec.kind: spec for spec in _TABLE if spec.kind >= 3}
 
 CODES = frozenset(
     (

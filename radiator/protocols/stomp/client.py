@@ -1,7 +1,7 @@
 """The client's side of one STOMP connection, the mirror of session.py: calls in, bytes out; bytes in, events out.
 
-Pure: no clock, no socket. What may be sent is judged here first: a call that would break the protocol raises Violation
-and sends nothing. Whatever a server sends, `receive` never raises; after Broken (it broke the protocol) nothing comes.
+Pure: no clock, no socket. Calls are checked here first: one that would break the protocol raises Violation and sends
+nothing. Whatever a server sends, `receive` never raises; after Broken (it broke the protocol) it returns nothing.
 
     NEW --connect--> CONNECTING --CONNECTED--> OPEN --disconnect--> CLOSING --its RECEIPT--> CLOSED
     in every state:  --ERROR or a broken frame--> CLOSED
@@ -32,7 +32,7 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 NEW, CONNECTING, OPEN, CLOSING, CLOSED = "new", "connecting", "open", "closing", "closed"
 
-# what may be sent in which state; a heart-beat is an end of line, which may stand behind any frame
+# what may be sent in which state; a heart-beat is an end of line, which may follow any frame
 _MAY_SEND: dict[str, frozenset[str]] = {
     NEW: frozenset(["CONNECT"]),
     CONNECTING: frozenset(),
@@ -61,7 +61,7 @@ class Connected:
 
 @dataclass(slots=True)
 class Message:
-    """MESSAGE. headers: decoded, of repeated names the first. connection: which of its receiver's it came on."""
+    """MESSAGE. headers: decoded; the first of repeated names. connection: which of its receiver's it came on."""
 
     headers: dict[str, str]
     body: bytes
@@ -85,7 +85,7 @@ class Message:
 
 @dataclass(slots=True)
 class Receipt:
-    """RECEIPT. refused: the code of a refusal that is told so, and message its sentence; or empty."""
+    """RECEIPT. refused: the code of a refusal that came as a RECEIPT, message: its sentence; else both are empty."""
 
     receipt: str
     refused: str = ""
@@ -94,7 +94,7 @@ class Receipt:
 
 @dataclass(slots=True)
 class Error:
-    """ERROR: the server closes the connection behind it. message: its `message`, or the body where there is none."""
+    """ERROR: the server closes the connection after it. message: its `message`, or the body where it has none."""
 
     message: str
     headers: dict[str, str]
@@ -102,7 +102,7 @@ class Error:
 
     @property
     def receipt(self) -> str | None:
-        """The receipt id of the frame that caused it, where the server said so."""
+        """The receipt id of the frame that caused it, where the server named it."""
         return self.headers.get("receipt-id")
 
 
@@ -121,7 +121,7 @@ class ClientSession:
 
     state: one of NEW, CONNECTING, OPEN, CLOSING, CLOSED. version: None until CONNECTED.
     heart_beat_send_s: how often at least one byte must be sent; heart_beat_expect_s: how often one comes; 0: never.
-    store: the id of the broker's store, as CONNECTED has it; "" before, and where it says none.
+    store: the id of the broker's store, as CONNECTED has it; "" before, and where it has none.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class ClientSession:
 
     @property
     def version(self) -> str | None:
-        """The version that is spoken."""
+        """The version that was agreed."""
         return None if self._version is None else VERSION_NAMES[self._version]
 
     # ---- what is sent ---------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class ClientSession:
         heart_beat_ms: tuple[int, int] = (0, 0),
         headers: Headers = (),
     ) -> bytes:
-        """CONNECT. heart_beat_ms: how often we can send, and how often we want to hear, in ms; 0: not at all."""
+        """CONNECT. heart_beat_ms: how often this side can send, and wants to receive, in ms; 0: not at all."""
         offered = tuple(sorted(set(versions)))
         if not offered or not all(name.encode() in VERSIONS for name in offered):
             raise Violation(f"The versions {offered} must be some of 1.0, 1.1 and 1.2.")
@@ -207,7 +207,7 @@ class ClientSession:
         dedup_id: str | None = None,
         headers: Headers = (),
     ) -> bytes:
-        """SEND. Always with `content-length`, so any octets may stand in the body."""
+        """SEND. Always with `content-length`, so the body may contain any octets."""
         self._check_transaction(transaction)
         own = [("destination", destination), ("content-length", str(len(body)))]
         own += [("dedup-id", dedup_id)] if dedup_id is not None else []
@@ -261,7 +261,7 @@ class ClientSession:
         requeue: bool = True,
         delay_ms: int | None = None,
     ) -> bytes:
-        """NACK; not in 1.0. requeue False: to the dead-letter queue now. delay_ms: back after so long."""
+        """NACK; not in 1.0. requeue False: to the dead-letter queue now. delay_ms: back after that time."""
         self._check_transaction(transaction)
         own = self._acked(message) + _hop_headers(receipt, transaction)
         own += [] if requeue else [("requeue", "false")]
@@ -277,7 +277,7 @@ class ClientSession:
         return frame
 
     def commit(self, transaction: str, *, receipt: str | None = None, prepare: str | None = None) -> bytes:
-        """COMMIT. prepare: the name that it is kept under, instead of being carried out."""
+        """COMMIT. prepare: the name under which it is prepared, instead of being carried out."""
         return self._end_transaction("COMMIT", transaction, receipt, [] if prepare is None else [("prepare", prepare)])
 
     def abort(self, transaction: str, *, receipt: str | None = None) -> bytes:
@@ -285,7 +285,7 @@ class ClientSession:
         return self._end_transaction("ABORT", transaction, receipt)
 
     def disconnect(self, *, receipt: str | None = None) -> bytes:
-        """DISCONNECT: nothing may be sent after it. With a receipt, CLOSED is reached when that comes."""
+        """DISCONNECT: nothing may be sent after it. With a receipt, the state is CLOSED when that comes."""
         frame = self._frame("DISCONNECT", _hop_headers(receipt))
         self.state = CLOSED if receipt is None else CLOSING
         self._disconnect_receipt = receipt
@@ -300,7 +300,7 @@ class ClientSession:
     # ---- what is received -----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> list[ServerEvent]:
-        """What those bytes say, in order. After Error or Broken, and once CLOSED, nothing more."""
+        """The events in those bytes, in order. After Error or Broken, and once CLOSED, there are none."""
         events: list[ServerEvent] = []
         if self._begun:
             data, self._begun = self._begun + data, b""
@@ -319,7 +319,7 @@ class ClientSession:
         return events
 
     def _plain_frames(self, data: bytes, events: list[ServerEvent]) -> bytes:
-        """Reads frames as brokers mostly write them, fast. What is left is for the parser, which knows every case."""
+        """Reads frames fast where they have the form that brokers mostly write; the parser reads the rest."""
         position = 0
         while True:
             if data.startswith(b"\n", position):
@@ -401,7 +401,7 @@ class ClientSession:
             raise Violation(f"{command} cannot be sent: a header has {octets!r}, which is no UTF-8.") from None
 
     def _checked(self, command: str, own: list[tuple[str, str]], headers: Headers) -> list[tuple[str, str]]:
-        """What the application adds: nothing that an argument says."""
+        """Headers that the application adds: none that an argument sets."""
         more = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
         taken = _ARGUMENTS.union([name for name, _ in own])
         for name, value in more:
@@ -412,7 +412,7 @@ class ClientSession:
         return more
 
     def _acked(self, message: Message) -> list[tuple[str, str]]:
-        """What ACK and NACK name: each version says it in its own way."""
+        """The headers by which ACK and NACK name a message: each version has its own."""
         if self._version == V1_2:
             ack_id = message.headers.get("ack")
             if ack_id is None:
@@ -440,7 +440,7 @@ def _hop_headers(receipt: str | None, transaction: str | None = None) -> list[tu
 
 
 def _is_plain(text: str, lines: int) -> bool:
-    """Whether these lines of headers need no escape, and can be sent in every version."""
+    """Whether these header lines need no escape, and can be sent in every version."""
     return (
         text.count(":") == lines
         and text.count("\n") == lines

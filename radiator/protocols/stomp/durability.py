@@ -1,7 +1,7 @@
-"""Which words of SUBSCRIBE and UNSUBSCRIBE ask for a durable subscription, and what it is then called.
+"""Which headers of SUBSCRIBE and UNSUBSCRIBE ask for a durable subscription, and its name.
 
-Each broker has words of its own, and its clients send them to any other. A word that was ignored would lose what is
-sent while its subscriber is away, without an error: so each is understood, or refused.
+Each broker has headers of its own, and its clients send them to any other. Ignoring one would lose what is sent while
+its subscriber is away, without an error: so each is understood, or refused.
 """
 
 from radiator.model.errors import Violation, shown
@@ -34,11 +34,11 @@ def check_client_id(headers: dict[bytes, bytes]) -> bytes | None:
 def durable_name(
     headers: dict[bytes, bytes], subscription: bytes | None, client_id: bytes | None, destination: str
 ) -> bytes | None:
-    """The name that a SUBSCRIBE, or the end of one, asks to be durable under; None: it does not ask.
+    """The name under which a SUBSCRIBE, or the end of one, asks to be durable; None: it does not ask.
 
-    For our own word, and for `persistent`, that is the `id`; for a name of ActiveMQ's or Artemis' CLIENT-ID/NAME, with
-    `/` and `%` of CLIENT-ID as %2F and %25. On a queue these words say nothing that a queue does not do anyhow.
-    Raises Violation for a word that cannot be kept.
+    For Radiator's own header, and for `persistent`, that is the `id`; for a name of ActiveMQ's or Artemis'
+    CLIENT-ID/NAME, with `/` and `%` of CLIENT-ID as %2F and %25. On a queue these headers ask only for what a queue
+    does anyway. Raises Violation for a header that cannot be honoured.
     """
     is_durable = [header for header in _FLAGS if flag(headers, header, absent=False)]
     if destination and not destination.startswith(("/topic/", "/exchange/")):
@@ -71,13 +71,13 @@ def durable_name(
 
 
 def _check_stays(headers: dict[bytes, bytes], asking: list[bytes]) -> None:
-    """asking: the words that ask for it, if any."""
+    """asking: the headers that ask for it, if any."""
     if flag(headers, b"auto-delete", absent=False) and asking:
         raise Violation(f"{asking[0].decode()} with auto-delete:true: a durable subscription stays until UNSUBSCRIBE.")
 
 
 def _refuse_unknown(headers: dict[bytes, bytes]) -> None:
-    """A header that asks for durability by a word that is not understood here."""
+    """Refuses a header that asks for durability and is not understood here."""
     for header, value in headers.items():
         if header in _UNDERSTOOD or value.lower() in _NO:
             continue

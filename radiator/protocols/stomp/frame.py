@@ -16,7 +16,7 @@ from radiator.model.message import Message
 from radiator.model.replies import EndOfLog, RecordPlace
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
-# what a server's frame ends with: there are clients that read by lines, and some that skip the octet behind the NUL
+# how a server's frame ends: some clients read by lines, and some skip the octet after the NUL
 FRAME_END = b"\0\n"
 
 _LF, _CR, _COLON, _BACKSLASH = b"\n\r:\\"
@@ -27,7 +27,7 @@ _ESCAPE = re.compile(rb"\\(?:.|\Z)", re.DOTALL)
 class Frame:
     """One frame as it was read.
 
-    headers: unescaped; of repeated names the first (1.2, "Repeated Header Entries").
+    headers: unescaped; the first of repeated names (1.2, "Repeated Header Entries").
     lines: every header line as it came, without line ends, escaped by the version's rules.
     """
 
@@ -38,7 +38,7 @@ class Frame:
 
 
 class BrokenFrame(Violation):
-    """A Violation that knows the receipt id which the offending frame asked for, or None."""
+    """A Violation with the receipt id that the offending frame asked for, or None."""
 
     def __init__(self, sentence: str, receipt: bytes | None = None) -> None:
         super().__init__(sentence)
@@ -46,7 +46,7 @@ class BrokenFrame(Violation):
 
 
 def unescape(value: bytes, version: int) -> bytes:
-    """The decoded name or value; BrokenFrame where an escape is not defined in that version ("Value Encoding")."""
+    """The decoded name or value; raises BrokenFrame where that version does not define an escape ("Value Encoding")."""
     if version == V1_0 or b"\\" not in value:
         return value
     table = UNESCAPED[version]
@@ -65,7 +65,7 @@ def unescape(value: bytes, version: int) -> bytes:
 
 
 def escaped(value: bytes, version: int) -> bytes:
-    """`value` by that version's rules; most values need nothing."""
+    """`value` by that version's rules; most values need no escape."""
     if _COLON in value or _BACKSLASH in value or _LF in value or _CR in value:
         return escape(value, version)
     return value
@@ -79,7 +79,7 @@ def converted(block: bytes, sender: int, receiver: int) -> bytes:
     for line in block.split(b"\n")[:-1]:
         raw_name, _, raw_value = line.partition(b":")
         name, value = unescape(raw_name, sender), unescape(raw_value, sender)
-        # 1.0 has no escapes: a line feed, or a colon within a name, cannot be said
+        # 1.0 has no escapes: it cannot express a line feed, or a colon within a name
         if receiver == V1_0 and (b"\n" in name or b":" in name or b"\n" in value):
             continue
         lines.append(b"%b:%b\n" % (escape(name, receiver), escape(value, receiver)))
@@ -110,8 +110,8 @@ def encode_message(
     log: RecordPlace | EndOfLog | None = None,
 ) -> bytes:
     """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None: that, or
-    where that names a queue in its second way, the queue's address. log: as Deliver has it.
+    is_whole: without the body and FRAME_END. destination: replaces the message's own; None: its own, or where that
+    names a queue in its second form, the queue's address. log: as Deliver has it.
     """
     body = message.body
     block = message.headers
@@ -132,7 +132,7 @@ def encode_message(
     )
     if not is_whole:
         return head
-    # not by `%` too: that makes room for a quarter more and gives it back, and a message of 8 MiB costs twice the CPU
+    # not by `%` too: that over-allocates by a quarter and gives it back, and a message of 8 MiB costs twice the CPU
     return b"".join((head, body, FRAME_END))
 
 
@@ -150,9 +150,9 @@ _published_message: Message | None = None
 def encode_published(
     message: Message, message_id: bytes, subscription: bytes | None, ack_due: bool, version: int
 ) -> bytes:
-    """The same for a topic's message, which was never delivered before. Subscribers of the same subscription id share
-    its bytes: 1,000 slow ones hold one copy. What was made of the last message is kept until the next: at most
-    PUBLISHED_KEPT frames, or one of a body over PUBLISHED_BYTES.
+    """The same for a topic's message, which was never delivered before. Subscribers with the same subscription id share
+    its bytes: 1,000 slow ones hold one copy. The frames of the last message are kept until the next: at most
+    PUBLISHED_KEPT, or one whose body exceeds PUBLISHED_BYTES.
     """
     global _published_message
     if message is not _published_message:
@@ -188,22 +188,22 @@ def encode_receipt(receipt: bytes, version: int) -> bytes:
 
 
 def encode_refused(receipt: bytes, version: int, code: str, sentence: str) -> bytes:
-    """RECEIPT of a refusal that is told so."""
-    told = code.encode(), escaped(_short(sentence).encode(), version)
-    return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0\n" % (escaped(receipt, version), *told)
+    """RECEIPT that reports a refusal."""
+    fields = code.encode(), escaped(_short(sentence).encode(), version)
+    return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0\n" % (escaped(receipt, version), *fields)
 
 
 def _short(sentence: str) -> str:
-    """As much of it as a header shows."""
+    """As much of it as fits a header."""
     return "".join(c if c.isprintable() else " " for c in sentence[:ERROR_MESSAGE_CHARACTERS])
 
 
 def encode_error(code: str, sentence: str, receipt: bytes | None, version: int | None) -> bytes:
     """ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
-    body = sentence.encode()
+    body = sentence.encode("utf-8", "backslashreplace")  # JSON can hold half a surrogate pair, and a sentence its value
     short = _short(sentence)
     if version is None:
-        # says the same in every version: nothing in it that one of them would escape
+        # reads the same in every version: it contains nothing that one of them would escape
         short = short.replace(":", " ").replace("\\", " ")
         version = V1_2
     lines = [
@@ -220,7 +220,7 @@ def encode_error(code: str, sentence: str, receipt: bytes | None, version: int |
 
 
 def encode_frame(command: bytes, headers: list[tuple[str, str]], body: bytes, version: int | None) -> bytes:
-    """Any frame, by that version's rules; None: CONNECT, which has no escapes. Violation for what cannot be said."""
+    """Any frame, by that version's rules; None: CONNECT, which has no escapes. Violation where that is impossible."""
     lines = [command]
     for name, value in headers:
         _check_expressible(name, value, version)

@@ -1,7 +1,7 @@
 """Bytes to frames: incremental, bounded, and the same frames however the bytes were cut.
 
-Bytes of a whole frame are looked at once; of a frame that is not whole only what is new, and its header block once more
-when it is. A limit is compared before anything is held for it. BrokenFrame is raised by `frames`, and after it the
+The bytes of a whole frame are looked at once; of an unfinished one only the new bytes, and its header block once more
+when it is whole. A limit is compared before anything is held for it. `frames` raises BrokenFrame, and after it the
 parser must not be used again.
 """
 
@@ -13,7 +13,7 @@ from radiator.model.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_D
 from radiator.protocols.stomp.frame import BrokenFrame, Frame, unescape
 from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
 
-# A byte is looked for as a number: `b"x" in data` first raises and drops a TypeError within CPython, 0.2 µs each.
+# A byte is searched for as a number: `b"x" in data` first raises and drops a TypeError within CPython, 0.2 µs each.
 _NUL_BYTE, _LF, _CR, _SPACE, _COLON, _BACKSLASH = b"\0\n\r :\\"
 _LF_ENDS = re.compile(rb"\n*+")
 _LF_AND_CRLF_ENDS = re.compile(rb"(?:\n+|\r\n)*+")
@@ -56,7 +56,7 @@ class Parser:
         self.held_bytes = 0
 
     def speak(self, version: int, commands: dict[bytes, CommandSpec]) -> None:
-        """From the next frame on these are the rules. May be called between two frames of one `frames` call."""
+        """From the next frame on these rules apply. May be called between two frames of one `frames` call."""
         self._version = version
         self._commands = commands
         self._reads_crlf = version == V1_2
@@ -65,7 +65,7 @@ class Parser:
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of the frame that is not whole: all that it will have, where that is known, else those held."""
+        """The size of the unfinished frame where it is known, else the bytes held of it."""
         return self._mark if self._waiting == _BODY else self.held_bytes
 
     def frames(self, data: bytes) -> Iterator[Frame]:
@@ -94,7 +94,7 @@ class Parser:
             self.held_bytes = size - position
 
     def _is_hopeless(self) -> bool:
-        """Whether the held bytes cannot be a whole frame yet. Looks only at what is new."""
+        """Whether the held bytes cannot be a whole frame yet. Looks only at new bytes."""
         held = self._held
         assert held is not None
         if self._waiting == _BODY:
@@ -127,7 +127,7 @@ class Parser:
         block_end = -1 if ends_crlf else data.find(b"\n\n", line_end, near)
         body_start = block_end + 2
         if self._reads_crlf and (block_end < 0 or data.find(b"\r", line_end, block_end) >= 0):
-            # LF LF or LF CR LF, whichever comes first; to find each by itself would search far beyond the block
+            # LF LF or LF CR LF, whichever comes first; a separate search for each would run far beyond the block
             blank = _LF_OR_CRLF_BLANK_LINE.search(data, line_end)
             block_end, body_start = blank.span() if blank is not None else (-1, -1)
         if block_end < 0:
@@ -163,7 +163,7 @@ class Parser:
         return end + 1, Frame(command, headers, lines, data[body_start:end])
 
     def _check_beginning(self, data: bytes, position: int) -> None:
-        """A frame whose command line is not whole."""
+        """Checks a frame whose command line is not whole."""
         command = data[position : position + COMMAND_MAX_BYTES + 2]
         if self._reads_crlf:
             command = command.removesuffix(b"\r")
@@ -190,7 +190,7 @@ class Parser:
         )
 
     def _check_opening(self, command: bytes, whole: bool) -> None:
-        """Noise, HTTP and TLS are known by their first bytes: nothing more is held of them."""
+        """Noise, HTTP and TLS are recognised by their first bytes: nothing more is held of them."""
         known = self._commands
         if command in known if whole else any(name.startswith(command) for name in known):
             return
@@ -204,7 +204,7 @@ class Parser:
     # ---- headers --------------------------------------------------------------------------------------------------
 
     def _headers(self, block: bytes, lines: list[bytes]) -> dict[bytes, bytes]:
-        """Decoded headers, the first of each name. Puts `lines` into the version's own form."""
+        """Decoded headers, the first of each name. Rewrites `lines` in the version's canonical form."""
         if len(lines) > self._limits.max_headers:
             raise BrokenFrame(f"A frame has {len(lines)} headers: at most {self._limits.max_headers} are allowed.")
         if not block.isascii():
@@ -246,7 +246,7 @@ class Parser:
                 )
 
     def _escape_colons(self, lines: list[bytes]) -> None:
-        """Many clients leave a colon in a value as it is. It is taken as one, and sent on as the version wants it."""
+        """Many clients leave a colon in a value unescaped. It is accepted, and sent on as the version requires."""
         for number, line in enumerate(lines):
             name, _, value = line.partition(b":")
             if _COLON in value:
@@ -260,7 +260,7 @@ class Parser:
         return headers
 
     def _receipt_in(self, block: bytes) -> bytes | None:
-        """The receipt id of a frame that is refused, where it can be read and sent back."""
+        """The receipt id of a refused frame, where it can be read and sent back."""
         for line in block.split(b"\n"):
             if line.startswith(b"receipt:") and self._version is not None:
                 value = line[len(b"receipt:") :]
@@ -276,7 +276,7 @@ class Parser:
     # ---- body -----------------------------------------------------------------------------------------------------
 
     def _body_end_by_nul(self, data: bytes, position: int, body_start: int) -> int:
-        """Where the body ends and its NUL stands, or -1: not there yet."""
+        """Where the body ends and its NUL is, or -1: not there yet."""
         # the whole frame with its NUL may have max_frame_bytes
         end = data.find(b"\0", body_start, position + self._max_frame_bytes)
         if end < 0:
@@ -288,7 +288,7 @@ class Parser:
     def _body_end_by_length(
         self, data: bytes, position: int, body_start: int, headers: dict[bytes, bytes], lines: list[bytes]
     ) -> int:
-        """The same where `content-length` says it."""
+        """The same where `content-length` gives it."""
         head_bytes = body_start - position
         length = self._content_length(headers[b"content-length"])
         if len(headers) != len(lines):
@@ -311,7 +311,7 @@ class Parser:
         return int(value)
 
     def _check_one_length(self, length: int, lines: list[bytes]) -> None:
-        """Two lengths would let two readers see two different frames."""
+        """With two lengths, two readers could see two different frames."""
         for line in lines:
             name, _, value = line.partition(b":")
             value = value.strip(b" ") if self._version == V1_0 else value

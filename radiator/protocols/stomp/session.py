@@ -1,7 +1,7 @@
 """The server's side of one STOMP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
 
-It promises the Session contract (protocols/__init__.py): whatever a peer sends, `receive` never raises, holds no more
-than the limits allow, and after the first broken rule says Fail once and nothing more.
+It keeps the Session contract (protocols/__init__.py): whatever a peer sends, `receive` never raises, holds no more than
+the limits allow, and after the first broken rule returns Fail once and nothing more.
 
     CONNECTING --CONNECT--> OPEN --DISCONNECT or Fail--> ENDED
          `--anything else: ERROR by itself, is_closing--> ENDED
@@ -24,6 +24,7 @@ from radiator.model.commands import (
     Commit,
     Disconnect,
     Fail,
+    InvalidSend,
     Nack,
     Open,
     Send,
@@ -33,16 +34,14 @@ from radiator.model.commands import (
 )
 from radiator.model.errors import Violation, shown
 from radiator.model.limits import (
-    ACK_TIMEOUT_MAX_S,
     ADDRESSES_KEPT,
-    DEDUP_ID_MAX_BYTES,
-    ID_MAX_BYTES,
     PARTITIONS_MAX,
     PREFETCH_COUNT_MAX,
     SIZE_MAX,
     TIME_MAX_MS,
     Limits,
 )
+from radiator.model.principal import ANYONE, Check, Principal, Verdict
 from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
 from radiator.protocols.administration import JSON
 from radiator.protocols.stomp.durability import check_client_id, durable_name
@@ -56,12 +55,20 @@ from radiator.protocols.stomp.frame import (
     encode_receipt,
     encode_refused,
 )
+from radiator.protocols.stomp.options import (
+    ack_timeout_s,
+    asks_for_receipt,
+    check_ids,
+    dedup_id,
+    group_of,
+    survives_refusal,
+    temp_queue_of,
+)
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (
     ALL_VERSIONS,
     CLIENT_COMMANDS,
     CONNECT_COMMANDS,
-    HOP_HEADERS,
     V1_0,
     V1_1,
     V1_2,
@@ -69,8 +76,6 @@ from radiator.protocols.stomp.spec import (
 )
 from radiator.protocols.stomp.unheeded import OF_SEND, OF_SUBSCRIBE, unheeded
 from radiator.protocols.stomp.values import (
-    LOG,
-    TEMP_QUEUE,
     address,
     agreed_s,
     flag,
@@ -80,14 +85,13 @@ from radiator.protocols.stomp.values import (
     number,
     offered_heart_beats,
     place,
+    producer_id,
+    stored_block,
 )
 
 PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PROTOCOL.md)
 
 _ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_INDIVIDUAL}
-_KEPT_IDS = (b"transaction", b"id")
-_HOP_HEADERS_AND_REPLY_TO = HOP_HEADERS | {b"reply-to"}
-_LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 _SEND_OPTIONS = frozenset(
     [
         b"transaction",
@@ -119,6 +123,7 @@ class StompSession:
         "_name",
         "_outgoing",
         "_parser",
+        "_principal",
         "_state",
         "_unheeded",
         "_version",
@@ -132,10 +137,11 @@ class StompSession:
         "is_link",
         "is_open",
         "other",
+        "pending",
         "silence_max_s",
     )
 
-    def __init__(self, connection: int, session_name: str, limits: Limits) -> None:
+    def __init__(self, connection: int, session_name: str, limits: Limits, principal: Principal = ANYONE) -> None:
         self.is_open = False
         self.is_closing = False
         self.buffered_bytes = 0
@@ -146,9 +152,11 @@ class StompSession:
         self.is_link = False
         self.closes_at = Scope.COMMAND
         self.other = ""
+        self.pending: Check | None = None
         self._connection = connection
         self._name = session_name
         self._limits = limits
+        self._principal = principal
         self._parser = Parser(limits, CONNECT_COMMANDS)
         self._state = _CONNECTING
         self._version = V1_2
@@ -156,36 +164,40 @@ class StompSession:
         self._client_id: bytes | None = None
         self._addresses: dict[bytes, str] | None = None
         self._written: dict[bytes, tuple[str, str]] = {}
-        self._unheeded: Unheeded | bool = False  # to be said; whether it has been
+        self._unheeded: Unheeded | bool = False  # to be reported; True: it has been
 
     def receive(self, data: bytes) -> list[Open | Command]:
-        """What those bytes say, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
-        said: list[Open | Command] = []
+        """The commands in those bytes, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
+        commands: list[Open | Command] = []
         if self._state == _ENDED:
-            return said
+            return commands
         try:
             for frame in self._parser.frames(data):
                 if self._state == _OPEN:
-                    said.append(self._command(frame))
+                    commands.append(self._command(frame))
                 else:
                     self._connect(frame)
-                    said.append(Open(self._connection, closes_at=self.closes_at))
+                    commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))
                 if self._state == _ENDED:
                     break
         except Violation as broken:
-            self._fail(broken, said)
+            self._fail(broken, commands)
         if self._unheeded is not False:
-            self._say_unheeded(said)
+            self._say_unheeded(commands)
         self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
-        return said
+        return commands
+
+    def answered(self, verdict: Verdict) -> list[Open | Command]:
+        """This session asks for no check."""
+        return []
 
     @property
     def frame_bytes(self) -> int:
-        """What the unfinished frame will have, where its content-length says so; else what is held of it."""
+        """The size of the unfinished frame where its content-length gives it; else the bytes held of it."""
         return self._parser.frame_bytes
 
     def forget(self) -> None:
-        """The connection is over: lets go of what was read."""
+        """The connection is over: releases what was read."""
         self._state = _ENDED
         self._parser = Parser(self._limits, CONNECT_COMMANDS)
         self._outgoing = b""
@@ -196,7 +208,7 @@ class StompSession:
         return outgoing
 
     def encode(self, reply: Reply) -> bytes:
-        """The bytes of a reply, in the version that was agreed."""
+        """The bytes of a reply, in the agreed version."""
         if type(reply) is Deliver:
             if reply.is_published:
                 return encode_published(
@@ -244,7 +256,7 @@ class StompSession:
         return b"\n"
 
     def _destination(self, reply: Deliver) -> str:
-        """The message's destination as its subscription wrote that, where both name the same queue."""
+        """The message's destination as its subscription wrote it, where both name the same queue."""
         queue = queue_address(reply.message.destination)
         written = self._written.get(reply.subscription or queue.encode())
         return written[1] if written is not None and written[0] == queue else queue
@@ -275,10 +287,10 @@ class StompSession:
             f"session:{self._name}\nserver:radiator/{__version__}\n\n\0\n"
         ).encode()
 
-    def _fail(self, broken: Violation, said: list[Open | Command]) -> None:
+    def _fail(self, broken: Violation, commands: list[Open | Command]) -> None:
         receipt = broken.receipt if isinstance(broken, BrokenFrame) else None
         if self.is_open:
-            said.append(Fail(self._connection, str(broken), receipt))
+            commands.append(Fail(self._connection, str(broken), receipt))
         else:
             self._outgoing = encode_error(PROTOCOL_CODE, str(broken), None, None)
             self.is_closing = True
@@ -289,10 +301,10 @@ class StompSession:
         if header is not None:
             self._unheeded = Unheeded(self._connection, destination, header.decode(), known[header])
 
-    def _say_unheeded(self, said: list[Open | Command]) -> None:
-        """Once, and nothing behind the last word."""
+    def _say_unheeded(self, commands: list[Open | Command]) -> None:
+        """Once, and never after the last command."""
         if isinstance(self._unheeded, Unheeded) and self._state == _OPEN:
-            said.append(self._unheeded)
+            commands.append(self._unheeded)
             self._unheeded = True
 
     # ---- commands -------------------------------------------------------------------------------------------------
@@ -302,9 +314,11 @@ class StompSession:
         receipt = headers.get(b"receipt")
         try:
             if b"id" in headers or b"transaction" in headers:
-                _check_ids(headers)
+                check_ids(headers)
             return _READERS[frame.command](self, frame, receipt)
         except Violation as broken:
+            if frame.command == b"SEND" and receipt is not None and asks_for_receipt(headers):
+                return InvalidSend(self._connection, str(broken), receipt)
             raise BrokenFrame(str(broken), receipt) from None
 
     def _second_connect(self, frame: Frame, receipt: bytes | None) -> Command:
@@ -314,17 +328,17 @@ class StompSession:
         headers = frame.headers
         destination = self._address(headers[b"destination"])
         if _SEND_OPTIONS.isdisjoint(headers):
-            block = _stored_block(frame, False)
+            block = stored_block(headers, frame.lines, False)
             if destination == ADMIN:
                 return Administer(self._connection, frame.body, JSON, self._version, receipt)
             return Send(self._connection, destination, block, self._version, frame.body, receipt)
         if not self._unheeded:
             self._look_for_unheeded(headers, OF_SEND, destination)
-        reply_to = _temp_queue(headers)
+        reply_to = temp_queue_of(headers)
         send = Send(
             self._connection,
             destination,
-            _stored_block(frame, reply_to is not None),
+            stored_block(headers, frame.lines, reply_to is not None),
             self._version,
             frame.body,
             receipt,
@@ -333,12 +347,12 @@ class StompSession:
             number(headers, b"expires", 0, TIME_MAX_MS),
             reply_to,
             flag(headers, b"mandatory", absent=False),
-            _dedup_id(headers),
+            dedup_id(headers),
             headers.get(b"correlation-id"),
             number(headers, b"delay", 0, TIME_MAX_MS),
             number(headers, b"deliver-at", 0, TIME_MAX_MS),
             flag(headers, b"immediate", absent=False),
-            _survives_refusal(headers),
+            survives_refusal(headers),
         )
         return request_of(send) if destination == ADMIN else send
 
@@ -359,7 +373,7 @@ class StompSession:
         if not self._unheeded:
             self._look_for_unheeded(headers, OF_SUBSCRIBE, destination)
         given = headers.get(b"id")
-        # as others do it, also where the specification asks for an id (1.1, 1.2, "SUBSCRIBE id Header")
+        # as other brokers do, also where the specification requires an id (1.1, 1.2, "SUBSCRIBE id Header")
         queue, written = queue_address(destination), headers[b"destination"].decode()
         subscription = queue.encode() if given is None else given
         if queue != written:
@@ -379,12 +393,12 @@ class StompSession:
             receipt,
             named=given is not None or self._version != V1_0,
             durable=durable is not None,
-            ack_timeout_s=_ack_timeout_s(headers),
+            ack_timeout_s=ack_timeout_s(headers),
             is_getter=not flag(headers, b"auto-delete", absent=True),
             start=place(headers, b"from"),
             until=place(headers, b"until"),
             partition=number(headers, b"partition", 0, PARTITIONS_MAX - 1),
-            group=_group(headers, destination, ack),
+            group=group_of(headers, destination, ack),
             durable_name=None if durable == given else durable,
         )
 
@@ -398,7 +412,7 @@ class StompSession:
         except Violation as broken:
             if subscription is None or destination is not None:
                 raise
-            durable_name(headers, subscription, self._client_id, "/queue/")  # which says what is wrong on a queue too
+            durable_name(headers, subscription, self._client_id, "/queue/")  # raises for mistakes on a queue too
             durable, mistake = subscription, str(broken)
         if subscription is None:
             if destination is None and durable is None:
@@ -424,7 +438,7 @@ class StompSession:
         return Nack(self._connection, message_id, subscription, transaction, receipt, requeue, delay_ms)
 
     def _acked(self, headers: dict[bytes, bytes]) -> tuple[bytes, bytes | None]:
-        """What an ACK or NACK names: each version says it in its own way."""
+        """The message that an ACK or NACK names: each version has its own header."""
         if self._version == V1_2:
             return headers[b"id"], None
         return headers[b"message-id"], headers.get(b"subscription") if self._version == V1_1 else None
@@ -434,12 +448,14 @@ class StompSession:
 
     def _commit(self, frame: Frame, receipt: bytes | None) -> Command:
         headers = frame.headers
-        prepare, app = name(headers, b"prepare"), name(headers, b"txn-app-id")
+        prepare, app = name(headers, b"prepare"), producer_id(headers)
         version = number(headers, b"txn-version", 0, TIME_MAX_MS)
         if (app is None) != (version is None):
-            raise Violation("COMMIT with one of txn-app-id and txn-version: each needs the other.")
+            raise Violation("COMMIT with one of producer-id and txn-version: each needs the other.")
         if prepare is not None and app is not None:
-            raise Violation("COMMIT with both prepare and txn-app-id: what is prepared is committed by another COMMIT.")
+            raise Violation(
+                "COMMIT with both prepare and producer-id: what is prepared is committed by another COMMIT."
+            )
         return Commit(self._connection, headers[b"transaction"], receipt, prepare, app, version or 0)
 
     def _abort(self, frame: Frame, receipt: bytes | None) -> Command:
@@ -474,55 +490,6 @@ _READERS: dict[bytes, Callable[[StompSession, Frame, bytes | None], Command]] = 
 }
 
 
-def _check_ids(headers: dict[bytes, bytes]) -> None:
-    """What a client names its things by is kept as long as they last, so it is bounded."""
-    for header in _KEPT_IDS:
-        value = headers.get(header)
-        if value is not None and len(value) > ID_MAX_BYTES:
-            raise Violation(
-                f"{header.decode()} {shown(value)} has {len(value)} bytes: at most {ID_MAX_BYTES} are allowed."
-            )
-
-
-def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
-    value = headers.get(b"dedup-id")
-    if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
-        raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
-    return value
-
-
-def _survives_refusal(headers: dict[bytes, bytes]) -> bool:
-    value = headers.get(b"on-refusal")
-    if value is None:
-        return False
-    if value != b"receipt":
-        raise Violation(f"on-refusal {shown(value)} is not `receipt`; without this header a refusal is an ERROR.")
-    if b"receipt" not in headers or b"transaction" in headers:
-        raise Violation("on-refusal:receipt is for a SEND with `receipt`, and without `transaction`.")
-    return True
-
-
-def _group(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:
-    """The group of a SUBSCRIBE to a log. What only logs have is refused elsewhere: there it would mean nothing."""
-    given = [header for header in _LOG_OPTIONS if header in headers]
-    if given and not destination.startswith(LOG):
-        raise Violation(
-            f"SUBSCRIBE to {shown(headers[b'destination'])} with {given[0].decode()}: only a log ({LOG}NAME) has it."
-        )
-    group = name(headers, b"group")
-    if group is not None and ack == AUTO:
-        raise Violation(
-            f"group {shown(headers[b'group'])} with ack:auto: ACK moves a group's position, so it needs ack:client or "
-            "ack:client-individual."
-        )
-    return group
-
-
-def _ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:
-    seconds = number(headers, b"ack-timeout-s", 1, ACK_TIMEOUT_MAX_S)
-    return number(headers, b"ack_timeout_s", 1, ACK_TIMEOUT_MAX_S) if seconds is None else seconds
-
-
 def request_of(send: Send) -> Send | Administer:
     """A SEND to /admin as the request that it is; one in a transaction stays a SEND, which is refused."""
     if send.transaction is not None:
@@ -537,31 +504,3 @@ def request_of(send: Send) -> Send | Administer:
         send.correlation_id,
         send.survives_refusal,
     )
-
-
-def _temp_queue(headers: dict[bytes, bytes]) -> str | None:
-    """The NAME of the sender's temp queue, where `reply-to` names one."""
-    value = headers.get(b"reply-to")
-    if value is None or not value.startswith(TEMP_QUEUE):
-        return None
-    return address(value, "reply-to").removeprefix(TEMP_QUEUE.decode())
-
-
-def _stored_block(frame: Frame, replies_to_temp_queue: bool) -> bytes:
-    """The sender's header lines without those of the hop, bytes unchanged and in order."""
-    headers, lines = frame.headers, frame.lines
-    dropped = _HOP_HEADERS_AND_REPLY_TO if replies_to_temp_queue else HOP_HEADERS
-    kept = []
-    if len(lines) == len(headers):
-        for name, line in zip(headers, lines):  # noqa: B905 - `strict` costs each SEND 0.2 µs
-            if name not in dropped:
-                kept.append(line)
-    else:
-        kept = [line for line in lines if not _is_dropped(line, dropped)]
-    return b"\n".join(kept) + b"\n" if kept else b""
-
-
-def _is_dropped(line: bytes, dropped: frozenset[bytes]) -> bool:
-    """For a frame with repeated headers: a temp queue in a later `reply-to` does not travel either."""
-    name, _, value = line.partition(b":")
-    return name in dropped or (name == b"reply-to" and value.lstrip(b" ").startswith(TEMP_QUEUE))

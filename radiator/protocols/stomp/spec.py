@@ -1,7 +1,7 @@
 """The three STOMP specifications as tables: versions, commands and the headers each command must have.
 
-A version is its minor number (1.2 is 2), which is also the number of its escaping rules (message.py). What the tables
-cannot say (how a frame is cut from bytes) is parser.py.
+A version is its minor number (1.2 is 2), which is also the number of its escaping rules (message.py). What tables
+cannot express (how a frame is cut from bytes) is parser.py.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ VERSIONS: dict[bytes, int] = {b"1.0": V1_0, b"1.1": V1_1, b"1.2": V1_2}
 VERSION_NAMES: dict[int, str] = {number: name.decode() for name, number in VERSIONS.items()}
 ALL_VERSIONS = b",".join(VERSIONS)
 
-# Undefined escapes are fatal (1.1 and 1.2, "Value Encoding"); 1.0 has none, and a backslash is a backslash.
+# Undefined escapes are fatal (1.1 and 1.2, "Value Encoding"); 1.0 has none, and takes a backslash literally.
 UNESCAPED: dict[int, dict[bytes, bytes]] = {
     V1_1: {b"\\\\": b"\\", b"\\n": b"\n", b"\\c": b":"},
     V1_2: {b"\\\\": b"\\", b"\\n": b"\n", b"\\c": b":", b"\\r": b"\r"},
@@ -29,16 +29,16 @@ class CommandSpec:
     body: bool = False
 
 
-# `accept-version` is absent in 1.0; `host` is a duty of the client, see docs/PROTOCOL.md. 1.0 forbids no body: the
-# session refuses one when it knows the version.
+# `accept-version` is absent in 1.0; clients must send `host`, see docs/PROTOCOL.md. 1.0 forbids no body: the session
+# refuses one when it knows the version.
 _CONNECT = CommandSpec(body=True)
 _SEND = CommandSpec((b"destination",), body=True)
 _TRANSACTION = CommandSpec((b"transaction",))
 _ID = CommandSpec((b"id",))
-# `id` is a duty of the client (1.1 and 1.2, "SUBSCRIBE id Header"); without it the destination stands for it
+# clients must send `id` (1.1 and 1.2, "SUBSCRIBE id Header"); without it the destination replaces it
 _SUBSCRIBE = CommandSpec((b"destination",))
 _UNSUBSCRIBE = CommandSpec()  # `id` or `destination`: the session looks
-_ACK_1_1 = CommandSpec((b"message-id",))  # `subscription` is a duty of the client too, and says nothing more
+_ACK_1_1 = CommandSpec((b"message-id",))  # clients must send `subscription` too, but it adds nothing
 
 CONNECT_COMMANDS: dict[bytes, CommandSpec] = {b"CONNECT": _CONNECT, b"STOMP": _CONNECT}
 
@@ -54,7 +54,7 @@ CLIENT_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
         b"COMMIT": CommandSpec((b"transaction",), body=True),
         b"ABORT": CommandSpec((b"transaction",), body=True),
         b"ACK": CommandSpec((b"message-id",), body=True),
-        b"NACK": CommandSpec((b"message-id",), body=True),  # of 1.1: 1.0 has no way to say no
+        b"NACK": CommandSpec((b"message-id",), body=True),  # of 1.1: 1.0 has no NACK
         b"DISCONNECT": CommandSpec(body=True),
     },
     V1_1: {
@@ -106,8 +106,8 @@ SERVER_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
     V1_2: _SERVER_1_1,
 }
 
-# Headers of a SEND that belong to the hop, or that MESSAGE itself carries and only the broker sets: not stored. A
-# `reply-to` that names a temp queue is the only other one.
+# Headers of a SEND that belong to the hop, or that MESSAGE itself carries and only the broker sets: not stored. Nor is
+# a `reply-to` that names a temp queue.
 HOP_HEADERS = frozenset(
     [
         b"receipt",

@@ -1,5 +1,5 @@
 """Headers of a SEND or SUBSCRIBE that ask other brokers for something, and mean nothing here. Those of a SEND travel as
-any other does; who relies on one is told in the log, with what would serve instead.
+any other does; the log names the header, with what would serve instead.
 """
 
 _NO_PRIORITIES = "There are no priorities here: give what is urgent a queue of its own."
@@ -34,7 +34,7 @@ OF_SEND = {
     b"_AMQ_GROUP_ID": _NO_GROUPS,
 }
 _NOTHING = (b"0", b"false", b"False", b"")
-_USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients say where nobody has asked for any
+_USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients send by default
 
 
 def unheeded(headers: dict[bytes, bytes], known: dict[bytes, str]) -> bytes | None:

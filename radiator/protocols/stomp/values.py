@@ -1,5 +1,6 @@
-"""What stands in a header: destinations, numbers, yes and no, versions, heart-beats. Each reader returns the value or
-raises a Violation that names the header, the value, and what would be right. Nothing here knows a frame.
+"""The values of headers: destinations, numbers, flags, versions, heart-beats; and the header block that is stored. Each
+reader returns the value or raises a Violation that names the header, the value, and what would be right. Nothing here
+depends on frames.
 """
 
 import re
@@ -8,9 +9,10 @@ from radiator.model.addresses import address_mistake
 from radiator.model.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
 from radiator.model.errors import Violation, shown
 from radiator.model.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX, TIME_MAX_MS
-from radiator.protocols.stomp.spec import VERSIONS
+from radiator.protocols.stomp.spec import HOP_HEADERS, VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"
+_HOP_HEADERS_AND_REPLY_TO = HOP_HEADERS | {b"reply-to"}
 
 LOG = "/log/"
 _PLACES: dict[bytes, dict[bytes, Place]] = {
@@ -22,13 +24,32 @@ _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
 
 
 def address(value: bytes, header: str = "destination") -> str:
-    """The full address: a NAME without a leading `/` is a queue's. Whether it leads anywhere, the broker says."""
+    """The full address: a NAME without a leading `/` is a queue's. Whether it exists is for the broker to decide."""
     text = value.decode()  # the parser has checked that headers are UTF-8; escapes cannot break that
     if not text.startswith("/"):
         text = f"/queue/{text}"
     if wrong := address_mistake(text):
         raise Violation(f"{header} {shown(value)} {wrong}.")
     return text
+
+
+def stored_block(headers: dict[bytes, bytes], lines: list[bytes], replies_to_temp_queue: bool) -> bytes:
+    """The lines of a SEND's headers that are not of the hop, bytes unchanged and in order."""
+    dropped = _HOP_HEADERS_AND_REPLY_TO if replies_to_temp_queue else HOP_HEADERS
+    kept = []
+    if len(lines) == len(headers):
+        for name, line in zip(headers, lines):  # noqa: B905 - `strict` costs each SEND 0.2 µs
+            if name not in dropped:
+                kept.append(line)
+    else:
+        kept = [line for line in lines if not _is_dropped(line, dropped)]
+    return b"\n".join(kept) + b"\n" if kept else b""
+
+
+def _is_dropped(line: bytes, dropped: frozenset[bytes]) -> bool:
+    """For a frame with repeated headers: a temp queue in a later `reply-to` does not travel either."""
+    name, _, value = line.partition(b":")
+    return name in dropped or (name == b"reply-to" and value.lstrip(b" ").startswith(TEMP_QUEUE))
 
 
 def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) -> int | None:
@@ -53,6 +74,17 @@ def name(headers: dict[bytes, bytes], header: bytes) -> str | None:
     return value.decode()
 
 
+def producer_id(headers: dict[bytes, bytes]) -> str | None:
+    """The `producer-id` of a COMMIT, formerly `txn-app-id`, or None where it has neither."""
+    found, earlier = name(headers, b"producer-id"), name(headers, b"txn-app-id")
+    if found is not None and earlier is not None and found != earlier:
+        raise Violation(
+            f"COMMIT with producer-id {shown(headers[b'producer-id'])} and txn-app-id {shown(headers[b'txn-app-id'])}: "
+            "they are two names of one header, and must have one value."
+        )
+    return earlier if found is None else found
+
+
 def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
     """A place in a log, as `from` or `until` names it, or None where the header is absent."""
     value = headers.get(header)
@@ -72,7 +104,7 @@ def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
 
 
 def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:
-    """`true` or `false`, or as Python's str() has it; `absent` where there is no such header."""
+    """`true` or `false`, or as Python's str() writes it; `absent` where there is no such header."""
     value = headers.get(header)
     if value is None:
         return absent
@@ -91,7 +123,7 @@ def highest_version(accept_version: bytes | None) -> int | None:
 
 
 def heart_beats(value: bytes | None) -> tuple[int, int]:
-    """What the peer can send and wants to get, in ms. A missing header is 0,0 (1.2, "Heart-beating")."""
+    """How often the peer can send and wants to receive, in ms. A missing header is 0,0 (1.2, "Heart-beating")."""
     if value is None:
         return 0, 0
     match = _NUMBERS.fullmatch(value)
@@ -103,8 +135,8 @@ def heart_beats(value: bytes | None) -> tuple[int, int]:
 
 
 def offered_heart_beats(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
-    """What we say that we send and want, to who can send and wants `theirs`, in ms: in each direction as often as asked
-    for, if not more seldom than `ours`, and never more often than HEART_BEAT_MIN_MS. 0 of either side is 0.
+    """The heart-beats to offer a peer that can send and wants `theirs`, in ms: in each direction as often as asked for,
+    if not more seldom than `ours`, and never more often than HEART_BEAT_MIN_MS. 0 of either side is 0.
     """
     (our_can, our_want), (can, want) = ours, theirs
     return _offered_ms(our_can, want), _offered_ms(our_want, can)

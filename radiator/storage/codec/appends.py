@@ -1,4 +1,4 @@
-"""What a batch appends to logs, as blocks (blocks.py). Pure."""
+"""The appends of a batch to logs, as blocks (blocks.py). Pure."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ Partition = tuple[int, int]
 
 
 def appended(appends: Iterable[Append | AppendEvent], others: Iterable[Write]) -> list[Row]:
-    """The blocks, in the order of their keys. None lies in two segments: those that begin in this batch are among its
+    """The blocks, in the order of their keys. No block is in two segments: those that begin in this batch are among its
     other writes.
     """
     firsts: dict[Partition, set[int]] = {}
@@ -31,7 +31,7 @@ def appended(appends: Iterable[Append | AppendEvent], others: Iterable[Write]) -
 
 
 def _runs(appends: Iterable[Append | AppendEvent]) -> dict[Partition, tuple[int, list[Message], list[JournalEvent]]]:
-    """By partition: the first offset, and what follows it. Raises AssertionError where that is not without a gap."""
+    """By partition: the first offset, and what follows it. Raises AssertionError where there is a gap."""
     runs: dict[Partition, tuple[int, list[Message], list[JournalEvent]]] = {}
     for write in appends:
         partition = (write.log, write.partition)

@@ -1,7 +1,7 @@
 """Blocks: what one commit appends to a partition of a log, in one row. Pure; docs/FORMAT.md draws it.
 
-A block has messages, or events of the journal (events.py). Its key is that of its first record; its one checksum is
-over all of it, and the key.
+A block has messages, or events of the journal (events.py). Its key is that of its first record; one checksum covers all
+of it, and the key.
 """
 
 import struct
@@ -26,7 +26,7 @@ _MESSAGE_HEAD = struct.Struct(">BHIQQ")  # escaping, length of destination, of h
 
 
 def cut(first: int, entries: Entries, cuts: set[int]) -> Iterator[tuple[int, Entries]]:
-    """Stretches for one block each, with their first offsets. A new one begins at each offset of `cuts`."""
+    """Splits into one stretch for each block, with their first offsets. A new one begins at each offset of `cuts`."""
     if not cuts and isinstance(entries[0], JournalEvent) and len(entries) <= _EVENTS_MAX:
         yield first, entries  # what most commits have for the journal
         return
@@ -66,12 +66,12 @@ def _packed_messages(messages: Sequence[Message]) -> bytes:
 
 
 def count_of(value: bytes | memoryview) -> int:
-    """How many records a block says it has: from its head alone, unchecked."""
+    """The number of records that a block claims: from its head alone, unchecked."""
     return int(_HEAD.unpack_from(value)[2]) if len(value) >= _HEAD.size else 0
 
 
 def checked(key: bytes, value: bytes) -> tuple[int, int]:
-    """What a block has, and how many of it, every byte checked. Raises DamagedRecord."""
+    """The kind of a block's records, and their number, every byte checked. Raises DamagedRecord."""
     records.check(key, value, _HEAD.size, "block", is_longer=True)
     _, kind, count = _HEAD.unpack_from(value)
     if len(key) != records.RECORD_KEY_BYTES or kind not in (MESSAGES, EVENTS) or count == 0:
@@ -115,7 +115,7 @@ def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
 
 
 def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
-    """All that a block has, every byte checked. Raises DamagedRecord."""
+    """All records of a block, every byte checked. Raises DamagedRecord."""
     kind, _ = checked(key, value)
     return events_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
 

@@ -1,8 +1,8 @@
-"""`encode`: the writes of a batch as operations on tables, which is what goes to the disk. Pure.
+"""`encode`: the writes of a batch as operations on tables, which go to the disk. Pure.
 
-What comes of a batch depends on its writes alone: neither the store nor an earlier batch is asked. So the same
-operations can be carried out at another time, or on another machine. Whether a batch contradicts what is stored is
-judged before, by the guard (guard.py), and by whoever carries it out: each operation says what it must find.
+The result depends on the batch's writes alone: neither the store nor an earlier batch is read. So the same operations
+can be carried out at another time, or on another machine. Contradictions to what is stored are found before, by the
+guard (guard.py), and by the writer: each operation states what it must find.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -87,16 +87,16 @@ from radiator.storage.codec.tables import (
     NODE,
     PEERS,
     POSITIONS,
+    PREPARED_SENDS,
     QUEUES,
     RECORDS,
     REDELIVERED_BELOW,
     RETIRED,
     SEGMENTS,
     SETTINGS,
-    STAGED,
-    STAGES,
     TABLES,
     TIME,
+    TRANSACTIONS,
     tables_of,
 )
 
@@ -104,15 +104,15 @@ Operations = list[Operation]
 
 
 def encode(writes: Sequence[Write]) -> Operations:
-    """What is put, counted, removed, delayed and woken comes first, then the ledgers and what logs are appended, each
-    in the order of keys; then the other writes as they come. So a message may be put and removed in one batch, and a
+    """Puts, counts, removals, delays and messages made due come first, then the ledgers and the appends to logs, each
+    in the order of keys; then the other writes in their order. So a batch may put and remove the same message, and a
     Retire finds the last ledger of its queue.
     """
     puts: list[Row] = []
     counts: list[Row] = []
     removes: list[bytes] = []
     delays: list[Row] = []
-    wakes: list[bytes] = []
+    due_keys: list[bytes] = []
     ledgers: list[Row] = []
     appends: list[Append | AppendEvent] = []
     others: list[Write] = []
@@ -136,10 +136,10 @@ def encode(writes: Sequence[Write]) -> Operations:
             key = records.delayed_key(write.queue, write.due_ms, write.position)
             delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
         elif isinstance(write, MakeDue):
-            wakes.append(records.delayed_key(write.queue, write.due_ms, write.position))
+            due_keys.append(records.delayed_key(write.queue, write.due_ms, write.position))
         else:
             others.append(write)
-    operations = _of_messages(puts, counts, removes, delays, wakes)
+    operations = _of_messages(puts, counts, removes, delays, due_keys)
     if others:
         ledgers += _first_ledgers(ledgers, others)
     if puts:
@@ -157,7 +157,7 @@ def encode(writes: Sequence[Write]) -> Operations:
 
 
 def _of_messages(
-    puts: list[Row], counts: list[Row], removes: list[bytes], delays: list[Row], wakes: list[bytes]
+    puts: list[Row], counts: list[Row], removes: list[bytes], delays: list[Row], due_keys: list[bytes]
 ) -> Operations:
     operations: Operations = []
     if puts:
@@ -173,9 +173,9 @@ def _of_messages(
         delays.sort()
         at_place = [records.place_of_delayed(key) for key, _ in delays]
         operations += (Insert(DELAYED, delays), RequireAbsent(MESSAGES, at_place))
-    if wakes:
-        wakes.sort()
-        operations.append(Delete(DELAYED, wakes))
+    if due_keys:
+        due_keys.sort()
+        operations.append(Delete(DELAYED, due_keys))
     return operations
 
 
@@ -183,7 +183,7 @@ def _of_messages(
 
 
 def _queues_there(puts: list[Row], ledgers: Iterable[Row]) -> Operations:
-    """The queues that messages are put into must be there; those with a ledger in the batch, the guard has judged."""
+    """The queues that get messages must be there; the guard has judged those with a ledger in the batch."""
     first, last = puts[0][0][: records.QUEUE_KEY_BYTES], puts[-1][0][: records.QUEUE_KEY_BYTES]
     keys = {first} if first == last else {key[: records.QUEUE_KEY_BYTES] for key, _ in puts}
     keys -= {key for key, _ in ledgers}
@@ -278,8 +278,8 @@ def _keep_peer(write: KeepPeer) -> Operations:
 
 
 def _of_doubts(others: Iterable[Write]) -> Operations:
-    """What is left of them once all are carried out: a message that is offered and settled in one batch may be removed
-    by it too.
+    """The doubts that are left once all are carried out: a message that is offered and settled in one batch may also be
+    removed by it.
     """
     after: dict[bytes, Doubt | None] = {}
     was_there: list[bytes] = []
@@ -304,7 +304,7 @@ def _of_doubts(others: Iterable[Write]) -> Operations:
 
 
 def _nothing(write: Doubt | Settle) -> Operations:
-    """`_of_doubts` has them."""
+    """`_of_doubts` encodes them."""
     return []
 
 
@@ -352,27 +352,27 @@ def _drop_position(write: DropPosition) -> Operations:
 # ---- prepared transactions ----------------------------------------------------------------------------------------
 
 
-def _keep_stage(write: KeepTransaction) -> Operations:
-    key = transactions.transaction_key(write.stage)
-    return [Upsert(STAGES, [(key, transactions.encode_transaction(key, write))])]
+def _keep_transaction(write: KeepTransaction) -> Operations:
+    key = transactions.transaction_key(write.transaction)
+    return [Upsert(TRANSACTIONS, [(key, transactions.encode_transaction(key, write))])]
 
 
 def _store_prepared(write: StorePrepared) -> Operations:
     rows = []
     for number, send in enumerate(write.sends, write.first):
-        key = transactions.send_key(write.stage, number)
+        key = transactions.send_key(write.transaction, number)
         rows.append((key, transactions.encode_send(key, send)))
-    return [Insert(STAGED, rows)] if rows else []
+    return [Insert(PREPARED_SENDS, rows)] if rows else []
 
 
 def _remove_prepared(write: RemovePrepared) -> Operations:
-    keys = [transactions.send_key(write.stage, number) for number in range(write.first, write.end)]
-    return [Delete(STAGED, keys)] if keys else []
+    keys = [transactions.send_key(write.transaction, number) for number in range(write.first, write.end)]
+    return [Delete(PREPARED_SENDS, keys)] if keys else []
 
 
-def _drop_stage(write: DropTransaction) -> Operations:
-    key = transactions.transaction_key(write.stage)
-    return [Delete(STAGES, [key]), DeleteRange(STAGED, key, records.behind(key))]
+def _drop_transaction(write: DropTransaction) -> Operations:
+    key = transactions.transaction_key(write.transaction)
+    return [Delete(TRANSACTIONS, [key]), DeleteRange(PREPARED_SENDS, key, records.behind(key))]
 
 
 def _keep_app(write: KeepApp) -> Operations:
@@ -441,10 +441,10 @@ _ENCODERS: dict[type, Callable[[Any], Operations]] = {
     DropSegment: _drop_segment,
     KeepPosition: _keep_position,
     DropPosition: _drop_position,
-    KeepTransaction: _keep_stage,
+    KeepTransaction: _keep_transaction,
     StorePrepared: _store_prepared,
     RemovePrepared: _remove_prepared,
-    DropTransaction: _drop_stage,
+    DropTransaction: _drop_transaction,
     KeepApp: _keep_app,
     DropApp: _drop_app,
     Upgrade: _upgrade,
@@ -453,4 +453,4 @@ _ENCODERS: dict[type, Callable[[Any], Operations]] = {
     KeepTime: _keep_time,
     StoppedClean: _stopped_clean,
 }
-"""How each write is encoded; those of messages, of ledgers and what logs are appended are gathered by `encode`."""
+"""How each write is encoded; `encode` itself gathers those of messages and ledgers, and the appends to logs."""

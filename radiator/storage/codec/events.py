@@ -5,8 +5,8 @@
 
 A text is the number of its name, counted from 1; 0 is the empty one.
 
-A column is its form, one byte, and then so many bytes for each event: 0 where all are 0. Times count from the least
-of them, which stands before the column. A position is always whole where it is not 0: 12 bytes that can be looked for.
+A column is its width, one byte, and then that many bytes for each event: 0 where all are 0. Times count from the least
+of them, which precedes the column. A position is always whole where it is not 0: 12 bytes that can be searched for.
 """
 
 import struct
@@ -62,7 +62,7 @@ def _positions(column: Sequence[int]) -> bytes:
 
 
 def unpack(block: bytes | memoryview, count: int) -> list[JournalEvent]:
-    """Undoes `pack`. Raises ValueError for what it has not made."""
+    """Undoes `pack`. Raises ValueError for bytes that it has not made."""
     columns = _Columns(block, count)
     try:
         name_of = columns.names().__getitem__
@@ -83,7 +83,7 @@ def unpack(block: bytes | memoryview, count: int) -> list[JournalEvent]:
 
 
 class _Columns:
-    """A block, read from its beginning. Its methods raise struct.error, LookupError or ValueError where it is none."""
+    """A block, read from its beginning. Methods raise struct.error, LookupError or ValueError for other bytes."""
 
     def __init__(self, block: bytes | memoryview, count: int) -> None:
         self.at = 0

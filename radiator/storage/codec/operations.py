@@ -1,7 +1,7 @@
-"""The operations of a batch: changes of rows in tables, which whoever carries them out need not understand. Pure.
+"""The operations of a batch: changes of rows in tables, carried out without knowledge of what the rows mean. Pure.
 
 A table has rows, each a key and a value, in the order of their keys. Operations are carried out in the order of their
-batch, all or none of them. What an operation finds otherwise than it says contradicts the store: damage, or a bug.
+batch, all or none of them. One that does not find what it states contradicts the store: damage, or a bug.
 """
 
 from typing import NamedTuple
@@ -23,28 +23,28 @@ class Insert(NamedTuple):
 
 
 class Upsert(NamedTuple):
-    """The rows are there from now on: each is added, or takes the place of the row under its key."""
+    """The rows are there from now on: each is added, or replaces the row under its key."""
 
     table: bytes
     rows: list[Row]
 
 
 class Delete(NamedTuple):
-    """The rows under these keys go: at least one. They ascend, and all of them must be there."""
+    """Removes the rows under these keys: at least one. They ascend, and all of them must be there."""
 
     table: bytes
     keys: list[bytes]
 
 
 class DeleteIfPresent(NamedTuple):
-    """Those rows go that are there. The keys ascend."""
+    """Removes those of the rows that are there. The keys ascend."""
 
     table: bytes
     keys: list[bytes]
 
 
 class DeleteRange(NamedTuple):
-    """All rows go whose keys are at or behind `start`, and before `end`."""
+    """Removes all rows whose keys are at or after `start`, and before `end`."""
 
     table: bytes
     start: bytes
@@ -52,10 +52,10 @@ class DeleteRange(NamedTuple):
 
 
 class DeleteFirst(NamedTuple):
-    """The first `limit` rows from `start` to before `end` go, those of the first table first, then of the next one.
+    """Removes the first `limit` rows from `start` to before `end`, in the first table first, then in the next one.
 
-    is_exact: there must be so many. With each of them goes the row of another table, `paired`, if it is there, whose
-    key is that of the row from its byte `key_at` on.
+    is_exact: there must be that many. With each goes, if it is there, the row of the table `paired` whose key is that
+    of the row from byte `key_at` on.
     """
 
     tables: tuple[bytes, ...]
@@ -70,8 +70,8 @@ class DeleteFirst(NamedTuple):
 class UpsertIndexed(NamedTuple):
     """As Upsert of one row, in a table that has an index: a second table, with one row for each of its rows.
 
-    A row of the index lies under the bytes 1 to 8 of the first row's value, and then that row's key. The one of the row
-    whose place is taken goes; this one's is added, with the value `index_value`.
+    A row of the index has as its key the bytes 1 to 8 of the first row's value, and then that row's key. The index row
+    of a replaced row goes; that of the new row is added, with the value `index_value`.
     """
 
     table: bytes
@@ -96,7 +96,7 @@ class RequireAbsent(NamedTuple):
 
 
 class RequireEmpty(NamedTuple):
-    """Nothing changes; no key may be at or behind `start` and before `end`."""
+    """Nothing changes; no key may be at or after `start` and before `end`."""
 
     table: bytes
     start: bytes

@@ -1,7 +1,7 @@
-"""What is on the disk, byte by byte: keys, and the values of every table. docs/FORMAT.md draws it. Pure: no disk here.
+"""The bytes on the disk: keys, and the values of every table. docs/FORMAT.md draws them. Pure: no disk access here.
 
-Every value is `version u8 | content | CRC-32 u32`; the CRC covers the key, the version and the content, so a value that
-lies under a wrong key is found too. Whole numbers are big-endian, so that keys sort as numbers do.
+Every value is `version u8 | content | CRC-32 u32`; the CRC covers the key, the version and the content, so a value
+under a wrong key is found too. Whole numbers are big-endian, so that keys sort as numbers do.
 
 Changing anything here: give it a new version, keep reading the old one, and add a fixture (docs/FORMAT.md).
 """
@@ -19,21 +19,21 @@ FORMAT = 4
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
 
 FORMATS_READ = range(1, FORMAT + 1)
-"""A start makes the present one of an older one. tables.py says what tables each has added."""
+"""A start converts an older one to the present one. tables.py lists the tables that each has added."""
 
 RECORD_VERSION = 1
-"""Version of the values below, but for the ledger's; all tables count together."""
+"""Version of the values below, except the ledger's; all tables count together."""
 
 LEDGER_VERSION = 2
 PEER_VERSION = 2  # of a peer that had other stores before
-"""1 had nothing of delayed messages: it is read, and written no more."""
+"""Version 1 had nothing about delayed messages: it is read, and no longer written."""
 
 QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16
 DELAYED_KEY_BYTES = 24
 RECORD_KEY_BYTES = 14
 OFFSET_BYTES = 8
-OFFSET_END = 2**64 - 1  # behind all offsets
+OFFSET_END = 2**64 - 1  # after all offsets
 
 _POSITION_BYTES = 12
 _DUE_BYTES = 8
@@ -52,7 +52,7 @@ _PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order
 _PEER_STORE = struct.Struct(">4QB")  # the numbers of PeerStore in their order, the length of its id; that follows
 _DOUBT = struct.Struct(">BI12s")  # version, queue, position
 _RECORD_KEY = struct.Struct(">IHQ")  # log, partition, offset
-_SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment behind `first` in their order
+_SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment after `first` in their order
 _POSITION = struct.Struct(">BH")  # version, number of partitions; their offsets follow
 _SEQUENCE_BYTES = 8
 
@@ -61,7 +61,7 @@ _SEQUENCE_BYTES = 8
 
 
 def queue_key(queue: int) -> bytes:
-    """Key of a queue's own rows, and what the keys of its messages begin with."""
+    """Key of a queue's own rows, and the prefix of its messages' keys."""
     return queue.to_bytes(QUEUE_KEY_BYTES, "big")
 
 
@@ -81,8 +81,8 @@ def position_in(key: bytes) -> int:
 
 
 def behind(prefix: bytes) -> bytes:
-    """The least key that is behind all those that begin so. Numbers of queues and transactions never come to the last
-    one, which has none.
+    """The least key after all those with this prefix. Numbers of queues and transactions never reach the last prefix,
+    after which there is none.
     """
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
@@ -104,12 +104,12 @@ def place_of_delayed(key: bytes) -> bytes:
 
 
 def settings_key(queue: int) -> bytes:
-    """Key of a queue's settings. Not that of its name, which is a text too: one must not be taken for the other."""
+    """Key of a queue's settings. It differs from that of its name, also a text: one must not be taken for the other."""
     return queue_key(queue) + b"\0"
 
 
 def binding_key(queue: int, exchange: str, key: str) -> bytes:
-    """Key of a binding: all of a queue lie together. Names and keys are longer together than LMDB's keys may be."""
+    """Key of a binding: all of a queue are adjacent. Names and keys together are longer than LMDB's keys may be."""
     return queue_key(queue) + sha256(f"{exchange}\0{key}".encode()).digest()[:_BINDING_BYTES]
 
 
@@ -119,7 +119,7 @@ def declared_key(kind: str, name: str) -> bytes:
 
 
 def split_declared_key(key: bytes) -> tuple[str, str]:
-    """Kind and name. Raises DamagedRecord for what is no such key."""
+    """Kind and name. Raises DamagedRecord for any other key."""
     kind, nul, name = key.partition(b"\0")
     if not nul:
         raise DamagedRecord(f"The declaration under key {key.hex()} is damaged: no kind and name are in its key.")
@@ -127,7 +127,7 @@ def split_declared_key(key: bytes) -> tuple[str, str]:
 
 
 def log_key(log: int) -> bytes:
-    """Key of a log's name: not that of a queue's, nor of its settings, which are texts too."""
+    """Key of a log's name: it differs from that of a queue's name or settings, which are texts too."""
     return queue_key(log) + b"\1"
 
 
@@ -137,7 +137,7 @@ def record_key(log: int, partition: int, offset: int) -> bytes:
 
 
 def split_record_key(key: bytes) -> tuple[int, int, int]:
-    """Log, partition and offset. Raises DamagedRecord for what is no such key."""
+    """Log, partition and offset. Raises DamagedRecord for any other key."""
     if len(key) != RECORD_KEY_BYTES:
         raise DamagedRecord(f"The row under key {key.hex()} is damaged: its key has {len(key)} bytes, not 14.")
     log, partition, offset = _RECORD_KEY.unpack(key)
@@ -145,7 +145,7 @@ def split_record_key(key: bytes) -> tuple[int, int, int]:
 
 
 def partition_key(log: int, partition: int) -> bytes:
-    """What the keys of a partition's blocks and segments begin with."""
+    """The prefix of the keys of a partition's blocks and segments."""
     return record_key(log, partition, 0)[:-OFFSET_BYTES]
 
 
@@ -180,7 +180,7 @@ def doubt_key(peer: str, sequence: int) -> bytes:
 
 
 def split_doubt_key(key: bytes) -> tuple[str, int]:
-    """Peer and sequence. Raises DamagedRecord for what is no such key."""
+    """Peer and sequence. Raises DamagedRecord for any other key."""
     name, nul = key[: -_SEQUENCE_BYTES - 1], key[-_SEQUENCE_BYTES - 1 : -_SEQUENCE_BYTES]
     if nul != b"\0":
         raise DamagedRecord(f"The doubt under key {key.hex()} is damaged: no name and sequence are in its key.")
@@ -193,7 +193,7 @@ def _name_in(name: bytes, key: bytes, what: str) -> str:
 
 
 def word_in(word: bytes, key: bytes, what: str) -> str:
-    """What a client has called something, in a key."""
+    """A name that a client has given, in a key."""
     try:
         if word:
             return word.decode()
@@ -215,9 +215,9 @@ def check(
 ) -> None:
     """Raises DamagedRecord unless length, checksum and version are what was written.
 
-    The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
-    is_longer: a text or a body follows. Any other length is of another table, whose keys may be the same: a page in
-    the wrong place has right checksums.
+    The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record. is_longer: a
+    text or a body follows. Any other length is of another table, whose keys may be the same: a page in the wrong place
+    has right checksums.
     """
     # D11
     size = len(value) - CRC_BYTES
@@ -355,7 +355,7 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
 
 
 def decode_ledger(key: bytes, value: bytes) -> Ledger:
-    """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
+    """A queue's ledger. Raises DamagedRecord; whether it balances is for the caller to check."""
     if len(value) == _LEDGER_1.size + CRC_BYTES:
         check(key, value, _LEDGER_1.size, "ledger")
         return Ledger(*_LEDGER_1.unpack_from(value)[1:])
@@ -436,7 +436,7 @@ def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
 
 
 def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
-    """The books of a segment, under the key of its first record."""
+    """The counters of a segment, under the key of its first record."""
     return seal(
         key,
         _SEGMENT.pack(RECORD_VERSION, segment.begin, segment.count, segment.size, segment.first_ms, segment.last_ms),
@@ -444,18 +444,18 @@ def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
 
 
 def decode_segment(key: bytes, value: bytes) -> KeepSegment:
-    """The books of a segment. Raises DamagedRecord."""
+    """The counters of a segment. Raises DamagedRecord."""
     check(key, value, _SEGMENT.size, "segment")
     return KeepSegment(*split_record_key(key), *_SEGMENT.unpack_from(value)[1:])
 
 
 def encode_position(key: bytes, offsets: list[int]) -> bytes:
-    """Where a group goes on, for each partition."""
+    """A group's position: an offset for each partition."""
     return seal(key, _POSITION.pack(RECORD_VERSION, len(offsets)) + struct.pack(f">{len(offsets)}Q", *offsets))
 
 
 def decode_position(key: bytes, value: bytes) -> KeepPosition:
-    """Where a group goes on. Raises DamagedRecord."""
+    """A group's position. Raises DamagedRecord."""
     check(key, value, _POSITION.size, "position", is_longer=True)
     _, partitions = _POSITION.unpack_from(value)
     if len(value) != _POSITION.size + partitions * OFFSET_BYTES + CRC_BYTES:

@@ -1,4 +1,4 @@
-"""The tables of a store, LMDB's named databases, and the rows of `meta`. docs/FORMAT.md says what each holds."""
+"""The tables of a store, LMDB's named databases, and the rows of `meta`. docs/FORMAT.md describes their contents."""
 
 MESSAGES = b"messages"
 COUNTS = b"counts"
@@ -18,13 +18,13 @@ LOGS = b"logs"
 RECORDS = b"records"
 SEGMENTS = b"segments"
 POSITIONS = b"positions"
-STAGES = b"stages"
-STAGED = b"staged"
+TRANSACTIONS = b"stages"
+PREPARED_SENDS = b"staged"
 APPS = b"apps"
 ADDED = {  # by which format
     2: (PEERS, DOUBTS),
     3: (SETTINGS, DECLARED, BINDINGS, DELAYED),
-    4: (LOGS, RECORDS, SEGMENTS, POSITIONS, STAGES, STAGED, APPS),
+    4: (LOGS, RECORDS, SEGMENTS, POSITIONS, TRANSACTIONS, PREPARED_SENDS, APPS),
 }
 TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *ADDED[2], *ADDED[3], *ADDED[4])
 

@@ -1,5 +1,5 @@
-"""Prepared transactions, their SENDs, and the last versions of txn-app-ids: keys and values, as docs/FORMAT.md has
-them. Pure; as records.py, whose seal every value has.
+"""Prepared transactions, their SENDs, and the last versions of producer-ids: keys and values, as docs/FORMAT.md has
+them. Pure; every value is sealed as in records.py.
 """
 
 import struct
@@ -20,7 +20,7 @@ _NUMBER_BYTES = 8
 
 
 def transaction_key(transaction: int) -> bytes:
-    """Key of a prepared transaction, and what the keys of its SENDs begin with."""
+    """Key of a prepared transaction, and the prefix of its SENDs' keys."""
     return transaction.to_bytes(_NUMBER_BYTES, "big")
 
 
@@ -35,7 +35,7 @@ def split_send_key(key: bytes) -> tuple[int, int]:
 
 
 def app_key(app: str) -> bytes:
-    """Key of the last version of a txn-app-id: the id."""
+    """Key of the last version of a producer-id: the id."""
     return app.encode()
 
 
@@ -57,7 +57,7 @@ def decode_transaction(key: bytes, value: bytes) -> KeepTransaction:
 
 
 def encode_send(key: bytes, send: Send) -> bytes:
-    """A SEND of a prepared transaction: what is kept of it until it is in its destinations."""
+    """A SEND of a prepared transaction, as it is kept until it is in its destinations."""
     destination, dedup_id = send.destination.encode(), send.dedup_id or b""
     flags = send.escaping
     flags |= (send.expires_ms is not None) * _EXPIRY_GIVEN | (send.deliver_at_ms is not None) * _TIME_GIVEN
@@ -98,11 +98,11 @@ def decode_send(key: bytes, value: bytes) -> Send:
 
 
 def encode_app(key: bytes, app: KeepApp) -> bytes:
-    """The last version that was committed for a txn-app-id."""
+    """The last version that was committed for a producer-id."""
     return seal(key, _APP.pack(RECORD_VERSION, app.version, app.committed_ms))
 
 
 def decode_app(key: bytes, value: bytes) -> KeepApp:
-    """The last version that was committed for a txn-app-id. Raises DamagedRecord."""
-    check(key, value, _APP.size, "version of a txn-app-id")
+    """The last version that was committed for a producer-id. Raises DamagedRecord."""
+    check(key, value, _APP.size, "version of a producer-id")
     return KeepApp(word_in(key, key, "version"), *_APP.unpack_from(value)[1:])

@@ -1,4 +1,4 @@
-"""How damage of a store is told, whoever meets it: a sentence with the file, and what to do."""
+"""How damage of a store is reported, wherever it is found: a sentence with the file, and what to do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ CHECK_HINT = (
 
 
 def contradiction(file: Path, clause: object) -> Contradiction:
-    """What is stored does not fit together, or a write does not fit it."""
+    """Stored rows contradict each other, or a write contradicts them."""
     return Contradiction(f"In {file} {clause}. That is damage, or a bug in Radiator. {CHECK_HINT}.")
 
 

@@ -1,7 +1,7 @@
-"""The one file of a store: how it is opened for writing and made, and what is refused before it is mapped.
+"""The one file of a store: how it is created and opened for writing, and what is refused before it is mapped.
 
 Full sync is here and nowhere else: `sync` and `metasync` are on and `writemap` is off, and no argument changes that.
-LMDB trusts its file: read through the map, a cut one kills the process. So what can be said by plain reads comes first.
+LMDB trusts its file: a truncated one, read through the map, kills the process. So plain reads check it first.
 """
 
 import os
@@ -35,11 +35,11 @@ LIB_VERSION = 0
 
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _STORE_ID_BYTES = 8
-_TOLD_EVERY_PAGES = 256
+_PROGRESS_EVERY_PAGES = 256
 
 
 def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bool = True) -> lmdb.Environment:
-    """LMDB's environment, for writing. Full sync, whoever asks."""
+    """LMDB's environment, for writing. Always with full sync."""
     return lmdb.open(
         str(path),
         map_size=-(-map_size // _MAP_UNIT_BYTES) * _MAP_UNIT_BYTES,
@@ -60,7 +60,8 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
 
 
 def create(data_dir: Path) -> None:
-    """A new, empty store. A crash before the rename leaves a file that the next start removes, after it all is there.
+    """Creates an empty store. A crash before the rename leaves a file that the next start removes; after it all is
+    there.
 
     LMDB's own creation of a file is not atomic, hence the rename.
     """
@@ -81,7 +82,7 @@ def create(data_dir: Path) -> None:
 
 
 def new_store_id() -> str:
-    """64 random bits in hexadecimal: what makes message ids of different stores differ."""
+    """64 random bits in hexadecimal: they make message ids of different stores differ."""
     return os.urandom(_STORE_ID_BYTES).hex()
 
 
@@ -92,9 +93,9 @@ def write_meta(
     made: Sequence[bytes] = (META,),
     emptied: Sequence[bytes] = (),
 ) -> None:
-    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing.
+    """Sets rows of meta (None: removes) in a single file that no other process has open, creating it if it is missing.
 
-    made: tables that it then has. emptied: those of them that lose their rows.
+    made: tables that it has afterwards. emptied: those of them that lose their rows.
     """
     try:
         with open_for_writing(file, map_size, subdir=False, lock=False) as env:
@@ -123,11 +124,11 @@ def install(new: Path, target: Path) -> None:
 
 
 def checked_head(file: Path) -> directory.FileHead:
-    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off, and DiskFailed
-    for one that cannot be read.
+    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign or cut off, and DiskFailed for
+    one that cannot be read.
 
     LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
-    come between. Then the structural check decides, by plain reads of every page. A running broker may move on.
+    come before that. Then the structural check decides, by plain reads of every page. A broker may be running.
     """
     while True:
         with reading(file):
@@ -145,9 +146,9 @@ def checked_head(file: Path) -> directory.FileHead:
 
 
 def structure_mistakes(file: Path, progress: Progress = unheard) -> list[str]:
-    """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it.
+    """What is wrong with LMDB's own structures in a file that no process writes to, without mapping it.
 
-    Its own `verify` looks only at the first page of a value that has several: were another one behind the end of the
+    LMDB's `verify` looks only at the first page of a value that has several: were another one beyond the end of the
     file, reading it through the map would kill the process. Raises DiskFailed where it cannot be read.
     """
     try:
@@ -162,7 +163,7 @@ def structure_mistakes(file: Path, progress: Progress = unheard) -> list[str]:
 
 
 class _Watched(_Verifier):
-    """Says how far it is."""
+    """Reports its progress."""
 
     def __init__(self, opened: BinaryIO, file_bytes: int, progress: Progress) -> None:
         super().__init__(opened, file_bytes)  # type: ignore[no-untyped-call]
@@ -171,7 +172,7 @@ class _Watched(_Verifier):
 
     def read_page(self, number: int) -> bytes:
         self._pages_read += 1
-        if self._pages_read % _TOLD_EVERY_PAGES == 0:
+        if self._pages_read % _PROGRESS_EVERY_PAGES == 0:
             self._progress("verifying LMDB's structure", "pages", self.live.count(1), len(self.live))
         page: bytes = super().read_page(number)  # type: ignore[no-untyped-call]
         return page
@@ -179,7 +180,7 @@ class _Watched(_Verifier):
 
 def refuse_damaged_structure(file: Path, head: directory.FileHead) -> bool:
     """Raises StoreError where LMDB would end the process by a signal over its own pages. False: the file is too long to
-    be read through at each start (limits.py). Nobody may write to it meanwhile.
+    be read completely at each start (limits.py). No process may write to it meanwhile.
     """
     if head.file_bytes > STRUCTURE_CHECKED_BYTES:
         return False
@@ -190,12 +191,12 @@ def refuse_damaged_structure(file: Path, head: directory.FileHead) -> bool:
 
 
 def bare_backup(file: Path) -> str:
-    """What is said of a backup that somebody would serve."""
+    """The refusal of a backup that was to be served."""
     return f"{file} is a backup: make a data directory from it with `radiator restore FILE DATA_DIR`."
 
 
 def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
-    """Raises StoreError unless the rows of meta say that this program can use the store."""
+    """Raises StoreError unless the rows of meta show that this program can use the store."""
     if FORMAT not in meta:
         raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
     number = records.decode_number(FORMAT, meta[FORMAT])
@@ -207,6 +208,6 @@ def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
 
 
 def refuse_bare_backups(file: Path, meta: dict[bytes, bytes]) -> None:
-    """Raises StoreError where the rows of meta say that it is a backup: its ids are given out by another broker."""
+    """Raises StoreError where the rows of meta show that it is a backup: another broker assigns its ids."""
     if BACKUP in meta:
         raise StoreError(bare_backup(file))

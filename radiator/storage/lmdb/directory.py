@@ -1,15 +1,15 @@
-"""The data directory: who owns it, who holds its lock, whether its file may be mapped at all.
+"""The data directory: its owner, its lock, and whether its file may be mapped at all.
 
     DATA_DIR/         0700
       data.mdb        0600  everything; LMDB
-      lock.mdb        0600  LMDB's table of readers; means nothing when nobody runs
+      lock.mdb        0600  LMDB's table of readers; means nothing when no process runs
       radiator.lock   0600  held by the one broker, as data.mdb is, with its process id in it
-      radiator.sock   0600  the operators' socket, the server's; means nothing when nobody runs
+      radiator.sock   0600  the operators' socket, the server's; means nothing when no broker runs
       data.mdb.new    0600  a store being made; means nothing, removed by the next start
-      data.mdb.restore 0600 a restore that has not come to its end; nothing is served until it has
-  data.mdb.compact 0600 a smaller data.mdb being made; means nothing, removed by the next start
+      data.mdb.restore 0600 an unfinished restore; nothing is served until it is finished
+      data.mdb.compact 0600 a smaller data.mdb being made; means nothing, removed by the next start
 
-LMDB is not called here: what is read of its file is read with plain reads.
+LMDB is not called here: its file is read with plain reads.
 """
 
 import errno
@@ -33,7 +33,7 @@ NEW_FILE = "data.mdb.new"
 RESTORE_FILE = "data.mdb.restore"
 COMPACT_FILE = "data.mdb.compact"
 _FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
-# a fresh file system mounted here is an empty directory to us, and so is one with a socket that was left
+# a fresh file system mounted here counts as an empty directory, and so does one with only a leftover socket
 _HARMLESS = (*_FILES, SOCKET_FILE, "lost+found")
 
 _RESTORING = "restoring"  # how the name of a directory ends that a restore makes
@@ -42,9 +42,9 @@ _FILE_MODE = 0o600
 
 _ZEROS = bytes(64 * KIB)
 _LMDB_LOCK_BYTES = 192 + 64 * (READERS_MAX - 1)  # as LMDB makes it for so many
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-# LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read the fields of Meta: the page
+# LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which the fields of Meta are read: the page
 # size is md_pad of the free database; the flags are those of the free and of the main database. Native byte order.
 _META_MAGIC = 0xBEEFC0DE
 _META_VERSION = 1
@@ -54,7 +54,7 @@ _INTEGER_KEYS = 0x08
 
 
 class Meta(NamedTuple):
-    """What is read of a meta page."""
+    """The fields that are read of a meta page."""
 
     magic: int
     version: int
@@ -67,7 +67,7 @@ class Meta(NamedTuple):
 
     @classmethod
     def of(cls, page: bytes) -> "Meta":
-        """What a meta page says."""
+        """Reads the fields of a meta page."""
         return cls(*_META.unpack_from(page))
 
 
@@ -81,9 +81,9 @@ class InUse(StoreError):
 
 
 def prepare(directory: Path) -> None:
-    """Makes the directory if it is missing, and its modes 0700 and 0600 whatever they were.
+    """Creates the directory if it is missing, and sets the modes 0700 and 0600 whatever they were.
 
-    Raises StoreError where it is no directory, belongs to somebody else, or holds something that is not ours.
+    Raises StoreError where it is no directory, belongs to another user, or holds foreign files.
     """
     try:
         directory.mkdir(mode=_DIRECTORY_MODE)
@@ -101,7 +101,7 @@ def prepare(directory: Path) -> None:
             f"The data directory {directory} belongs to user {found.st_uid}, this program runs as user {os.geteuid()}:"
             " run it as that user, or change the owner."
         )
-    directory.chmod(stat.S_IMODE(found.st_mode) | _DIRECTORY_MODE)  # nobody but root looks into one without
+    directory.chmod(stat.S_IMODE(found.st_mode) | _DIRECTORY_MODE)  # only root can enter one without it
     if not is_regular(directory / DATA_FILE):
         _refuse_strangers(directory)
     directory.chmod(_DIRECTORY_MODE)
@@ -111,10 +111,10 @@ def prepare(directory: Path) -> None:
 
 
 def begin_restore(directory: Path) -> None:
-    """The directory is there, and what it holds is to be restored: from now on it is not served before that is done,
-    whatever becomes of this process. One that is missing is made beside its name, and gets that with the mark in it.
+    """Marks the directory as being restored: from now on it is not served before the restore is finished, even if this
+    process ends. A missing directory is created under a temporary name, and renamed with the mark in it.
 
-    Raises StoreError where something that is not ours stands in the way.
+    Raises StoreError where foreign files stand in the way.
     """
     if os.path.lexists(directory):
         _mark_restore(directory)
@@ -139,7 +139,7 @@ def _mark_restore(directory: Path) -> None:
 
 
 def refuse_unfinished_restore(directory: Path) -> None:
-    """Raises StoreError where a restore was begun and has not come to its end."""
+    """Raises StoreError where a restore was begun and has not been finished."""
     if is_regular(directory / RESTORE_FILE):
         raise StoreError(
             f"The restore into {directory} has not come to its end: run `radiator restore FILE {directory}` again, or"
@@ -152,7 +152,7 @@ def _no_parent(directory: Path) -> StoreError:
 
 
 def is_regular(file: Path) -> bool:
-    """Whether a regular file is there. Raises StoreError for a symbolic link or anything else of that name."""
+    """Whether there is a regular file. Raises StoreError for a symbolic link or anything else of that name."""
     try:
         mode = file.lstat().st_mode
     except FileNotFoundError:
@@ -163,7 +163,7 @@ def is_regular(file: Path) -> bool:
 
 
 def _refuse_strangers(directory: Path) -> None:
-    """A store is made only where there is nothing but what an unfinished one left."""
+    """A store is created only where there is nothing except what an unfinished one left."""
     strangers = sorted(name for name in os.listdir(directory) if name not in _HARMLESS)
     if strangers:
         raise StoreError(
@@ -175,7 +175,7 @@ def _refuse_strangers(directory: Path) -> None:
 class BrokerLock:
     """The exclusive lock on a data directory, from construction to `release` or the end of the process.
 
-    Its file says who holds it. The data file is locked too: somebody may remove a file that is called a lock.
+    Its file names the process that holds it. The data file is locked too: a file that is called a lock may be removed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -198,7 +198,7 @@ class BrokerLock:
         os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
 
     def lock_data(self) -> None:
-        """To be called once the data file is there; again, it changes nothing."""
+        """Must be called once the data file is there; a second call changes nothing."""
         if self._data_file is not None:
             return
         opened = os.open(self._directory / DATA_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -214,14 +214,14 @@ class BrokerLock:
         )
 
     def release(self) -> None:
-        """Gives the directory free. The file stays: removing it would let two brokers lock two files of one name."""
+        """Releases the directory. The file stays: removing it would let two brokers lock two files of one name."""
         os.close(self._file)
         if self._data_file is not None:
             os.close(self._data_file)
 
 
 def _is_locked(opened: int) -> bool:
-    """Whether it is ours now, until it is closed."""
+    """Tries to lock the file; whether it is locked now, until it is closed."""
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -230,7 +230,9 @@ def _is_locked(opened: int) -> bool:
 
 
 def lay_out_lock(directory: Path) -> None:
-    """LMDB's table of readers lies on the disk: it is written through a map, where a full disk kills the process."""
+    """Allocates LMDB's table of readers on the disk: it is written through a map, and a full disk would kill the
+    process.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     opened = os.open(directory / LMDB_LOCK_FILE, flags, _FILE_MODE)
     try:
@@ -241,8 +243,8 @@ def lay_out_lock(directory: Path) -> None:
 
 
 def forget_readers(directory: Path) -> None:
-    """LMDB's table of readers is made anew with the data file that is to be: where that was removed, a process that
-    still reads it has the former table open, and from there LMDB would take the number of the last transaction.
+    """Removes LMDB's table of readers, so that it is made anew with the data file: if that was removed while a process
+    reads it, the process has the old table open, and LMDB would take the number of the last transaction from there.
     """
     (directory / LMDB_LOCK_FILE).unlink(missing_ok=True)
 
@@ -267,7 +269,7 @@ def _sync(path: Path, flags: int) -> None:
 
 @dataclass(slots=True)
 class FileHead:
-    """What the newest of LMDB's two meta pages says. map_bytes: the largest map that a writer has had."""
+    """The newest of LMDB's two meta pages. map_bytes: the largest map that a writer has had."""
 
     page_bytes: int
     last_page: int
@@ -284,12 +286,12 @@ class FileHead:
 def read_head(file: Path) -> FileHead:
     """Reads the meta pages with plain reads: touching a page of the map beyond the end of its file kills the process.
 
-    Raises StoreError for what is no LMDB file of our kind, or too short to say.
+    Raises StoreError for a file that is not of LMDB or of another kind, or too short to tell.
     """
     with file.open("rb", buffering=0) as opened:
         first, second = _read_metas(file, opened)
         page_bytes = first.page_bytes
-        # after the metas: a running broker only ever makes the file longer, and does so before its meta says it
+        # after the metas: a running broker only extends the file, and does so before its meta refers to it
         file_bytes = os.fstat(opened.fileno()).st_size
     newest = max(first, second, key=lambda meta: meta.transaction)
     if (newest.free_flags & _ORDERS, newest.main_flags & _ORDERS) != (_INTEGER_KEYS, 0):
@@ -302,7 +304,7 @@ def read_head(file: Path) -> FileHead:
 
 
 def set_transaction(file: Path, transaction: int) -> None:
-    """The newest state of a file that nobody has open counts as that of this transaction, and of the one before it."""
+    """Numbers the newest state of a file that no process has open as this transaction, and the one before it."""
     with file.open("r+b", buffering=0) as opened:
         first, second = _read_metas(file, opened)
         page_bytes = first.page_bytes
@@ -317,16 +319,16 @@ def set_transaction(file: Path, transaction: int) -> None:
 
 
 def fill_up(file: Path, end_bytes: int) -> None:
-    """Makes the file at least so long, with a hole: for pages that are free and were never written."""
+    """Extends the file at least to that length, with a hole: for pages that are free and were never written."""
     if file.stat().st_size < end_bytes:
         os.truncate(file, end_bytes)
 
 
 def fill_ahead(file: Path, end_bytes: int) -> int:
-    """How long the file is, which is made that long with bytes that lie on the disk, as far as there is room.
+    """Extends the file to that length with allocated bytes, as far as there is room, and returns its length.
 
-    A sync behind which a file is longer writes the file system's own books too. What another program may need more
-    than that is not fought for: a full disk is no error here.
+    A sync after which a file is longer writes the file system's metadata too. Space that another program takes first is
+    left to it: a full disk is no error here.
     """
     with file.open("ab", buffering=0) as opened:
         file_bytes = opened.tell()
@@ -335,17 +337,17 @@ def fill_ahead(file: Path, end_bytes: int) -> int:
         try:
             return file_bytes + os.writev(opened.fileno(), stretches)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in _NO_SPACE:
                 raise
             return file_bytes
 
 
 def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
-    """Both meta pages, of transactions that follow each other.
+    """Both meta pages, of consecutive transactions.
 
-    LMDB writes them in turn and takes the newer one. Were one's number damaged, it would take the older one and with
-    it silently undo the last commit; so any other pair is refused. Beside a running broker a commit may come between
-    the two reads: then they are read again.
+    LMDB writes them in turn and takes the newer one. Were one's number damaged, it would take the older one and so
+    silently undo the last commit; so any other pair is refused. Beside a running broker a commit may come between the
+    two reads: then they are read again.
     """
     for _ in range(_META_READS):
         opened.seek(0)

@@ -1,7 +1,7 @@
 """Logs in the store: what a start finds of them, and how records are read back.
 
-Everything happens in the transaction of the caller (start.py, reads.py). Who asks for an offset that a segment has gets
-it: as a message, or, where no sound block has it, as a record without one.
+Everything happens in the transaction of the caller (start.py, reads.py). Each offset of a segment that is asked for is
+returned: as a message or, where no sound block has it, as a record without one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,8 +33,8 @@ _JSON_LINE = block_of(ESCAPING_ALL, (CONTENT_TYPE, JSON))
 
 
 def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[StoredLog]:
-    """All logs, the deleted ones of which segments are left too. rows: gives those of a table. Raises DamagedRecord,
-    and StoreError (a clause) for what contradicts itself.
+    """All logs, including deleted ones that still have segments. rows: returns those of a table. Raises DamagedRecord,
+    and StoreError (a clause) for contradictions.
     """
     settings = dict(rows(SETTINGS))
     logs: dict[int, StoredLog] = {}
@@ -61,7 +61,7 @@ def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[St
 
 
 def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
-    """What is wrong with a segment, that comes after the other; "": nothing."""
+    """What is wrong with a segment that follows the other one; "": nothing."""
     shown = f"segment {segment.first} of partition {segment.partition} of log {segment.log}"
     if not segment.first <= segment.begin <= segment.first + segment.count:
         return f"{shown} begins at {segment.begin}, and has {count_text(segment.count, 'record')}"
@@ -76,7 +76,7 @@ def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
 
 
 def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, store_id: str) -> LoadedLog:
-    """Answers it: see the contract. Raises StoreError, a clause."""
+    """Answers the request as the contract says. Raises StoreError, a clause."""
     found: list[StoredRecord] = []
     bytes_left = load.bytes_max
     following, is_damaged = load.offset, False  # whether a damaged block lies there
@@ -105,7 +105,7 @@ def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, stor
 def _stretches(
     txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, store_id: str
 ) -> Iterator[tuple[int, list[Message] | None]]:
-    """What the blocks have of the offsets that are asked for, with the offset of the first; None: a damaged block.
+    """What the blocks have of the requested offsets, with the offset of the first; None: a damaged block.
 
     Raises StoreError, a clause, where they are not in order.
     """
@@ -118,7 +118,7 @@ def _stretches(
             return
         first = records.split_record_key(key)[2]
         if key <= last:
-            # D32: each block has its checksum, their order has none
+            # D32: each block has its checksum, but their order has none
             raise StoreError(f"{_shown(txn, tables, load)} has the block of record {first} behind a later one")
         last = key
         try:
@@ -132,7 +132,7 @@ def _stretches(
 
 
 def _shown(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog) -> str:
-    """The partition, in a sentence."""
+    """The partition, as a sentence names it."""
     key = records.log_key(load.log)
     name = txn.get(key, db=tables[LOGS])
     with suppress(DamagedRecord):
@@ -141,8 +141,8 @@ def _shown(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog) -> str
 
 
 def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
-    """Puts the cursor on the block, or segment, that may have the offset in the key, which is the last that begins at
-    or before it; or on the first behind it.
+    """Puts the cursor on the block, or segment, that may have the offset in the key: the last that begins at or before
+    it; or on the first after it.
     """
     if not cursor.set_range(key):
         cursor.last()
@@ -151,12 +151,12 @@ def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
 
 
 def _messages(key: bytes, value: bytes, start: int, load: ReadLog, _: str) -> list[Message]:
-    """Those of a block of messages."""
+    """The messages of a block of messages."""
     return [*islice(blocks.messages_in(key, value, start), load.messages_max)]
 
 
 def _journal_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
-    """Those of a block of events."""
+    """The messages of a block of events."""
     first = records.split_record_key(key)[2]
     return [
         Message(
@@ -179,8 +179,8 @@ def _missing(
     most: int,
     is_damaged: bool,
 ) -> Iterator[StoredRecord]:
-    """Those offsets from start to end that segments have: what should be there, and is damaged. Raises StoreError, a
-    clause, where no damaged block is there that can have had them: then nobody knows what they were.
+    """Those offsets from start to end that segments have: the records that should be there, and are damaged. Raises
+    StoreError, a clause, where there is no damaged block that can have held them: then their loss is unexplained.
     """
     prefix = records.partition_key(load.log, load.partition)
     cursor = txn.cursor(tables[SEGMENTS])

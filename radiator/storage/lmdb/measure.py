@@ -1,4 +1,4 @@
-"""How much of its file a store uses, and whether its structure is what LMDB has written: by the loader's thread."""
+"""How much of its file a store uses: called by the loader's thread."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pa
 def used_bytes(env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]") -> int:
     """Bytes of the file that a commit cannot use again: pages of the tables, and of LMDB's list of free pages.
 
-    While a reader (a backup, a check) holds an older snapshot, free pages may be its: then the whole file counts.
+    While a reader (a backup, a check) holds an older snapshot, it may use free pages: then the whole file counts.
     Raises StoreError where LMDB cannot read on.
     """
     try:
@@ -32,7 +32,7 @@ def used_bytes(env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Dat
 
 
 def spare_bytes(file: Path, used: int) -> int:
-    """Bytes of the disk that the file occupies already and uses no more: commits take them before it grows."""
+    """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
     return max(0, file.stat().st_blocks * 512 - used)
 
 

@@ -1,8 +1,8 @@
-"""What `restore` does about damaged rows that a start refuses, so that all else can be had again.
+"""What `restore` does about damaged rows that a start refuses, so that everything else can be recovered.
 
-Rows of settings, exchanges, bindings, positions of groups, versions, and prepared transactions are left out. The books
-of a segment are made anew from its blocks; a log whose name is damaged gets another one. Names and ledgers of queues:
-mending_books.py.
+Rows of settings, exchanges, bindings, positions of groups, versions, and prepared transactions are left out. The row of
+a segment is rebuilt from its blocks; a log whose name is damaged gets another one. Names and ledgers of queues:
+mending_ledgers.py.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from radiator.storage.codec.tables import (
     DECLARED,
     LOGS,
     POSITIONS,
+    PREPARED_SENDS,
     RECORDS,
     SEGMENTS,
     SETTINGS,
-    STAGED,
-    STAGES,
+    TRANSACTIONS,
 )
 from radiator.storage.lmdb.logs import Tables
 
@@ -34,17 +34,17 @@ _LEFT_OUT: dict[bytes, Callable[[bytes, bytes], object]] = {
     BINDINGS: records.decode_binding,
     POSITIONS: records.decode_position,
     APPS: transactions.decode_app,
-    STAGES: transactions.decode_transaction,
+    TRANSACTIONS: transactions.decode_transaction,
 }
 
 
 def mend(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
-    """A sentence for each row."""
+    """Returns a sentence for each row."""
     mended = []
     for table, decode in _LEFT_OUT.items():
         for key, error in _damaged(txn, tables, table, decode):
             txn.delete(key, db=tables[table])
-            if table == STAGES:
+            if table == TRANSACTIONS:
                 _drop_sends(txn, tables, key)
             mended.append(f"{error} It is left out.")
     for key, error in _damaged(txn, tables, LOGS, records.decode_text):
@@ -68,15 +68,15 @@ def _damaged(
     return found
 
 
-def _drop_sends(txn: "lmdb.Transaction[bytes]", tables: Tables, stage: bytes) -> None:
-    cursor = txn.cursor(tables[STAGED])
-    is_there = cursor.set_range(stage)
-    while is_there and cursor.key().startswith(stage):
+def _drop_sends(txn: "lmdb.Transaction[bytes]", tables: Tables, transaction: bytes) -> None:
+    cursor = txn.cursor(tables[PREPARED_SENDS])
+    is_there = cursor.set_range(transaction)
+    while is_there and cursor.key().startswith(transaction):
         is_there = cursor.delete() and bool(cursor.key())
 
 
 def _mend_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes) -> str:
-    """Ledgers from what the blocks have up to the next segment; what readers no longer saw they see again."""
+    """Rebuilds it from the blocks up to the next segment; records hidden from readers are visible again."""
     try:
         log, partition, first = records.split_record_key(key)
     except DamagedRecord:
@@ -101,7 +101,7 @@ def _mend_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes) ->
 
 
 def _add(segment: KeepSegment, key: bytes, value: bytes) -> None:
-    """The books with those of a block, if it is sound."""
+    """Adds a block to the segment's counters, if it is sound."""
     try:
         entries = blocks.records_in(key, value)
     except DamagedRecord:

@@ -1,7 +1,7 @@
-"""What `restore` does where names, ledgers and messages of queues disagree, so that a start takes what is there.
+"""What `restore` does where names, ledgers and messages of queues disagree, so that a start accepts what is there.
 
-Nothing that is stored is left out: a queue without a name gets one, a ledger that is missing or wrong is made anew from
-what is there, with what it knew of the past. Rows under numbers that were never given out are damaged keys: they go.
+No stored message is left out: a queue without a name gets one, a missing or wrong ledger is rebuilt from what is there,
+with what it knew of the past. Rows under numbers that were never assigned are damaged keys: they are removed.
 """
 
 from collections import Counter
@@ -27,8 +27,8 @@ from radiator.storage.codec.tables import (
 from radiator.storage.lmdb.logs import Tables
 
 
-def mend_books(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
-    """A sentence for each thing that was wrong."""
+def mend_ledgers(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
+    """Returns a sentence for each thing that was wrong."""
     mended: list[str] = []
     value = txn.get(NEXT_QUEUE, db=tables[META])
     next_queue = records.decode_number(NEXT_QUEUE, value) if value is not None else 0
@@ -57,7 +57,7 @@ def mend_books(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
 
 
 def _recounted(txn: "lmdb.Transaction[bytes]", tables: Tables, next_queue: int, mended: list[str]) -> dict[int, Ledger]:
-    """What is stored of each queue. Rows of queues that never were go."""
+    """What is stored of each queue. Rows of queues that never existed are removed."""
     stored: dict[int, Ledger] = {}
     strays: Counter[bytes] = Counter()
     for table, sized in ((MESSAGES, records.message_bytes), (DELAYED, records.delayed_bytes)):

@@ -1,5 +1,5 @@
-"""Prepared transactions in the store, and the last versions of `txn-app-id`s: what a start finds of them, and how SENDs
-are read back. Everything happens in the transaction of the caller (start.py, reads.py).
+"""Prepared transactions in the store, and the last versions of `producer-id`s: what a start finds of them, and how
+SENDs are read back. Everything happens in the transaction of the caller (start.py, reads.py).
 """
 
 from collections.abc import Iterable
@@ -12,41 +12,41 @@ from radiator.model.errors import DamagedRecord, StoreError
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import KeepApp, KeepTransaction
 from radiator.storage.codec import transactions
-from radiator.storage.codec.tables import STAGED, STAGES
+from radiator.storage.codec.tables import PREPARED_SENDS, TRANSACTIONS
 from radiator.storage.lmdb.logs import Tables
 
 
 def read_transactions(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:
-    """Those that are not over; counted: so many SENDs are staged. Raises DamagedRecord, and StoreError (a clause) for
-    what contradicts itself.
+    """The transactions that are not finished; counted: the number of prepared SENDs. Raises DamagedRecord, and
+    StoreError (a clause) for contradictions.
     """
-    stages = [transactions.decode_transaction(key, value) for key, value in rows]
+    found = [transactions.decode_transaction(key, value) for key, value in rows]
     names: set[str] = set()
-    for stage in stages:
-        if stage.applied > stage.count:
-            raise StoreError(f"{stage.applied} of {stage.count} SENDs of transaction {stage.stage} are out")
-        if stage.name in names:
-            raise StoreError(f"two transactions are prepared under the name {stage.name!r}")
-        names |= {stage.name} - {""}
-    left = sum(stage.count - stage.applied for stage in stages)
+    for row in found:
+        if row.applied > row.count:
+            raise StoreError(f"{row.applied} of {row.count} SENDs of transaction {row.transaction} are out")
+        if row.name in names:
+            raise StoreError(f"two transactions are prepared under the name {row.name!r}")
+        names |= {row.name} - {""}
+    left = sum(row.count - row.applied for row in found)
     if left != counted:
         raise StoreError(f"the prepared transactions say that they have {left} SENDs left, LMDB counts {counted}")
-    return stages
+    return found
 
 
 def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
-    """The last version of each `txn-app-id`. Raises DamagedRecord."""
+    """The last version of each `producer-id`. Raises DamagedRecord."""
     return [transactions.decode_app(key, value) for key, value in rows]
 
 
 def load_prepared(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrepared) -> LoadedPrepared:
-    """Answers it: see the contract. Raises StoreError, a clause."""
+    """Answers the request as the contract says. Raises StoreError, a clause."""
     loaded = LoadedPrepared(load.request)
-    prefix = transactions.transaction_key(load.stage)
+    prefix = transactions.transaction_key(load.transaction)
     bytes_left = load.bytes_max
-    row = txn.get(prefix, db=tables[STAGES])
-    cursor = txn.cursor(tables[STAGED])
-    if row is None or not cursor.set_range(transactions.send_key(load.stage, load.first)):
+    row = txn.get(prefix, db=tables[TRANSACTIONS])
+    cursor = txn.cursor(tables[PREPARED_SENDS])
+    if row is None or not cursor.set_range(transactions.send_key(load.transaction, load.first)):
         return loaded
     first = max(load.first, transactions.decode_transaction(prefix, row).applied)
     for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
@@ -57,7 +57,7 @@ def load_prepared(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrep
         size = len(value) if send is None else send.size
         taken = len(loaded.sends) + loaded.damaged
         if transactions.split_send_key(key)[1] != first + taken:
-            raise StoreError(f"the prepared transaction {load.stage} has no SEND {first + taken}")  # D32
+            raise StoreError(f"the prepared transaction {load.transaction} has no SEND {first + taken}")  # D32
         if taken == load.messages_max or (taken and bytes_left < size):
             break
         bytes_left -= size

@@ -1,4 +1,4 @@
-"""A store opened read-only, for other processes than the broker's: check and backup."""
+"""A store opened read-only, for processes other than the broker: check and backup."""
 
 import os
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ _WATCH_EVERY_S = 0.2
 
 
 class Reader:
-    """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
+    """A store opened read-only, beside a running broker or alone. The only lock that it takes is LMDB's for readers."""
 
     def __init__(self, path: Path) -> None:
-        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError, or DiskFailed."""
+        """A data directory, or a single file (a backup, which no process writes). Raises StoreError, or DiskFailed."""
         self.file = path / directory.DATA_FILE if path.is_dir() else path
         head = checked_head(self.file)
         self._page_bytes = head.page_bytes
         try:
             self._env = lmdb.open(
                 str(path),
-                # LMDB keeps the largest map a writer has had; with a smaller one a grown file could not be read
+                # LMDB keeps the largest map that a writer has had; with a smaller one a grown file could not be read
                 map_size=max(head.map_bytes, head.end_bytes),
                 subdir=path.is_dir(),
-                # where the table of readers is missing no broker runs, and none is made: it would be of this user
+                # where the table of readers is missing no broker runs, and none is made: this user would own it
                 lock=(path / directory.LMDB_LOCK_FILE).exists(),
                 readonly=True,
                 mode=0o600,
@@ -59,7 +59,7 @@ class Reader:
         self._env.close()
 
     def check_structure(self, progress: Progress = unheard) -> None:
-        """Looks at all pages, also while a broker writes. Raises StoreError where one is damaged, DiskFailed where one
+        """Checks all pages, also while a broker writes. Raises StoreError where one is damaged, DiskFailed where one
         cannot be read.
         """
         check = StructureCheck(self._env, self.file, self._page_bytes)
@@ -72,7 +72,7 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator["Snapshot"]:
-        """One state of the store, unmoved by commits. It pins that state's pages: keep it short."""
+        """One state of the store, unaffected by commits. It pins that state's pages: keep it short."""
         try:
             with self._env.begin(buffers=True) as txn:
                 yield Snapshot(self._env, txn)
@@ -82,7 +82,7 @@ class Reader:
     def copy_to(self, opened_file: int, compact: bool, progress: Progress = unheard, expected_bytes: int = 0) -> None:
         """Writes one consistent state of the whole store into an open file. Raises StoreError.
 
-        progress: hears how much there is of it, of expected_bytes (0: nobody knows).
+        progress: called with the bytes written, of expected_bytes (0: not known).
         """
         with _watched(opened_file, expected_bytes, progress):
             try:
@@ -93,7 +93,7 @@ class Reader:
 
 @contextmanager
 def _watched(opened_file: int, whole: int, progress: Progress) -> Iterator[None]:
-    """While LMDB copies, which says nothing, a thread of its own looks how long the file has become."""
+    """LMDB reports nothing while it copies, so a thread of its own watches the file's length."""
     is_over = Event()
 
     def watch() -> None:
@@ -111,9 +111,9 @@ def _watched(opened_file: int, whole: int, progress: Progress) -> Iterator[None]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a Reader sees within one read transaction. A table that the file does not have is empty.
+    """The state that a Reader sees in one read transaction. A table that the file does not have is empty.
 
-    Values are views of the map: nothing of a body is read that is not looked at, and none outlives the snapshot.
+    Values are views of the map: only accessed bytes of a body are read, and none outlives the snapshot.
     """
 
     _env: lmdb.Environment
@@ -151,16 +151,16 @@ class Snapshot:
         return (bytes(cursor.key()), bytes(cursor.value())) if is_there else None
 
     def has(self, table: bytes) -> bool:
-        """Whether the file has that table, and it is one of ours: without flags."""
+        """Whether the file has that table, and it is one of Radiator's: without flags."""
         opened = self._open(table)
         return opened is not None and not any(opened.flags().values())
 
     def tables(self) -> list[bytes]:
-        """The names of all tables, ours or not, in LMDB's order."""
+        """The names of all tables, Radiator's or not, in LMDB's order."""
         return [bytes(name) for name, _ in self._txn.cursor(self._env.open_db(None, txn=self._txn)).iternext()]
 
     def used_bytes(self) -> int:
-        """Of all pages but free ones and the list of those: the size of a compact copy."""
+        """Of all pages except free ones and their list: the size of a compact copy."""
         found = [self._env.open_db(None, txn=self._txn), *(self._open(table) for table in self.tables())]
         stats = [self._txn.stat(table) for table in found if table is not None]
         pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
@@ -172,7 +172,7 @@ class Snapshot:
         return 0 if opened is None else self._txn.stat(opened)["entries"]
 
     def store_id(self) -> str:
-        """What message ids begin with. Raises DamagedRecord."""
+        """The prefix of message ids. Raises DamagedRecord."""
         return records.decode_text(STORE_ID, self.get(META, STORE_ID) or b"")
 
     def queues(self) -> dict[int, str]:
@@ -216,7 +216,7 @@ class Snapshot:
 
 
 def backup_meta(file: Path) -> dict[bytes, bytes] | None:
-    """The rows of meta of a file that `radiator backup` has made, in whatever format; None if it is anything else."""
+    """The rows of meta of a file that `radiator backup` has made, in any format; None for any other file."""
     if not file.is_file():
         return None
     try:

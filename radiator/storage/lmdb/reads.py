@@ -1,4 +1,4 @@
-"""What is read back of the last committed state, by the loader's thread. A read transaction never outlives its call."""
+"""Reads back from the last committed state, in the loader's thread. A read transaction never outlives its call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import COUNTS, DEDUP, DELAYED, MESSAGES
 from radiator.storage.lmdb import logs, prepared
-from radiator.storage.lmdb.damage import CHECK_HINT, contradiction
+from radiator.storage.lmdb.damage import contradiction, reading_tables
 
 
 class TreeReader:
@@ -43,11 +43,8 @@ class TreeReader:
 
     @contextmanager
     def _reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
-        try:
-            with self._env.begin() as txn:
-                yield txn
-        except lmdb.Error as error:
-            raise StoreError(f"{self._file} cannot be read: {error}. {CHECK_HINT}.") from error
+        with reading_tables(self._file), self._env.begin() as txn:
+            yield txn
 
     def load(self, load: ReadQueue) -> Loaded:
         """See the contract."""
@@ -73,7 +70,7 @@ class TreeReader:
         return loaded
 
     def _load_at(self, load: ReadQueue) -> Loaded:
-        """Those of the given positions that are there."""
+        """The messages that are there at the given positions."""
         loaded = Loaded(load.request)
         with self._reading() as txn:
             redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
@@ -102,7 +99,7 @@ class TreeReader:
                     loaded.next_due_ms = due_ms
                     break
                 found = self._stored_delayed(key, value, position)
-                # the time of a damaged one means nothing, and must not keep back those behind it
+                # the time of a damaged one means nothing, and must not keep back those after it
                 if not is_due and found.message is not None:
                     loaded.next_due_ms = due_ms
                     break
@@ -144,14 +141,14 @@ class TreeReader:
 
     @contextmanager
     def _clauses(self) -> Iterator[None]:
-        """What is damaged is told in a whole sentence."""
+        """Turns clauses about damage into whole sentences."""
         try:
             yield
         except StoreError as error:
             raise contradiction(self._file, error) from None
 
     def look_up(self, look_up: DedupLookup) -> bool:
-        """See the contract. A damaged row is not remembered: a message twice rather than not at all."""
+        """See the contract. A damaged row counts as forgotten: a message is stored twice rather than not at all."""
         key = records.dedup_key(look_up.queue, look_up.dedup_id)
         with self._reading() as txn:
             value = txn.get(key, db=self._tables[DEDUP])
@@ -162,14 +159,14 @@ class TreeReader:
 
 
 class _RedeliveryCounts:
-    """Counts of messages asked for in ascending order; asks LMDB only where one may be."""
+    """Counts of messages asked for in ascending order; reads LMDB only where there may be one."""
 
     def __init__(self, txn: "lmdb.Transaction[bytes]", table: "lmdb._Database") -> None:
         self._cursor = txn.cursor(table)
         self._nearest: bytes | None = b""  # the smallest key that is not before those asked for; None: there is none
 
     def of(self, key: bytes) -> tuple[int, bool]:
-        """Redeliveries, and whether it is marked redelivered. A damaged count says only that it came back."""
+        """Redeliveries, and whether it is marked redelivered. A damaged count shows only that the message came back."""
         if self._nearest is not None and self._nearest < key:
             self._nearest = self._cursor.key() if self._cursor.set_range(key) else None
         if self._nearest != key:

@@ -1,5 +1,5 @@
-"""What a start finds in a store, and what it says to it first. Its cost depends on the number of queues, never on the
-number of messages. What does not fit together is refused, before anything is served.
+"""What a start finds in a store, and what it writes there first. Its cost depends on the number of queues, never on the
+number of messages. Contradictions are refused before anything is served.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from radiator.storage.codec.tables import (
     NODE,
     NUMBERS,
     PEERS,
+    PREPARED_SENDS,
     QUEUES,
     REDELIVERED_BELOW,
     RETIRED,
     SETTINGS,
-    STAGED,
-    STAGES,
     STORE_ID,
     TIME,
+    TRANSACTIONS,
     tables_of,
 )
 from radiator.storage.lmdb import logs, prepared
@@ -48,12 +48,12 @@ from radiator.storage.lmdb.datafile import refuse_bare_backups, refuse_other_for
 class Start:
     """What was read. tables: those that are there. recovery: with the boot that `writes` begins.
 
-    redelivered_below: messages of earlier boots were stored before an unclean stop. writes: what the store must have
-    on the disk before anybody is given the boot: it makes one of the present format of a store of an earlier one.
+    redelivered_below: messages of earlier boots were stored before an unclean stop. writes: must be on the disk before
+    the boot is used anywhere: they convert a store of an earlier format to the present one.
     """
 
     def __init__(self, env: lmdb.Environment, file: Path, node: str) -> None:
-        """node: whose store it must be, and is from now on if it was nobody's; "": any. Raises StoreError."""
+        """node: must own the store, and owns it from now on if no node did; "": any. Raises StoreError."""
         self._env = env
         self._file = file
         with env.begin() as txn:
@@ -109,7 +109,7 @@ class Start:
     # ---- everything but messages ------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Raises DamagedRecord, and Contradiction where it does not fit together."""
+        """Raises DamagedRecord, and Contradiction where rows contradict each other."""
         recovery = self.recovery
         with self._env.begin() as txn:
             recovery.queues, recovery.retired = self._read_queues(txn)
@@ -124,7 +124,7 @@ class Start:
         """All rows of a table that a start reads whole. Raises Contradiction unless they ascend and are all there."""
         last, count = b"", 0
         for key, value in txn.cursor(self.tables[table]):
-            # D32: what LMDB's pages have lost, or have twice, no checksum of a row tells of
+            # D32: no checksum of a row shows that LMDB's pages have lost rows, or have them twice
             if bytes(key) <= last:
                 raise self._contradiction(f"the table {table.decode()} has key {last.hex()} before {bytes(key).hex()}")
             last, count = bytes(key), count + 1
@@ -157,21 +157,21 @@ class Start:
         return queues, retired
 
     def _next_due_ms(self, delayed: "lmdb.Cursor[bytes]", queue: StoredQueue) -> int:
-        """Of the queue's delayed messages the first; 0: there are none."""
+        """When the queue's first delayed message is due; 0: there are none."""
         prefix = records.queue_key(queue.number)
         if delayed.set_range(prefix) and delayed.key().startswith(prefix):
             key = delayed.key()
             try:
                 records.decode_delayed(key, delayed.value())
             except DamagedRecord:
-                return 1  # nobody knows: it is looked at, and told of
+                return 1  # unknown: so it is read, and reported
             return records.split_delayed_key(key)[0]
         if queue.ledger.stored_delayed:
             raise self._contradiction(f"the delayed messages of queue {queue.name!r} are missing")
         return 0
 
     def _assert_ledgers_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
-        """Raises Contradiction unless every ledger adds up, and all together agree with LMDB's counts of messages."""
+        """Raises Contradiction unless every ledger balances, and all together agree with LMDB's counts of messages."""
         for queue in self.recovery.queues:
             if not queue.ledger.adds_up():
                 raise self._contradiction(f"the ledger of queue {queue.name!r} does not add up: {queue.ledger}")
@@ -185,8 +185,8 @@ class Start:
 
     def _assert_counted(self, what: str, in_ledgers: int, counted: int) -> None:
         if in_ledgers != counted:
-            said = count_text(in_ledgers, f"{what} message")
-            raise self._contradiction(f"the ledgers say {said}, LMDB counts {counted}")
+            in_text = count_text(in_ledgers, f"{what} message")
+            raise self._contradiction(f"the ledgers say {in_text}, LMDB counts {counted}")
 
     def _read_logs(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Logs, prepared transactions and versions."""
@@ -194,8 +194,8 @@ class Start:
             return
         try:
             self.recovery.logs = logs.read_logs(lambda table: self._rows(txn, table))
-            self.recovery.stages = prepared.read_transactions(
-                self._rows(txn, STAGES), txn.stat(self.tables[STAGED])["entries"]
+            self.recovery.transactions = prepared.read_transactions(
+                self._rows(txn, TRANSACTIONS), txn.stat(self.tables[PREPARED_SENDS])["entries"]
             )
             self.recovery.apps = prepared.read_apps(self._rows(txn, APPS))
         except Contradiction:
@@ -222,7 +222,7 @@ class Start:
         return declared, bindings
 
     def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
-        """The linked nodes, and what is in doubt with them: as many rows as that, whatever else is stored.
+        """The linked nodes, and what is in doubt with them: reads only these rows, whatever else is stored.
 
         Raises Contradiction where a message in doubt is not there, since its doubt goes with it, or its node is not.
         """
@@ -253,7 +253,7 @@ def _meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[by
 
 
 def _redeliveries(key: bytes, value: memoryview | None) -> int:
-    """Of one message, from its count; 0 where that is not there, or damaged."""
+    """The redeliveries of a message, from its count; 0 where that is not there, or damaged."""
     try:
         return records.decode_count(key, bytes(value))[0] if value is not None else 0
     except DamagedRecord:

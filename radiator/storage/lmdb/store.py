@@ -1,11 +1,11 @@
-"""The broker's store on LMDB. It promises what the Store contract says (contract.py).
+"""The broker's store on LMDB. It keeps the Store contract (contract.py).
 
     start     `open_store`, start.py       what is there, and the next boot
     commit    `LmdbStore.commit`           the guard judges the batch; it is encoded, and carried out (writer.py)
     read      reads.py                     what is read back of the last committed state
     measure   measure.py, structure.py     how much room there is, and whether the file is what LMDB has written
 
-Values go through codec/records.py, where every one gets its checksum: LMDB has none.
+Values go through codec/records.py, where each gets its checksum: LMDB has none.
 """
 
 import errno
@@ -38,13 +38,13 @@ from radiator.storage.lmdb.structure import StructureCheck
 from radiator.storage.lmdb.unreadable import READ_ERRORS
 from radiator.storage.lmdb.writer import TreeWriter
 
-_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # what LMDB says of pages that are not what was written
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # LMDB's errors for damaged pages
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT}) | READ_ERRORS
 
 
 def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
-    """Opens the data directory for the one broker, making it if it is missing, and begins its next boot. node: whose it
-    must be, and is from now on if it was nobody's; "": any.
+    """Opens the data directory for the one broker, creating it if it is missing, and begins its next boot. node: must
+    own it, and owns it from now on if no node did; "": any.
 
     Raises StoreError (one sentence that says what to do) where it cannot be used, DiskFailed where its disk fails.
     """
@@ -62,7 +62,7 @@ def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
                 lock.lock_data()
             (data_dir / directory.COMPACT_FILE).unlink(missing_ok=True)
             directory.lay_out_lock(data_dir)
-            # the start that gave the file its name may have been killed before the name was on the disk
+            # the start that renamed the file may have been killed before the name was on the disk
             directory.sync_directory(data_dir)
             return LmdbStore(data_dir, map_size, lock, node)
         except BaseException:
@@ -87,7 +87,7 @@ class LmdbStore:
         is_checked = refuse_damaged_structure(self._file, head)
         self._structure: StructureCheck | None = None
         try:
-            # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
+            # a file larger than a lowered map_size can still be emptied; the broker keeps SENDs within the bound
             self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + DRAIN_BYTES))
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
@@ -110,13 +110,13 @@ class LmdbStore:
             raise
 
     def _begin_boot(self, head: directory.FileHead, node: str) -> None:
-        """Reads what was left, and commits the next boot's number before anybody can use it."""
+        """Reads what is stored, and commits the next boot's number before it can be used."""
         start = Start(self._env, self._file, node)
         self.recovery = start.recovery
         self._tables = start.tables
         self._guard = Guard(start.recovery)
         self._writer = TreeWriter(self._env, self._file, start.tables, head)
-        # D8: whoever is given this boot can be sure that no later start gets it
+        # D8: whatever uses this boot can rely on it that no later start gets it
         self.commit(start.writes)
         store_id = start.recovery.store_id
         self._reader = TreeReader(self._env, self._file, start.tables, store_id, start.redelivered_below)
@@ -129,7 +129,7 @@ class LmdbStore:
         self._writer.apply(encode(writes))
 
     def reader_check(self) -> None:
-        """Frees the places of readers that died: each pins the pages of its snapshot. The committer calls it."""
+        """Frees the slots of readers that died: each pins the pages of its snapshot. The committer calls it."""
         self._env.reader_check()
 
     # ---- reads: the loader's thread ---------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class LmdbStore:
     # ---- measure: the loader's thread, too --------------------------------------------------------------------------
 
     def go_on_checking(self) -> bool:
-        """Looks at some more pages of a file that the start has not read through. False: that is done, or was not
+        """Checks some more pages of a file that the start has not read completely. False: that is done, or was not
         needed. Raises StoreError, or DiskFailed.
         """
         if self._structure is None or self._structure.is_done:
@@ -167,7 +167,7 @@ class LmdbStore:
 
     @property
     def checked_percent(self) -> int:
-        """How much of its structure has been looked at since the start."""
+        """How much of its structure has been checked since the start, in percent."""
         return 100 if self._structure is None else self._structure.percent
 
     def used_bytes(self) -> int:
@@ -175,7 +175,7 @@ class LmdbStore:
         return measure.used_bytes(self._env, self._file, self._tables)
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the file occupies already and uses no more: commits take them before it grows."""
+        """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
         return measure.spare_bytes(self._file, self.used_bytes())
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""Looks through LMDB's own structure while the broker serves: whether each page is the one that it should be, and its
-keys are in order and within what the pages above it say.
+"""Checks LMDB's own structure while the broker serves: whether each page is the one that it should be, and its keys are
+in order and within the range that the pages above it give.
 
-It goes by slices, each in a read transaction of its own, so that no pages are pinned for long; what has changed between
-two slices does not matter, since the next one goes on behind the last key. Pages are read with plain reads: a damaged
-pointer is a sentence here, where LMDB, which reads through its map, would end the process by a signal.
+It goes in slices, each in a read transaction of its own, so that no pages are pinned for long; changes between two
+slices do not matter, since the next one continues after the last key. Pages are read with plain reads: a damaged
+pointer becomes a sentence here, where LMDB, which reads through its map, would end the process by a signal.
 
-What it cannot see: the lists of free pages, pages that are used twice, and values. `radiator check` looks at all of it.
+What it cannot see: the lists of free pages, pages that are used twice, and values. `radiator check` checks all of it.
 """
 
 import os
@@ -50,7 +50,7 @@ class Table(NamedTuple):
     has_numbers: bool = False
 
 
-class Node(NamedTuple):
+class PageNode(NamedTuple):
     """A row, or a child of a branch page. number: of the child, or the size of the value, which lies at data_at."""
 
     key: bytes
@@ -60,7 +60,7 @@ class Node(NamedTuple):
 
 
 class StructureCheck:
-    """`go_on` belongs to the thread that reads; `percent` may be looked at from every one."""
+    """`go_on` belongs to the thread that reads; `percent` may be read from any thread."""
 
     def __init__(self, env: lmdb.Environment, file: Path, page_bytes: int) -> None:
         self.is_done = False
@@ -74,7 +74,7 @@ class StructureCheck:
         self._place = (0, b"")  # the next slice begins with this table, at this key
 
     def close(self) -> None:
-        """Nothing is looked at any more."""
+        """Ends the check."""
         os.close(self._file)
 
     @property
@@ -88,7 +88,7 @@ class StructureCheck:
 
     @property
     def percent(self) -> int:
-        """How much has been looked at; 100 only where that is all."""
+        """How much has been checked; 100 only where that is all."""
         return 100 if self.is_done else min(99, 100 * self._pages_read // max(1, self._pages))
 
     def go_on(self) -> None:
@@ -103,7 +103,7 @@ class StructureCheck:
             raise StoreError(f"{self._path} cannot be read: {error}.") from error
 
     def _look_at(self, tables: list[Table], until_s: float) -> None:
-        """So many leaves, or as many as can be looked at until then, but at least one."""
+        """Checks STRUCTURE_PAGES leaves, or as many as it can until then, but at least one."""
         self._pages = self._pages or sum(table.leaf_pages for table in tables)
         left = STRUCTURE_PAGES
         first, start = self._place
@@ -121,8 +121,8 @@ class StructureCheck:
             start = b""
         self.is_done = True
 
-    def _look_at_value(self, table: Table, page: bytes, node: Node) -> None:
-        """Whether a value that does not fit its page lies where the node says."""
+    def _look_at_value(self, table: Table, page: bytes, node: PageNode) -> None:
+        """Whether a value that does not fit its page is where the node says."""
         (first,) = _NUMBER.unpack_from(page, node.data_at)
         count = (_HEAD_BYTES - 1 + node.number) // self._page_bytes + 1
         if not 2 <= first <= first + count - 1 <= self._last_page:
@@ -133,7 +133,7 @@ class StructureCheck:
     # ---- the trees of one state -------------------------------------------------------------------------------------
 
     def _tables(self, transaction: int) -> list[Table]:
-        """All, as that transaction has left them; none where the next but one has written over its meta page."""
+        """All tables, as that transaction has left them; none where the next but one has overwritten its meta page."""
         page = self._read(transaction & 1, self._page_bytes)
         meta = directory.Meta.of(page)
         if meta.transaction != transaction:
@@ -150,7 +150,7 @@ class StructureCheck:
                 tables.append(_table(name, leaf, node.data_at))
         return tables
 
-    def _leaves(self, table: Table, start: bytes) -> Iterator[tuple[bytes, list[Node], bytes | None]]:
+    def _leaves(self, table: Table, start: bytes) -> Iterator[tuple[bytes, list[PageNode], bytes | None]]:
         """The leaves from that key on, each with the key that ends it; None: it is the last."""
         if table.root == _NO_ROOT:
             return
@@ -160,14 +160,14 @@ class StructureCheck:
 
     def _leaves_of(
         self, table: Table, number: int, level: int, low: bytes, high: bytes | None, start: bytes
-    ) -> Iterator[tuple[bytes, list[Node], bytes | None]]:
-        """Those below a page, whose keys are from low on, and before high."""
+    ) -> Iterator[tuple[bytes, list[PageNode], bytes | None]]:
+        """The leaves below a page, whose keys are from low on, and before high."""
         is_leaf = level == table.depth
         page = self._page(table, number, _LEAF if is_leaf else _BRANCH)
         nodes = self._nodes(table, number, page, is_leaf)
         keys = [node.key for node in nodes]
         if not is_leaf:
-            keys[0] = low  # what stands there means nothing
+            keys[0] = low  # the first key of a branch page means nothing
         ascends = all(map(bytes.__lt__, keys, keys[1:]))
         if not ascends or keys[0] < low or (high is not None and keys[-1] >= high):
             raise self._damaged(table, number, "has keys out of order")
@@ -189,8 +189,8 @@ class StructureCheck:
             raise self._damaged(table, number, f"says that it is page {given_number}, of kind {given_flags}")
         return page
 
-    def _nodes(self, table: Table, number: int, page: bytes, is_leaf: bool) -> list[Node]:
-        """What the page has; all of it, since nodes fill it from its free space on."""
+    def _nodes(self, table: Table, number: int, page: bytes, is_leaf: bool) -> list[PageNode]:
+        """The nodes of a page, all of which is accounted for, since nodes fill it from its free space on."""
         _, _, lower, upper = _PAGE.unpack_from(page)
         count = (lower - _HEAD_BYTES) // 2
         if count < (1 if is_leaf else 2) or lower % 2 or not lower <= upper <= self._page_bytes:
@@ -208,11 +208,11 @@ class StructureCheck:
                 end = data_at + (_NUMBER.size if flags == _LIES_ELSEWHERE else size)
                 if flags > _IS_TABLE:
                     raise self._damaged(table, number, f"has a row of kind {flags}")
-                nodes.append(Node(key[::-1] if table.has_numbers and _LITTLE else key, size, flags, data_at))
+                nodes.append(PageNode(key[::-1] if table.has_numbers and _LITTLE else key, size, flags, data_at))
             else:
                 end = data_at
                 child = low | middle << 16 | flags << 32
-                nodes.append(Node(key[::-1] if table.has_numbers and _LITTLE else key, child, 0, data_at))
+                nodes.append(PageNode(key[::-1] if table.has_numbers and _LITTLE else key, child, 0, data_at))
             if end > self._page_bytes:
                 raise self._damaged(table, number, f"has a row from {at} to {end}")
             filled += end - at + (end - at) % 2

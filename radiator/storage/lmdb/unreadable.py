@@ -1,8 +1,7 @@
-"""A disk that cannot be read: told as that, and never as damage, since the data may be whole.
+"""A disk that cannot be read: reported as that, and never as damage, since the data may be whole.
 
-Plain reads raise OSError. A page that is read through LMDB's map has no such way: the system ends the process by
-SIGBUS, without a word, where the disk fails or the file has been cut. So a process that maps a store says first what
-its last words are then.
+Plain reads raise OSError. A read through LMDB's map cannot: the system ends the process by SIGBUS, silently, where the
+disk fails or the file has been cut. So a process that maps a store sets beforehand the sentence that it then leaves.
 """
 
 import ctypes
@@ -23,9 +22,9 @@ READ_ERRORS = frozenset(
         errno.ENODEV, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN,
     }
 )  # fmt: skip
-"""What file systems say of a disk that does not give back what was written."""
+"""The errors of file systems whose disk does not return what was written."""
 
-_SAY_MAX_S = 1  # whoever reads the last words may hang
+_SAY_MAX_S = 1  # the reader of stderr may hang
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
 _kept: list[object] = []  # what C will call
 
@@ -51,18 +50,18 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def last_words(file: Path, line: Callable[[str], str] = "radiator: {}\n".format) -> None:
-    """From now on a page of the map that cannot be read ends this process with that sentence, as `line` makes it, and
+    """From now on a page of the map that cannot be read ends this process with that sentence, formatted by `line`, and
     status 74.
 
-    The handler is Python: the thread that reads a map holds no lock that it needs, and waits for the interpreter's own
-    as any other does.
+    The handler is Python: the thread that reads a map holds no lock that the handler needs, and waits for the
+    interpreter's own as any other does.
     """
     sentence = could_not_be_read(file)
-    is_said = threading.Lock()
+    is_reported = threading.Lock()
 
     def ended(_: int) -> None:
         signal.alarm(_SAY_MAX_S)
-        if not is_said.acquire(blocking=False):
+        if not is_reported.acquire(blocking=False):
             time.sleep(_SAY_MAX_S)  # another thread has met such a page too, and is ending the process
         os.write(2, line(sentence).encode("utf-8", "backslashreplace"))
         os._exit(EXIT_DISK_FAILED)

@@ -1,6 +1,6 @@
 """Carries out operations on LMDB's tables: one write transaction a batch, synced when it is done.
 
-The order on the disk is LMDB's: data pages, fdatasync, then the meta page, written synchronously; so a crash at any
+LMDB gives the order on the disk: data pages, fdatasync, then the meta page, written synchronously; so a crash at any
 point leaves the whole batch or nothing of it. Nothing is known here of messages or queues.
 """
 
@@ -40,7 +40,7 @@ class TreeWriter:
     def __init__(
         self, env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]", head: directory.FileHead
     ) -> None:
-        """tables: those that are there; what MakeTable makes is added. head: of the file before its first batch."""
+        """tables: those that are there; MakeTable adds to them. head: of the file before its first batch."""
         self._env = env
         self._file = file
         self._tables = tables
@@ -48,14 +48,14 @@ class TreeWriter:
         self._end_bytes = head.end_bytes  # of the last page
         self._filled_bytes = 0  # the file is known to be as long
         self._has_failed = False
-        # by table: no key is larger; of a table that is missing here nobody knows
+        # by table: no key is larger; for a table that is missing here this is not known
         self._last_keys: dict[bytes, bytes] = {}
 
     def apply(self, operations: Sequence[Operation]) -> None:
-        """All of them, in order, in one transaction that is begun and ended here. Raises Contradiction, and nothing of
-        them is kept, or DiskFailed.
+        """Carries out all of them, in order, in one transaction that begins and ends here. Raises Contradiction, and
+        keeps nothing of them, or DiskFailed.
 
-        Whatever LMDB refuses is a failed disk: what has reached it is unknown, and there is no second try.
+        Any error of LMDB counts as a failed disk: what has reached it is unknown, and there is no second try.
         """
         assert not self._has_failed, "nothing may be committed after a failure"
         try:
@@ -67,22 +67,22 @@ class TreeWriter:
         except Contradiction:
             self._last_keys.clear()
             raise
-        except (lmdb.Error, OSError, SystemError) as error:  # the last is what a Cursor says of some damaged pages
+        except (lmdb.Error, OSError, SystemError) as error:  # a Cursor raises SystemError for some damaged pages
             self._has_failed = True
-            raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_told()}") from error
+            raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_text()}") from error
 
-    def _free_told(self) -> str:
-        """For whoever reads it: LMDB calls a full disk an input/output error."""
+    def _free_text(self) -> str:
+        """For the reader of the sentence: LMDB calls a full disk an input/output error."""
         try:
-            told = os.statvfs(self._file)
+            file_system = os.statvfs(self._file)
         except OSError:
             return ""
-        return f" Its file system has {told.f_bavail * told.f_frsize} bytes free."
+        return f" Its file system has {file_system.f_bavail * file_system.f_frsize} bytes free."
 
     def _fill_up(self) -> None:
         """LMDB leaves free pages at the end of the file unwritten; then a later start could not tell it from a cut one.
 
-        The length is synced by the next commit. After a power cut in between, the start takes a long look instead.
+        The next commit syncs the length. After a power cut in between, the start checks the whole structure instead.
         Where commits are small, the next ones find their pages on the disk already.
         """
         info = self._env.info()
@@ -104,9 +104,9 @@ class TreeWriter:
         self._tables[name] = self._env.open_db(name, txn=txn)
 
     def _insert(self, txn: "lmdb.Transaction[bytes]", operation: Insert) -> None:
-        """Behind the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB.
+        """After the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB.
 
-        One row goes in one call: each lets the dispatcher's thread in, which is not quick to let go.
+        One row goes in one call: each lets the dispatcher's thread in, which is slow to release Python's lock.
         """
         name, rows = operation
         table = self._tables[name]
@@ -144,7 +144,7 @@ class TreeWriter:
             self._last_keys.pop(name, None)
 
     def _delete_if_present(self, txn: "lmdb.Transaction[bytes]", operation: DeleteIfPresent) -> None:
-        """Where few are there, the walk asks LMDB only where one may be."""
+        """Where few are there, the walk asks LMDB only where there may be one."""
         self._last_keys.pop(operation.table, None)
         cursor = txn.cursor(self._tables[operation.table])
         nearest = b""  # the smallest key in the table that is not before the last one asked for
@@ -195,7 +195,7 @@ class TreeWriter:
         self._last_keys.pop(index_name, None)
         before = txn.replace(key, value, db=self._tables[name])
         if before is not None:
-            # where that row was damaged its row in the index may stay behind
+            # where that row was damaged its index row may stay behind
             txn.delete(before[_INDEXED] + key, db=index)
         txn.put(value[_INDEXED] + key, index_value, db=index)
 

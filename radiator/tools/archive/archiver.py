@@ -21,7 +21,7 @@ from radiator.storage.report import Progress, unheard
 from radiator.tools.archive import rows
 from radiator.tools.archive.manifest import DAMAGED, RETENTION, ArchiveError, Gap, Manifest, Sealed, sync_directory
 from radiator.tools.archive.sealing import SNAPSHOTS, Sealing, adopt, clear, date_of, folder_of, misfit_of, now_text
-from radiator.tools.archive.source import ArchivedLog, Moment, Partition, Source, Stretch
+from radiator.tools.archive.source import ArchivedLog, ArchivedPartition, Moment, Source, Stretch
 
 SEAL_ROWS = 1_000_000  # of a file; about 200 MB of messages of 200 B before compression
 SEAL_S = 300.0  # while it follows: how old what is not archived may become
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class ArchivePlan:
     """What an archiver does. names: None: all logs but those of checkouts. node: whose journal it is, or ""."""
 
     directory: Path
@@ -67,7 +67,7 @@ class Archiver:
     how far `run` is. rows, files, bytes: what was written, snapshots not counted.
     """
 
-    def __init__(self, source: Source, plan: Plan, say: Say, progress: Progress = unheard) -> None:
+    def __init__(self, source: Source, plan: ArchivePlan, say: Say, progress: Progress = unheard) -> None:
         """Puts right what a crash has left. Raises ArchiveError."""
         self.source = source
         self.plan = plan
@@ -136,7 +136,7 @@ class Archiver:
                 f"--verify {directory}` lists all that is wrong; a new one with --to gets what the logs still have."
             )
 
-    def _is_due(self, log: ArchivedLog, partition: int, part: Partition, now_s: float) -> bool:
+    def _is_due(self, log: ArchivedLog, partition: int, part: ArchivedPartition, now_s: float) -> bool:
         waiting = part.next - (self._next_of(log, partition) or part.first)
         # what came since the last look is counted from that look on
         since_s = self._sealed_at.setdefault((log.name, partition), now_s) if waiting else now_s
@@ -174,7 +174,7 @@ class Archiver:
 
     # ---- one partition ----------------------------------------------------------------------------------------------
 
-    def copy(self, log: ArchivedLog, partition: int, part: Partition) -> None:
+    def copy(self, log: ArchivedLog, partition: int, part: ArchivedPartition) -> None:
         """All of it that the manifest does not have yet, up to where it ended."""
         at = self._next_of(log, partition)
         if at is None:
@@ -185,7 +185,7 @@ class Archiver:
         waiting = next(stretches, None)
         while waiting is not None:
             if waiting.records is None:
-                self._tell_gap(log, partition, waiting)
+                self._report_gap(log, partition, waiting)
                 waiting = next(stretches, None)
             else:
                 waiting = self._seal(log, partition, waiting, stretches)
@@ -216,12 +216,12 @@ class Archiver:
 
     def _batch(self, log: ArchivedLog, partition: int, stretch: Stretch) -> pa.RecordBatch:
         if log.name == JOURNAL:
-            told: list[JournalEvent] = stretch.records  # type: ignore[assignment]
-            return rows.of_events(self.source.store_id, self.plan.node, stretch.first, told)
+            events: list[JournalEvent] = stretch.records  # type: ignore[assignment]
+            return rows.of_events(self.source.store_id, self.plan.node, stretch.first, events)
         messages: list[Message] = stretch.records  # type: ignore[assignment]
         return rows.of_messages(log.name, partition, stretch.first, messages)
 
-    def _tell_gap(self, log: ArchivedLog, partition: int, stretch: Stretch) -> None:
+    def _report_gap(self, log: ArchivedLog, partition: int, stretch: Stretch) -> None:
         now = self.source.logs().get(log.name)
         part = now.partitions.get(partition) if now is not None else None
         reason = RETENTION if part is None or stretch.first < part.first else DAMAGED
@@ -238,13 +238,13 @@ class Archiver:
     # ---- what is stored ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _snapshot(self, journal: ArchivedLog) -> Iterator[Partition]:
+    def _snapshot(self, journal: ArchivedLog) -> Iterator[ArchivedPartition]:
         """Reads it, and the journal's end, in one read transaction, and gives what the journal has then. Afterwards,
         with the journal archived up to there, it has its file, and the oldest goes.
         """
         with ExitStack() as stack:
             with self.source.moment() as moment:
-                part, boot = moment.logs[JOURNAL].partitions.get(0, Partition(0, 0)), moment.boot
+                part, boot = moment.logs[JOURNAL].partitions.get(0, ArchivedPartition(0, 0)), moment.boot
                 file = f"{SNAPSHOTS}/{part.next:020d}-{boot}.parquet"
                 # else nothing has been told since the last
                 is_new = all(one.file != file for one in self.manifest.contents.snapshots)

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from radiator.model.settings import JOURNAL
 from radiator.storage.report import Progress, unheard
-from radiator.tools.archive.manifest import ArchiveError, Contents, Sealed, read
+from radiator.tools.archive.manifest import ArchiveError, ManifestContents, Sealed, read
 from radiator.tools.archive.sealing import rows_of
 
 COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "other_queue", "number")  # what an audit reads
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredNow:
     """What queues held at one offset of the journal."""
 
     offset: int
@@ -31,7 +31,7 @@ class History:
     def __init__(self, directory: Path) -> None:
         """Raises ArchiveError where there is none."""
         self.directory = directory
-        self.contents: Contents = read(directory)
+        self.contents: ManifestContents = read(directory)
         self.files: list[Sealed] = sorted(
             (one for one in self.contents.files if one.log == JOURNAL), key=lambda one: one.first
         )
@@ -51,14 +51,14 @@ class History:
             for batch in rows_of(self.directory, file.file, list(names)):
                 yield [batch.column(name).to_pylist() for name in names]
 
-    def stored(self) -> Stored | None:
+    def stored(self) -> StoredNow | None:
         """The last snapshot up to which the journal is there."""
         end = self.files[-1].next
         usable = [one for one in self.contents.snapshots if one.next <= end]
         if not usable:
             return None
         last = usable[-1]
-        return Stored(last.next, last.boot, self._ids(last))
+        return StoredNow(last.next, last.boot, self._ids(last))
 
     def _ids(self, snapshot: Sealed) -> Iterator[str]:
         for batch in rows_of(self.directory, snapshot.file, ["message_id"]):

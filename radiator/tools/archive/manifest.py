@@ -1,6 +1,8 @@
-"""What an archive says that it has: JSON objects, one a line, only ever appended to and synced.
+"""The manifest of an archive: JSON objects, one a line, that say what the archive has. Lines are only appended, and
+synced.
 
-A line is written after what it tells of is there. A crash may leave the last line torn: the next start cuts it off.
+A line is written after the files that it describes are complete. A crash may leave the last line torn; the next start
+cuts it off.
 """
 
 import json
@@ -60,7 +62,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Contents:
+class ManifestContents:
     """What the lines of a manifest come to. snapshots: those that are kept, in order."""
 
     store_id: str = ""
@@ -104,7 +106,7 @@ class Contents:
             raise KeyError(kind)
 
 
-def read(directory: Path) -> Contents:
+def read(directory: Path) -> ManifestContents:
     """Raises NoArchive, and ArchiveError where a line is not what was written; a torn last line does not count."""
     try:
         text = (directory / NAME).read_bytes()
@@ -113,9 +115,9 @@ def read(directory: Path) -> Contents:
     return contents_of(_whole_lines(text), str(directory / NAME))
 
 
-def contents_of(lines: Iterable[bytes], where: str) -> Contents:
+def contents_of(lines: Iterable[bytes], where: str) -> ManifestContents:
     """Raises ArchiveError."""
-    contents = Contents()
+    contents = ManifestContents()
     for number, line in enumerate(lines, 1):
         try:
             contents.add(json.loads(line), where)
@@ -135,7 +137,7 @@ class Manifest:
         """Reads what is there, and makes it where nothing is. Raises ArchiveError for an archive of another store."""
         self.file = directory / NAME
         if not self.file.exists():
-            self.contents = Contents(store_id)
+            self.contents = ManifestContents(store_id)
             self._write({"kind": "store", "store": store_id, "version": VERSION})
             sync_directory(directory)
             return
@@ -182,7 +184,7 @@ def sync_directory(directory: Path) -> None:
         os.close(opened)
 
 
-def in_order(contents: Contents) -> Iterator[tuple[tuple[str, int], list[Sealed | Gap]]]:
+def in_order(contents: ManifestContents) -> Iterator[tuple[tuple[str, int], list[Sealed | Gap]]]:
     """For each log and partition its files and gaps, by offset."""
     by_partition: dict[tuple[str, int], list[Sealed | Gap]] = {}
     for one in contents.pieces:

@@ -134,8 +134,8 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
         return ArchiveError(f"{path} is missing.")
     if isinstance(error, OSError) and error.strerror:
         return ArchiveError(f"{path} cannot be read: {error.strerror}.")
-    said = str(error).partition("\n")[0][:200].rstrip(".")
-    return ArchiveError(f"{path} cannot be read as a file of an archive: {said or type(error).__name__}.")
+    sentences = str(error).partition("\n")[0][:200].rstrip(".")
+    return ArchiveError(f"{path} cannot be read as a file of an archive: {sentences or type(error).__name__}.")
 
 
 def footer_of(directory: Path, file: str) -> Sealed:
@@ -190,12 +190,12 @@ def clear(directory: Path) -> None:
 
 
 def adopt(directory: Path, manifest: Manifest) -> list[str]:
-    """A crash may have come between a file's name and its line in the manifest: then it has its line now.
+    """Repair what a crash left between the renaming of a file and its line in the manifest: the line is written now.
 
-    What does not go on where the manifest ends, or is not whole, is removed: it is copied once more. Returns a sentence
-    for each.
+    A file that does not begin where the manifest ends, or is not whole, is removed, and its rows are copied again.
+    Returns a sentence for each.
     """
-    said = []
+    sentences = []
     contents = manifest.contents
     known = {one.file for one in (*contents.files, *contents.snapshots)}
     for file in finished_files(directory):
@@ -208,9 +208,9 @@ def adopt(directory: Path, manifest: Manifest) -> list[str]:
             is_whole = False
         if is_whole and sealed.log and contents.next_of(sealed.log, sealed.partition) in (None, sealed.first):
             manifest.sealed(sealed)
-            said.append(f"{file} was finished when the last run ended: adopted.")
+            sentences.append(f"{file} was finished when the last run ended: adopted.")
         else:
             (directory / file).unlink()
             sync_directory((directory / file).parent)
-            said.append(f"{file} does not belong to what the manifest has: removed, it is copied once more.")
-    return said
+            sentences.append(f"{file} does not belong to what the manifest has: removed, it is copied once more.")
+    return sentences

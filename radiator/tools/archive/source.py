@@ -22,7 +22,7 @@ SLICE_BLOCKS = 2048  # the same in blocks
 
 
 @dataclass(slots=True)
-class Partition:
+class ArchivedPartition:
     """What the store has of a partition: offsets from `first` on, below `next`."""
 
     first: int
@@ -36,7 +36,7 @@ class ArchivedLog:
     number: int
     name: str
     incarnation: str
-    partitions: dict[int, Partition] = field(default_factory=dict)
+    partitions: dict[int, ArchivedPartition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Source:
                 log = ArchivedLog(found.number, found.name, f"{self.store_id}-{found.number}")
                 logs[found.name] = log
                 for segment in found.segments:
-                    part = log.partitions.setdefault(segment.partition, Partition(segment.begin, segment.begin))
+                    part = log.partitions.setdefault(segment.partition, ArchivedPartition(segment.begin, segment.begin))
                     part.next = segment.first + segment.count
             yield Moment(records.decode_number(BOOT, snapshot.get(META, BOOT) or b""), logs, snapshot)
 

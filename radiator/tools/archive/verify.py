@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 from radiator.model.errors import count_text
 from radiator.storage.report import Progress, unheard
-from radiator.tools.archive.manifest import ArchiveError, Contents, Gap, NoArchive, Sealed, in_order, read
+from radiator.tools.archive.manifest import ArchiveError, Gap, ManifestContents, NoArchive, Sealed, in_order, read
 from radiator.tools.archive.rows import Checksum, offset_of
 from radiator.tools.archive.sealing import finished_files, footer_of, misfit_of, rows_of, schema_of, sha256_of
 
 
 @dataclass(slots=True)
-class Report:
+class VerifyReport:
     """findings: what is wrong, a sentence each. notes: what is not whole, and known to be so."""
 
     files: int = 0
@@ -24,9 +24,9 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
 
-def verify(directory: Path, progress: Progress = unheard) -> Report:
+def verify(directory: Path, progress: Progress = unheard) -> VerifyReport:
     """Raises NoArchive where there is none. progress: hears how many bytes of the files were read."""
-    report = Report()
+    report = VerifyReport()
     try:
         contents = read(directory)
     except NoArchive:
@@ -47,7 +47,7 @@ def verify(directory: Path, progress: Progress = unheard) -> Report:
     return report
 
 
-def _check_file(directory: Path, one: Sealed, report: Report) -> None:
+def _check_file(directory: Path, one: Sealed, report: VerifyReport) -> None:
     report.files += 1
     misfit = misfit_of(directory, one)
     if misfit:
@@ -90,7 +90,7 @@ def _read_through(directory: Path, one: Sealed) -> tuple[int, str, str]:
     return rows, checksum.text(), wrong
 
 
-def _check_order(what: str, there: list[Sealed | Gap], report: Report) -> None:
+def _check_order(what: str, there: list[Sealed | Gap], report: VerifyReport) -> None:
     at = there[0].first
     for one in there:
         if one.first > at:
@@ -107,7 +107,7 @@ def _check_order(what: str, there: list[Sealed | Gap], report: Report) -> None:
         at = max(at, one.next)
 
 
-def _check_others(directory: Path, contents: Contents, report: Report) -> None:
+def _check_others(directory: Path, contents: ManifestContents, report: VerifyReport) -> None:
     known = {one.file for one in (*contents.files, *contents.snapshots)}
     for file in finished_files(directory):
         if file in known:

@@ -9,8 +9,8 @@ from radiator.model.errors import Refusal
 from radiator.model.message import SEQUENCE_BITS, message_id
 from radiator.model.settings import JOURNAL
 from radiator.storage.report import Progress, unheard
-from radiator.tools.archive.source import Partition, Source
-from radiator.tools.audit.verdicts import Auditor, Columns, Id, Recount, Report
+from radiator.tools.archive.source import ArchivedPartition, Source
+from radiator.tools.audit.verdicts import Auditor, AuditReport, Columns, Id, Recount
 
 _LOW = (1 << SEQUENCE_BITS) - 1
 
@@ -48,7 +48,7 @@ class StoredJournal:
                     "no-journal", "This store has no journal: [journal] enabled = true in config.toml begins one."
                 )
             self._log = log
-            part = log.partitions.get(0, Partition(0, 0))
+            part = log.partitions.get(0, ArchivedPartition(0, 0))
             self.first, self.end = part.first, part.next
             self.boot: int | None = moment.boot
             # 16 bytes each instead of 60: there may be millions
@@ -111,7 +111,7 @@ class ArchivedJournal:
         return str(one)
 
 
-def _told(journal: Journal, what: str, progress: Progress) -> Iterator[Columns]:
+def _with_progress(journal: Journal, what: str, progress: Progress) -> Iterator[Columns]:
     for columns in journal.columns():
         yield columns
         if columns[0]:
@@ -124,15 +124,15 @@ def place_of(text: str) -> int:
     return int(boot) << SEQUENCE_BITS | int(number)
 
 
-def audit(journal: Journal, progress: Progress = unheard) -> Report:
+def audit(journal: Journal, progress: Progress = unheard) -> AuditReport:
     """Judges every message. progress: hears how many events are read. Raises StoreError, ArchiveError."""
     auditor = Auditor(journal.place_of)
-    for columns in _told(journal, "reading the journal", progress):
+    for columns in _with_progress(journal, "reading the journal", progress):
         auditor.feed(columns)
     auditor.close(journal.end, journal.boot, journal.stored())
     if auditor.has_suspects:
         recount = Recount(auditor)
-        for columns in _told(journal, "reading it again for what is suspect", progress):
+        for columns in _with_progress(journal, "reading it again for what is suspect", progress):
             recount.feed(columns)
         recount.close(journal.boot)
     return auditor.report

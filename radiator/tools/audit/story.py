@@ -10,7 +10,7 @@ from radiator.model.message import message_id
 from radiator.model.settings import JOURNAL
 from radiator.storage.codec.blocks import events_in
 from radiator.storage.report import Progress, unheard
-from radiator.tools.archive.source import Partition, Source
+from radiator.tools.archive.source import ArchivedPartition, Source
 from radiator.tools.audit.journal import place_of
 
 RELATIVES_MAX = 64  # messages of one story: what a message became may have become another, and so on
@@ -77,7 +77,7 @@ class StoredTeller:
         self._node = node
         self._progress = progress
         self._log = log
-        self._part = log.partitions.get(0, Partition(0, 0))
+        self._part = log.partitions.get(0, ArchivedPartition(0, 0))
 
     def of(self, ids: set[str]) -> list[Happened]:
         places = {place_of(one) for one in ids if one.rsplit("-", 2)[0] == self._source.store_id}

@@ -1,7 +1,7 @@
 """The table of verdicts, as docs/ARCHIVE.md has it under "Verdicts": one table for two engines. Pure.
 
-`radiator audit` asks it message by message, Spark's `conserve` of a whole journal at once. So a row is a condition made
-of arithmetic, comparisons, `&` and `|` alone, which mean the same of numbers and of Spark's columns.
+`radiator audit` applies it message by message, Spark's `conserve` to a whole journal at once. So a row is a condition
+made only of arithmetic, comparisons, `&` and `|`, which mean the same for numbers and for Spark's columns.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ WRONG = (LOST, DOUBLED, GHOST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a message: numbers and truths, or columns of them.
+    """What is known of a message: numbers and truth values, or columns of them.
 
-    accepted: how many such events it has; ends: how many ends, or 1 for the deletion of its queue; events: how many of
-    its own; stored: 1 where the snapshot has it, else 0. is_in_hole: nothing is told of the time in which its id was
-    given out; is_hole_after: a hole begins after its `accepted`. has_snapshot: there is one.
+    accepted: how many `accepted` events it has; ends: how many events end it, or 1 where its queue was deleted; events:
+    how many events are its own; stored: 1 where the snapshot has it, else 0. is_in_hole: the journal has nothing of the
+    time in which its id was assigned; is_hole_after: a hole begins after its `accepted`. has_snapshot: there is one.
     """
 
     accepted: Any

@@ -1,8 +1,8 @@
-"""The conservation question, by the rules of docs/ARCHIVE.md, "Verdicts". Pure.
+"""Judges whether every message is accounted for, by the rules of docs/ARCHIVE.md, "Verdicts". Pure.
 
-The first pass keeps only what is open: what was accepted and has not ended. Whatever does not fit is a *suspect*; a
-second pass counts everything that is told of the suspects, and judges them by the table. So memory is for what is open
-and odd, however long the journal is. An id is a position (of a store), or a text `STORE-BOOT-NUMBER` (of an archive).
+The first pass keeps only open messages: accepted and not ended. Whatever does not fit is a *suspect*; a second pass
+counts all events of the suspects, and judges them by the table. So memory is used only for open and suspect messages,
+however long the journal is. An id is a position (of a store), or a text `STORE-BOOT-NUMBER` (of an archive).
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _OF_MESSAGES = frozenset(EVENTS) - {STARTED, DELETED}
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """counts: messages by verdict. wrong: those of WRONG, with the name of their queue (of half-fanned ones, how many
     of how many). stretches: of the journal, without a gap. cut: the offset up to which events count.
     """
@@ -116,7 +116,7 @@ class Auditor:
     """The first pass: `feed` all events in their order, then `close`."""
 
     def __init__(self, place_of: Callable[[Id], int]) -> None:
-        self.report = Report()
+        self.report = AuditReport()
         self.holes = Holes(place_of)
         self.suspects: set[Id] = set()
         self.fanouts: dict[Id, tuple[int, set[Id]]] = {}  # those of which not all copies were told of

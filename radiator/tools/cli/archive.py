@@ -14,13 +14,13 @@ from radiator.tools.cli.broker import seconds, whole_number
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import add_data, data_of, without_pyarrow
 from radiator.tools.cli.progress import Progress
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import bytes_text, printable
 from radiator.tools.cli.things import name_of
 
 if TYPE_CHECKING:
     from radiator.tools.archive.archiver import Archiver
-    from radiator.tools.archive.verify import Report
+    from radiator.tools.archive.verify import VerifyReport
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _verify(arguments, report, progress.took)
     data = data_of(arguments)
     last_words(data.directory)
-    plan = archiver.Plan(
+    plan = archiver.ArchivePlan(
         directory=arguments.to,
         names=arguments.log,
         seal_rows=arguments.seal_rows,
@@ -102,7 +102,7 @@ def _copy(copying: "Archiver", arguments: argparse.Namespace, progress: Progress
         "rows": copying.rows, "files": copying.files, "bytes": copying.bytes,
         "gaps": copying.gaps, "passed_over": len(copying.passed_over), "damaged": copying.damaged,
     }  # fmt: skip
-    tell(arguments, answer, f"{count_text(copying.rows, 'row')} archived in {to}: {files} ({progress.took}).")
+    print_answer(arguments, answer, f"{count_text(copying.rows, 'row')} archived in {to}: {files} ({progress.took}).")
     return EXIT_REFUSED if copying.gaps or copying.passed_over or copying.damaged else 0
 
 
@@ -110,12 +110,12 @@ def _say(sentence: str) -> None:
     print(f"radiator: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
-def _verify(arguments: argparse.Namespace, report: "Report", took: str) -> int:
+def _verify(arguments: argparse.Namespace, report: "VerifyReport", took: str) -> int:
     held = f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}, {bytes_text(report.bytes)}"
     lines = [*map(printable, report.findings), *(f"known: {printable(note)}" for note in report.notes)]
     if not report.findings:
         lines.append(f"{held}: every row is what was written ({took}).")
-    tell(arguments, asdict(report), "\n".join(lines))
+    print_answer(arguments, asdict(report), "\n".join(lines))
     if report.findings:
         sys.stdout.flush()
         _say(f"{count_text(len(report.findings), 'thing')} wrong in an archive of {count_text(report.files, 'file')}.")

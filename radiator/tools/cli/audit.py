@@ -15,7 +15,7 @@ from radiator.tools.cli.text import printable, table
 
 if TYPE_CHECKING:
     from radiator.tools.audit.journal import Journal
-    from radiator.tools.audit.verdicts import Report
+    from radiator.tools.audit.verdicts import AuditReport
 
 _SHOWN = 20
 _MEANING = {
@@ -43,14 +43,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         if arguments.archive is not None:
-            return _tell(arguments, ArchivedJournal(arguments.archive))
+            return _print(arguments, ArchivedJournal(arguments.archive))
         with store_of(arguments) as (source, _):
-            return _tell(arguments, StoredJournal(source))
+            return _print(arguments, StoredJournal(source))
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
 
 
-def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
+def _print(arguments: argparse.Namespace, journal: "Journal") -> int:
     from radiator.tools.audit.journal import audit
 
     with Progress("audit") as progress:
@@ -70,7 +70,7 @@ def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
     return EXIT_REFUSED if wrong else 0
 
 
-def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]:
+def _as_json(report: "AuditReport", wrong: list[dict[str, str]]) -> dict[str, object]:
     return {
         "events": report.events,
         "cut": report.cut,
@@ -81,7 +81,7 @@ def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]
     }
 
 
-def _formed(report: "Report", wrong: list[dict[str, str]], most: int, took: str) -> str:
+def _formed(report: "AuditReport", wrong: list[dict[str, str]], most: int, took: str) -> str:
     rows: list[list[str | int]] = [
         [verdict, count, _MEANING.get(verdict, "")] for verdict, count in sorted(report.counts.items())
     ]

@@ -8,13 +8,15 @@ from radiator.tools.cli.check import print_report
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import DATA_DIR, add_data, data_of
 from radiator.tools.cli.progress import Progress
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import bytes_text, printable
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _backup_arguments(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, DATA_DIR, Word("file", "FILE", "the backup; replaces an older one once it is whole", read=Path))
+    add_words(
+        parser, DATA_DIR, ArgumentWord("file", "FILE", "the backup; replaces an older one once it is whole", read=Path)
+    )
     add_data(parser)
     add_json(parser, "`file` and `bytes`, as JSON on one line")
     parser.add_argument("--compact", action="store_true", help="leave free pages out: smaller, slower")
@@ -30,13 +32,13 @@ def _run_backup(arguments: argparse.Namespace) -> int:
     with Progress("backup") as progress:
         backup(data_dir, arguments.file, arguments.compact, progress)
     size, name = arguments.file.stat().st_size, str(arguments.file)
-    said = f"{printable(name)}: {bytes_text(size)}, synced ({progress.took})."
-    tell(arguments, {"file": name, "bytes": size}, said)
+    text = f"{printable(name)}: {bytes_text(size)}, synced ({progress.took})."
+    print_answer(arguments, {"file": name, "bytes": size}, text)
     return 0
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, Word("file", "FILE", "a backup made by `radiator backup`", read=Path), DATA_DIR)
+    add_words(parser, ArgumentWord("file", "FILE", "a backup made by `radiator backup`", read=Path), DATA_DIR)
     add_data(parser)
     add_json(parser, "as of `radiator check`")
 

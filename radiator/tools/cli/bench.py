@@ -7,13 +7,13 @@ from dataclasses import asdict
 from radiator.client import Address, Client
 from radiator.model.addresses import LOG, QUEUE
 from radiator.model.errors import count_text
-from radiator.tools.cli.broker import add_broker, ask, broker_told, field, seconds
+from radiator.tools.cli.broker import add_broker, ask, broker_options, field, seconds
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
 from radiator.tools.cli.progress import Progress
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import table
-from radiator.tools.cli.things import Thing, Word, add_words
+from radiator.tools.cli.things import ArgumentWord, Thing, add_words
 
 DESTINATION = Thing(QUEUE, "radiator-bench")
 SECONDS = 3.0
@@ -49,7 +49,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser, "what was measured, as JSON on one line")
     add_words(
         parser,
-        Word(
+        ArgumentWord(
             "what",
             "QUEUE",
             f"for this alone, and empty (default {DESTINATION.address})",
@@ -88,14 +88,14 @@ def _run(arguments: argparse.Namespace) -> int:
         "body_bytes": BODY_BYTES,
         "shapes": [{"shape": shape.name, **asdict(measured)} for shape, measured in results],
     }
-    said = table(HEADS, [row(shape, measured) for shape, measured in results])
+    text = table(HEADS, [row(shape, measured) for shape, measured in results])
     if is_log:
         kept = answer["records"] = _records(arguments, destination)
-        said += (
+        text += (
             f"\n{count_text(kept, 'record')} are in {destination} now, and stay until its retention takes them. To be "
-            f"rid of them: {shlex.join(['radiator', 'delete', destination, *broker_told(arguments)])}"
+            f"rid of them: {shlex.join(['radiator', 'delete', destination, *broker_options(arguments)])}"
         )
-    tell(arguments, answer, said)
+    print_answer(arguments, answer, text)
     return 0
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from radiator.model.addresses import EXCHANGE
 from radiator.tools.cli.broker import add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import TAKERS, Word, add_words
+from radiator.tools.cli.things import TAKERS, ArgumentWord, add_words
 
 
 def _add(parser: argparse.ArgumentParser, is_made: bool) -> None:
@@ -16,9 +16,9 @@ def _add(parser: argparse.ArgumentParser, is_made: bool) -> None:
     add_json(parser)
     add_words(
         parser,
-        Word("exchange", "EXCHANGE", kinds=(EXCHANGE,)),
-        Word("key", "KEY", '"" where it does not matter (type fanout)'),
-        Word("queue", "QUEUE", kinds=TAKERS, is_made=is_made),
+        ArgumentWord("exchange", "EXCHANGE", kinds=(EXCHANGE,)),
+        ArgumentWord("key", "KEY", '"" where it does not matter (type fanout)'),
+        ArgumentWord("queue", "QUEUE", kinds=TAKERS, is_made=is_made),
     )
 
 
@@ -27,7 +27,7 @@ def _ask(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
     return ask(arguments, {"do": do, "exchange": exchange, "key": arguments.key, "queue": queue})
 
 
-def _said(arguments: argparse.Namespace, bound: str) -> str:
+def _sentence(arguments: argparse.Namespace, bound: str) -> str:
     kind, name = arguments.queue
     exchange, key = printable(arguments.exchange.name), printable(arguments.key)
     return f"{kind.capitalize()} {printable(name)} {bound} exchange {exchange} with the key {key!r}."
@@ -35,13 +35,19 @@ def _said(arguments: argparse.Namespace, bound: str) -> str:
 
 def _run_bind(arguments: argparse.Namespace) -> int:
     answer = _ask(arguments, "bind")
-    tell(arguments, answer, _said(arguments, "is bound to" if field(answer, "created") else "was bound already to"))
+    print_answer(
+        arguments, answer, _sentence(arguments, "is bound to" if field(answer, "created") else "was bound already to")
+    )
     return 0
 
 
 def _run_unbind(arguments: argparse.Namespace) -> int:
     answer = _ask(arguments, "unbind")
-    tell(arguments, answer, _said(arguments, "is bound no more to" if field(answer, "deleted") else "was not bound to"))
+    print_answer(
+        arguments,
+        answer,
+        _sentence(arguments, "is bound no more to" if field(answer, "deleted") else "was not bound to"),
+    )
     return 0
 
 

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
-from radiator.model.addresses import EXCHANGE, EXISTING_PREFIX, LOG, QUEUE
+from radiator.model.addresses import EXCHANGE, EXISTING_PREFIX, LOG, QUEUE, declared_kinds
 from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.settings import Address as ListenAt
 from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
-from radiator.tools.cli.things import DECLARABLE, Thing, config_for
+from radiator.tools.cli.things import Thing, config_for
 
 ENVIRONMENT = "RADIATOR_BROKER"
 ASK_TIMEOUT_S = 30.0
@@ -46,6 +46,8 @@ def _address(text: str) -> Address:
     try:
         return Address.parse(text)
     except AddressError as wrong:
+        if text == os.environ.get(ENVIRONMENT):
+            raise ConfigError([f"${ENVIRONMENT}: {wrong}"]) from None
         raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
@@ -56,7 +58,7 @@ def _listening(config: Config) -> Address:
     """
     if given := os.environ.get(ENVIRONMENT):
         print(f"radiator: ${ENVIRONMENT} is {given}: --config is not asked where the broker is.", file=sys.stderr)
-        return Address.parse(given)
+        return _address(given)
     sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
     for one in (*[config.operators_socket] * config.unix, *sockets):
         if not one.mistake and os.access(one.path, os.W_OK) and one.path.is_socket():
@@ -72,7 +74,7 @@ def _listening(config: Config) -> Address:
     return Address(loopback if first.is_wildcard else first.host, first.port)
 
 
-def broker_told(arguments: argparse.Namespace) -> list[str]:
+def broker_options(arguments: argparse.Namespace) -> list[str]:
     """The `--broker` that a command which is printed for later needs to find the same one; none where it would
     anyway. A passcode is not repeated.
     """
@@ -110,16 +112,16 @@ def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
         return ""
     try:
         with Client(arguments.broker) as client:
-            missing = [one for one in dict.fromkeys(things) if one.kind in DECLARABLE]
+            missing = [one for one in dict.fromkeys(things) if one.kind in declared_kinds()]
             hints = [_hint(client, one, arguments, str(refused)) for one in missing]
     except (RadiatorError, OSError):
         return ""
     return " ".join(filter(None, hints))
 
 
-def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, said: str) -> str:
-    """Of one of the things of a command, beside what the refusal has `said`. What another of them is cannot be meant by
-    it, nor what the broker keeps for itself, nor what does not fit.
+def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, sentence: str) -> str:
+    """Of one of the things of a command, beside what the refusal has `sentence`. What another of them is cannot be
+    meant by it, nor what the broker keeps for itself, nor what does not fit.
     """
     section = f"{missing.kind}s"
     there = field(client.admin({"do": "stats", "section": section}, ASK_TIMEOUT_S), section)
@@ -128,7 +130,7 @@ def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, said: s
         return ""
     if missing.kind == QUEUE and name in field(client.admin({"do": "stats", "section": "logs"}, ASK_TIMEOUT_S), "logs"):
         log = f"There is a /{LOG}/{name}."
-        return "" if log in said else log
+        return "" if log in sentence else log
     others = {one.name for one in arguments.things}
     near = get_close_matches(name, [one for one in there if one not in others and not one.startswith("$")], n=1)
     fits: Callable[[Client, str], bool] = getattr(arguments, "fits", lambda client, name: True)

@@ -11,8 +11,8 @@ from radiator.model.errors import EXIT_REFUSED
 class Command:
     """summary: one line in the list of commands. description and example: what `--help` of this one shows.
 
-    run: does it and returns the exit status; what it raises is turned into a sentence by `main`.
-    failed: the exit status then; EXIT_USAGE where EXIT_REFUSED is an answer: that something is wrong.
+    run: carries out the command and returns the exit status; `main` turns what it raises into a sentence. failed: the
+    exit status then; EXIT_USAGE where EXIT_REFUSED is an answer, namely that something is wrong.
     """
 
     name: str

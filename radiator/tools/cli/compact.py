@@ -13,7 +13,7 @@ from radiator.model.errors import RadiatorError
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import DATA_DIR, add_data, data_of
 from radiator.tools.cli.progress import Progress
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import bytes_text, printable
 from radiator.tools.cli.things import add_words
 
@@ -41,13 +41,13 @@ def _run(arguments: argparse.Namespace) -> int:
     with Progress("compact") as progress:
         done = compact(data_dir, progress)
     took_s = round(time.monotonic() - began_s, 1)
-    said = (
+    text = (
         f"{printable(str(data_dir))}: {bytes_text(done.before_bytes)} became {bytes_text(done.after_bytes)} "
         f"in {took_s} s; all {done.rows} rows are the same."
     )
     if done.removed_bytes is not None:
-        said += f"\nBefore that, what a killed compact had left was removed: {bytes_text(done.removed_bytes)}."
-    tell(arguments, {"data_dir": str(data_dir), **asdict(done), "seconds": took_s}, said)
+        text += f"\nBefore that, what a killed compact had left was removed: {bytes_text(done.removed_bytes)}."
+    print_answer(arguments, {"data_dir": str(data_dir), **asdict(done), "seconds": took_s}, text)
     return 0
 
 

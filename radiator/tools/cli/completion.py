@@ -1,6 +1,7 @@
-"""`radiator completion`: a script for a shell, made from the commands themselves.
+"""`radiator completion`: prints a script for a shell, generated from the commands themselves.
 
-The script knows commands, their options and the words that these may be. It asks no broker: a shell waits for each TAB.
+The script knows the commands, their options and the words that these accept. It asks no broker: a shell waits at each
+TAB.
 """
 
 import argparse
@@ -24,7 +25,7 @@ class Option:
 
 
 @dataclass(slots=True)
-class Node:
+class CompletionNode:
     """A command, or the program itself (at: no words). words: what may stand next, with help; has_files: or a path."""
 
     at: tuple[str, ...]
@@ -33,15 +34,15 @@ class Node:
     has_files: bool = False
 
 
-def tree(parser: argparse.ArgumentParser, at: tuple[str, ...] = ()) -> Iterator[Node]:
+def tree(parser: argparse.ArgumentParser, at: tuple[str, ...] = ()) -> Iterator[CompletionNode]:
     """The program and all its commands, theirs too."""
-    node = Node(at)
+    node = CompletionNode(at)
     commands: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             commands = dict(action.choices)
-            told = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            node.words |= {name: told.get(name, "") for name in commands}
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            node.words |= {name: helps.get(name, "") for name in commands}
             continue
         words = [str(word) for word in action.choices or ()]
         has_files = not _FILES.isdisjoint(re.findall(r"[A-Z_]+", str(action.metavar)))
@@ -66,7 +67,7 @@ def _plain(text: str | None) -> str:
 # ---- scripts --------------------------------------------------------------------------------------------------------
 
 
-def _bash(nodes: list[Node]) -> str:
+def _bash(nodes: list[CompletionNode]) -> str:
     places = "|".join(f'"{" ".join(node.at)}"' for node in nodes if node.at)
     after, cases = [], []
     for node in nodes:
@@ -112,7 +113,7 @@ complete -F _radiator radiator
 """
 
 
-def _zsh(nodes: list[Node]) -> str:
+def _zsh(nodes: list[CompletionNode]) -> str:
     places = "|".join(f'"{" ".join(node.at)}"' for node in nodes if node.at)
     after, cases = [], []
     for node in nodes:
@@ -121,7 +122,7 @@ def _zsh(nodes: list[Node]) -> str:
             if option.words is not None:
                 does = "_files" if option.has_files else f"compadd -- {' '.join(option.words)}"
                 after.append(f'        "{at}:{option.name}") {does}; return ;;')
-        lines = [f"'{name}:{_plain(told)}'" for name, told in node.words.items()]
+        lines = [f"'{name}:{_plain(helps)}'" for name, helps in node.words.items()]
         lines += [f"'{option.name}:{option.help}'" for option in node.options]
         files = "; _files" if node.has_files else ""
         cases.append(f'        "{at}") found=({" ".join(lines)}); _describe word found{files} ;;')
@@ -155,12 +156,12 @@ fi
 """
 
 
-def _fish(nodes: list[Node]) -> str:
+def _fish(nodes: list[CompletionNode]) -> str:
     lines = []
     for node in nodes:
         here = f"-n '__radiator_at \"{' '.join(node.at)}\"'"
-        for name, told in node.words.items():
-            lines.append(f"complete -c radiator {here} -a {name} -d '{_plain(told)}'")
+        for name, helps in node.words.items():
+            lines.append(f"complete -c radiator {here} -a {name} -d '{_plain(helps)}'")
         if node.has_files:
             lines.append(f"complete -c radiator {here} -F")
         for option in node.options:
@@ -189,7 +190,7 @@ complete -c radiator -f
 {lines}
 """
 
-SHELLS: dict[str, Callable[[list[Node]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS: dict[str, Callable[[list[CompletionNode]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
@@ -202,7 +203,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    print(script(arguments.shell, arguments.whole), end="")
+    print(script(arguments.shell, arguments.parser()), end="")
     return 0
 
 

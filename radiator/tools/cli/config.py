@@ -7,12 +7,12 @@ from pathlib import Path
 
 from radiator.tools import config
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.shown import add_json, print_answer
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, Word("config", "FILE", "as --config has it", read=Path, is_needed=False))
+    add_words(parser, ArgumentWord("config", "FILE", "as --config has it", read=Path, is_needed=False))
     parser.add_argument("--config", metavar="FILE", type=Path, help="config.toml; without it: the defaults")
     add_json(parser, "the same as JSON on one line")
 
@@ -20,7 +20,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     found = config.load(arguments.config)
     text = config.render(found)
-    tell(arguments, tomllib.loads(text), text.rstrip("\n"))
+    print_answer(arguments, tomllib.loads(text), text.rstrip("\n"))
     for sentence in found.useless:
         print(f"warning: {sentence}", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from radiator.model.errors import ConfigError, Refusal
 from radiator.model.settings import Config
-from radiator.tools.cli.things import Word, config_for
+from radiator.tools.cli.things import ArgumentWord, config_for
 
 if TYPE_CHECKING:
     from radiator.tools.archive.source import Source
@@ -31,7 +31,7 @@ def _of_config(config: Config) -> Data:
     return Data(config.data_dir, config.node.name if config.node is not None else "")
 
 
-DATA_DIR = Word("data", "DATA_DIR", "as --data has it", read=_in_directory, is_needed=False)
+DATA_DIR = ArgumentWord("data", "DATA_DIR", "as --data has it", read=_in_directory, is_needed=False)
 """For commands that take it without `--data` too."""
 
 

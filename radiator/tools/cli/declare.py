@@ -3,36 +3,24 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from radiator.client import Client
-from radiator.model.addresses import name_in
+from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, declared_kinds, name_in
 from radiator.model.settings import EXCHANGE_TYPES, ExchangeSettings, LogSettings, QueueSettings
-from radiator.model.validation import EXCHANGE, LOG, LOG_MAY_BE_NONE, MAY_BE_NONE, QUEUE, Check, target_name
-from radiator.tools.cli.broker import add_broker, ask, field
+from radiator.model.validation import EXCHANGE as EXCHANGE_CHECKS
+from radiator.model.validation import LOG as LOG_CHECKS
+from radiator.model.validation import LOG_MAY_BE_NONE, MAY_BE_NONE, Check, target_name
+from radiator.model.validation import QUEUE as QUEUE_CHECKS
+from radiator.tools.cli.broker import add_broker, ask
+from radiator.tools.cli.broker import field as field_of
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import TAKERS, ByKind, Formatter, Thing, Word, add_words, thing
+from radiator.tools.cli.things import TAKERS, ArgumentWord, ByKind, Formatter, Thing, add_words, thing
 
-_KINDS = {
-    "queue": (
-        "a queue, with settings",
-        "A queue. Settings that are not given are those that config.toml has for its name, or else the defaults.",
-    ),
-    "exchange": (
-        "an exchange, with its type",
-        "An exchange: direct, topic or fanout. `radiator bind` binds queues to it.",
-    ),
-    "fanout": (
-        "a fanout, with its children",
-        "A fanout: what is sent to /fanout/NAME is a copy in each of the queues (or logs, written /log/NAME).",
-    ),
-    "log": (
-        "a log, with its partitions and retention",
-        "A log: appended to by a SEND to /log/NAME, and read as often as wanted until retention takes it away.",
-    ),
-}
 _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
@@ -43,6 +31,45 @@ _OF_LOGS = {
     "partition_key": "JSON pointer to the key in the body, such as /customer/id; without it the header partition-key",
     "retention_ms": "what is older goes",
     "retention_bytes": "what is beyond so many bytes goes, the oldest first; none: nothing does",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one kind is declared. checks, defaults: its settings; help_of: what some of them are, in words."""
+
+    summary: str
+    description: str
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    defaults: Any = None
+    help_of: Mapping[str, str] = field(default_factory=dict)
+
+
+_FORMS = {
+    QUEUE: _Form(
+        "a queue, with settings",
+        "A queue. Settings that are not given are those that config.toml has for its name, or else the defaults.",
+        QUEUE_CHECKS,
+        QueueSettings(),
+    ),
+    EXCHANGE: _Form(
+        "an exchange, with its type",
+        "An exchange: direct, topic or fanout. `radiator bind` binds queues to it.",
+        EXCHANGE_CHECKS,
+        ExchangeSettings(),
+        _OF_EXCHANGES,
+    ),
+    FANOUT: _Form(
+        "a fanout, with its children",
+        "A fanout: what is sent to /fanout/NAME is a copy in each of the queues (or logs, written /log/NAME).",
+    ),
+    LOG: _Form(
+        "a log, with its partitions and retention",
+        "A log: appended to by a SEND to /log/NAME, and read as often as wanted until retention takes it away.",
+        LOG_CHECKS,
+        LogSettings(),
+        _OF_LOGS,
+    ),
 }
 _EXAMPLES = (
     "radiator declare queue orders --max-redeliveries 5 --dead-letter orders.dead --create",
@@ -66,7 +93,7 @@ def _value(key: str, check: Check) -> Any:
         except (ValueError, RecursionError):
             pass
         try:
-            check(thing(text, ("queue",)).name if key == "dead_letter" else text)
+            check(thing(text, (QUEUE,)).name if key == "dead_letter" else text)
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
         return text
@@ -74,30 +101,29 @@ def _value(key: str, check: Check) -> Any:
     return value
 
 
-def _add_settings(
-    parser: argparse.ArgumentParser, checks: dict[str, Check], defaults: Any, said_of: dict[str, str]
-) -> None:
-    for key, check in checks.items():
-        default = getattr(defaults, key)
-        said = "none" if default is None else json.dumps(default).strip('"')
+def _add_settings(parser: argparse.ArgumentParser, form: _Form) -> None:
+    for key, check in form.checks.items():
+        default = getattr(form.defaults, key)
+        shown = "none" if default is None else json.dumps(default).strip('"')
         parser.add_argument(
             f"--{key.replace('_', '-')}",
             dest=f"set_{key}",
             metavar="VALUE",
             type=_value(key, check),
             default=argparse.SUPPRESS,
-            help=f"{said_of.get(key) or f'as {key} in config.toml'}; default {said}",
+            help=f"{form.help_of.get(key) or f'as {key} in config.toml'}; default {shown}",
         )
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True, action=ByKind)
-    for kind, (summary, description) in _KINDS.items():
+    for kind in declared_kinds():
+        form = _FORMS.get(kind) or _Form(f"a {kind}", f"A {kind}, which has no settings here.")
         examples = [line for line in _EXAMPLES if line.startswith(f"radiator declare {kind} ")]
         one = kinds.add_parser(
             kind,
-            help=summary,
-            description=description,
+            help=form.summary,
+            description=form.description,
             epilog="\n  ".join(["example:", *examples]),
             formatter_class=Formatter,
             allow_abbrev=False,
@@ -105,34 +131,29 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         add_broker(one)
         add_json(one)
         one.add_argument("--passive", action="store_true", help="only ask whether it is there, and just so")
-        name = Word("what", "NAME", kinds=(kind,))
-        children = Word(
+        name = ArgumentWord("what", "NAME", kinds=(kind,))
+        children = ArgumentWord(
             "children", "QUEUE", "each gets a copy", TAKERS, check=target_name, is_needed=False, is_many=True
         )
-        add_words(one, name, *([children] if kind == "fanout" else ()))
-        if kind in ("queue", "fanout"):
+        add_words(one, name, *([children] if kind == FANOUT else ()))
+        if KINDS[kind].leads_by:
             one.add_argument("--create", action="store_true", help="make the queues too that it leads to")
-        if kind == "queue":
-            _add_settings(one, QUEUE, QueueSettings(), {})
-        elif kind == "exchange":
-            _add_settings(one, EXCHANGE, ExchangeSettings(), _OF_EXCHANGES)
-        elif kind == "log":
-            _add_settings(one, LOG, LogSettings(), _OF_LOGS)
+        _add_settings(one, form)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     kind, name = what = arguments.what
     settings = {key[4:]: value for key, value in vars(arguments).items() if key.startswith("set_")}
     leads_to: list[Thing] = []
-    if kind == "fanout":
+    if kind == FANOUT:
         leads_to = arguments.children
         if leads_to or not arguments.passive:
             settings["children"] = [one.address for one in leads_to]
     elif settings.get("dead_letter") is not None:
-        leads_to = [Thing("queue", name_in("queue", settings["dead_letter"]))]
+        leads_to = [Thing(QUEUE, name_in(QUEUE, settings["dead_letter"]))]
     if leads_to and not arguments.passive:
         arguments.things = arguments.made = leads_to
-        if kind == "queue":
+        if kind == QUEUE:
             arguments.fits = _ends_there
     request = {"do": "declare", kind: what.address, **settings}
     if leads_to:
@@ -140,8 +161,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.passive:
         request["passive"] = True
     answer = ask(arguments, request)
-    done = "declared" if field(answer, "created") else "was there already, just so"
-    tell(arguments, answer, f"{kind.capitalize()} {printable(name)} {done}.")
+    done = "declared" if field_of(answer, "created") else "was there already, just so"
+    print_answer(arguments, answer, f"{kind.capitalize()} {printable(name)} {done}.")
     for sentence in answer.get("warnings", ()):
         print(f"warning: {printable(str(sentence))}", file=sys.stderr)
     return 0
@@ -149,7 +170,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _ends_there(client: Client, name: str) -> bool:
     """Whether the queue may be named as `dead_letter`, whatever leads there: there is no cycle behind it."""
-    settings = field(client.admin({"do": "describe", "queue": name}), "settings")
+    settings = field_of(client.admin({"do": "describe", "queue": name}), "settings")
     return settings["persistent"] and settings["dead_letter"] is None
 
 

@@ -3,19 +3,19 @@
 import argparse
 from typing import Any
 
-from radiator.model.addresses import LOG, QUEUE
+from radiator.model.addresses import KINDS, LOG, QUEUE, declared_kinds
 from radiator.model.errors import count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import DECLARABLE, Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
-    add_words(parser, Word("what", "WHAT", kinds=DECLARABLE))
+    add_words(parser, ArgumentWord("what", "WHAT", kinds=declared_kinds()))
     parser.add_argument("--if-empty", action="store_true", help="a queue: only if it holds no message")
     parser.add_argument("--used", action="store_true", help="a queue: also if it has consumers; they get no more")
 
@@ -23,7 +23,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     kind, name = what = arguments.what
     request: dict[str, Any] = {"do": "delete", kind: what.address}
-    if kind == QUEUE:
+    if KINDS[kind].has_contents:
         request |= {"if_empty": arguments.if_empty, "if_unused": not arguments.used}
     answer = ask(arguments, request, CHANGE_TIMEOUT_S)
     deleted = field(answer, "deleted")
@@ -31,7 +31,7 @@ def _run(arguments: argparse.Namespace) -> int:
         QUEUE: f", and {count_text(deleted, 'message')} in it",
         LOG: f", and {count_text(deleted, 'record')} in it",
     }
-    tell(arguments, answer, f"{kind.capitalize()} {printable(name)} deleted{inside.get(kind, '')}.")
+    print_answer(arguments, answer, f"{kind.capitalize()} {printable(name)} deleted{inside.get(kind, '')}.")
     return 0
 
 

@@ -1,15 +1,17 @@
 """`radiator describe`: one queue, exchange, fanout or log of a running broker."""
 
 import argparse
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE, declared_kinds
 from radiator.model.errors import count_text
 from radiator.tools.cli.broker import add_broker, ask, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import bytes_text, duration_text, printable, table
-from radiator.tools.cli.things import DECLARABLE, Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 from radiator.tools.config import render_table
 
 
@@ -17,7 +19,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
     add_watch(parser)
-    add_words(parser, Word("what", "WHAT", kinds=DECLARABLE))
+    add_words(parser, ArgumentWord("what", "WHAT", kinds=declared_kinds()))
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -25,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> int:
     show(
         arguments,
         lambda: ask(arguments, {"do": "describe", kind: what.address}),
-        lambda answer: _FORMED[kind](name, answer),
+        lambda answer: formed(kind, name, answer),
     )
     return 0
 
@@ -104,7 +106,20 @@ def _shown(lines: str) -> str:
     return "\n".join(printable(line) for line in lines.split("\n"))
 
 
-_FORMED = {"queue": _queue, "exchange": _exchange, "fanout": _fanout, "log": _log}
+def formed(kind: str, name: str, answer: dict[str, Any]) -> str:
+    """What is said of it: by its kind, or each number in a line."""
+    form = _FORMED.get(kind)
+    if form is not None:
+        return form(name, answer)
+    return table([kind, name], [[word.replace("_", " "), str(value)] for word, value in answer.items() if word != "ok"])
+
+
+_FORMED: dict[str, Callable[[str, dict[str, Any]], str]] = {
+    QUEUE: _queue,
+    EXCHANGE: _exchange,
+    FANOUT: _fanout,
+    LOG: _log,
+}
 
 
 DESCRIBE = Command(

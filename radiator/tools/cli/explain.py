@@ -49,10 +49,10 @@ def _run(arguments: argparse.Namespace) -> int:
         with Progress("explain") as progress:
             teller = ArchivedTeller(arguments.archive, progress)
             happened, store_id = story(teller, arguments.message_id), teller.store_id
-    return _tell(arguments, happened, store_id)
+    return _print(arguments, happened, store_id)
 
 
-def _tell(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
+def _print(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
     if arguments.json:
         for one in happened:
             print(json.dumps(asdict(one)))
@@ -81,14 +81,14 @@ def _lines(happened: "list[Happened]") -> list[str]:
         for one in events:
             at = datetime.fromtimestamp(one.ms / 1000).astimezone().isoformat(" ", "milliseconds")
             where = f" on {printable(one.node)}" if one.node else ""
-            lines.append(f"  {at}  {printable(_said(one))}{where}")
+            lines.append(f"  {at}  {printable(_sentence(one))}{where}")
     if len(lines) > _LINES:
         half = _LINES // 2
         lines[half:-half] = [f"  ... {len(lines) - 2 * half} more (--json has all)"]
     return lines
 
 
-def _said(one: "Happened") -> str:
+def _sentence(one: "Happened") -> str:
     """An event as a sentence."""
     saying = _SAYINGS.get(one.event)
     if saying is None:

@@ -1,8 +1,8 @@
 """A load of producers and consumers on a running broker, from one thread over epoll, as cheap as Python can be.
 
-It speaks STOMP 1.2, or any protocol that a Wire tells it. Nothing is parsed that need not be: an answer is counted by
-a byte that occurs once in it. Each body begins with the time it was sent at and ends with BODY_END.
-The generator's own CPU share is measured too: near 1.0 it is the generator that was measured, not the broker.
+It speaks STOMP 1.2, or any protocol that a Wire describes. It parses as little as it can: answers are counted by a byte
+that occurs once in each. Each body begins with the time at which it was sent and ends with BODY_END. The generator's
+own share of a CPU is measured too: near 1.0 the figures are those of the generator, not of the broker.
 """
 
 import os
@@ -35,9 +35,10 @@ class LoadFailed(RadiatorError):
 
 @dataclass(slots=True, kw_only=True)
 class Shape:
-    """How many connections do what. window: SENDs without an answer, for each producer. A consumer has one message
-    unacked; `ack_receipts`: its ACK asks for a receipt. are_requests: the consumers answer, and what is counted is
-    the answers that the producers got."""
+    """How many connections of each sort there are. window: SENDs without an answer, for each producer. A consumer has
+    one unacked message; `ack_receipts`: its ACK asks for a receipt. are_requests: the consumers answer, and the answers
+    that reach the producers are counted.
+    """
 
     name: str
     producers: int
@@ -176,19 +177,19 @@ class LoadConnection:
         self.pending = memoryview(b"")
         self.wire = wire
         self.read_bytes = LARGE_READ_BYTES if wire.body_bytes > LARGE_BODY_BYTES else READ_BYTES
-        said, last_answer = wire.hello(consumer)
-        self.rest = self._greet(said, last_answer)
+        data, last_answer = wire.hello(consumer)
+        self.rest = self._greet(data, last_answer)
         self.socket.setblocking(False)
 
-    def _greet(self, said: bytes, last_answer: bytes) -> bytes:
+    def _greet(self, data: bytes, last_answer: bytes) -> bytes:
         """What came after the last answer already: a consumer's first message."""
-        self.socket.sendall(said)
+        self.socket.sendall(data)
         answer = b""
         while last_answer and last_answer not in answer:
             try:
                 data = self.socket.recv(READ_BYTES)
             except TimeoutError:
-                raise LoadFailed(f"The broker did not answer {said[:40]!r} within {GREETING_MAX_S:.0f} s.") from None
+                raise LoadFailed(f"The broker did not answer {data[:40]!r} within {GREETING_MAX_S:.0f} s.") from None
             answer += data
             if not data or self.wire.complaint(answer):
                 raise LoadFailed(f"The broker refused the load: {answer[-300:]!r}.")
@@ -259,8 +260,8 @@ class _Producer(LoadConnection):
         self.answered += count
         popleft = self.sent_at.popleft
         self.latencies += [now - popleft() for _ in range(count)]
-        if said := self.wire.after_answers(data):
-            self.write(said)
+        if data := self.wire.after_answers(data):
+            self.write(data)
         return self.fill()
 
 
@@ -295,9 +296,9 @@ class _Consumer(LoadConnection):
 
 
 class Load:
-    """One shape on one broker. `measure` once, then `settle`, then `close`.
+    """One shape on one broker. Call `measure` once, then `settle`, then `close`.
 
-    broker_cpu_s: how much CPU the broker has used so far, asked at the start and at the end of what is counted.
+    broker_cpu_s: returns the CPU time that the broker has used so far; called where the measurement starts and ends.
     """
 
     def __init__(

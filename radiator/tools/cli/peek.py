@@ -12,14 +12,14 @@ from radiator.tools.cli.broker import add_broker, ask, field, whole_number
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import bytes_text, printable
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
     add_watch(parser)
-    add_words(parser, Word("queue", "QUEUE", kinds=(QUEUE,)))
+    add_words(parser, ArgumentWord("queue", "QUEUE", kinds=(QUEUE,)))
     parser.add_argument(
         "--count", metavar="N", type=whole_number, default=10, help=f"default 10, at most {PEEK_MESSAGES_MAX}"
     )

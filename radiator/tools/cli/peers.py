@@ -8,11 +8,11 @@ from typing import Any
 from radiator.model.errors import EXIT_USAGE, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, add_watch, show, tell
+from radiator.tools.cli.shown import add_json, add_watch, print_answer, show
 from radiator.tools.cli.text import bytes_text, duration_text, printable, table
 
 DRAIN_POLL_S = 1.0
-DRAIN_TELL_S = 5.0
+DRAIN_PROGRESS_S = 5.0
 _HEADS = ("node", "state", "since", "lag", "in doubt", "outbox", "handed over", "taken in")
 _MAY_DOUBLE = "it may be processed twice if {peer} ever had it, or comes back"
 
@@ -141,9 +141,12 @@ def _drop(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-drop", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     dropped = count_text(int(field(answer, "dropped")), "copy", "copies")
-    tell(arguments, answer,
-         f"{dropped} that waited for node {peer} {'is' if dropped.startswith('1 ') else 'are'} gone, and none are "
-         f"kept for it until it is linked again, or `radiator peer keep {peer}`.")  # fmt: skip
+    print_answer(
+        arguments,
+        answer,
+        f"{dropped} that waited for node {peer} {'is' if dropped.startswith('1 ') else 'are'} gone, and none are "
+        f"kept for it until it is linked again, or `radiator peer keep {peer}`.",
+    )
     return 0
 
 
@@ -151,7 +154,7 @@ def _keep(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, {"do": "peer-keep", "peer": arguments.peer}, CHANGE_TIMEOUT_S)
     peer = printable(arguments.peer)
     was = "again from now on" if field(answer, "changed") else "as they were already"
-    tell(arguments, answer, f"Copies are kept for node {peer} {was}.")
+    print_answer(arguments, answer, f"Copies are kept for node {peer} {was}.")
     return 0
 
 
@@ -164,9 +167,12 @@ def _release(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-release", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     released = int(field(answer, "released"))
-    tell(arguments, answer,
-         f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
-         f"be given to others now. Of each: {may_double}.")  # fmt: skip
+    print_answer(
+        arguments,
+        answer,
+        f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
+        f"be given to others now. Of each: {may_double}.",
+    )
     return 0
 
 
@@ -186,44 +192,51 @@ def _run_drain(arguments: argparse.Namespace) -> int:
     if arguments.stop:
         answer = ask(arguments, {"do": "drain", "stop": True})
         left = count_text(int(field(answer, "left")), "message")
-        tell(arguments, answer, f"The drain is stopped: {left} of queues of scope cluster stay here, and this node "
-                                "takes in more again.")  # fmt: skip
+        print_answer(
+            arguments,
+            answer,
+            f"The drain is stopped: {left} of queues of scope cluster stay here, and this node takes in more again.",
+        )
         return 0
     answer = ask(arguments, {"do": "drain"})
     left = count_text(int(field(answer, "left")), "message")
-    tell(arguments, answer, f"Draining: this node hands {left} of its queues of scope cluster, and the copies in its "
-                            "outboxes, to its peers, and takes in none. Clients may go on.")  # fmt: skip
+    print_answer(
+        arguments,
+        answer,
+        f"Draining: this node hands {left} of its queues of scope cluster, and the copies in its "
+        "outboxes, to its peers, and takes in none. Clients may go on.",
+    )
     try:
         answer = _wait_until_drained(arguments)
     except KeyboardInterrupt:
         print("This command has stopped waiting; the drain goes on. `radiator drain` waits for it again, "
               "`radiator drain --stop` takes it back.", file=sys.stderr)  # fmt: skip
         raise
-    stays, said = int(answer.get("stays", 0)), "Nothing is left to hand over: this node may be stopped."
+    stays, text = int(answer.get("stays", 0)), "Nothing is left to hand over: this node may be stopped."
     if stays:
-        said += (
+        text += (
             f"\n{count_text(stays, 'message')} of queues of scope node, or delayed, {'stay' + 's' * (stays == 1)} on "
             "its disk and will be there after the next start. To have those of scope node elsewhere, put them into a "
             "queue of scope cluster with `radiator move QUEUE CLUSTER-QUEUE`, and drain again."
         )
-    tell(arguments, answer, said)
+    print_answer(arguments, answer, text)
     return 0
 
 
 def _wait_until_drained(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the answer that says that none is left to hand over; tells now and then how far it is."""
     before = _handed_over(_ask_peers(arguments))
-    told_at_s = time.monotonic()
+    printed_at_s = time.monotonic()
     while True:
         answer = ask(arguments, {"do": "drain"})
         left = int(field(answer, "left"))
         if left == 0:
             return answer
-        if time.monotonic() - told_at_s >= DRAIN_TELL_S:
-            told_at_s = time.monotonic()
+        if time.monotonic() - printed_at_s >= DRAIN_PROGRESS_S:
+            printed_at_s = time.monotonic()
             peers = _ask_peers(arguments)
             now = _handed_over(peers)
-            tell(arguments, answer, f"{left} left; {_progress(before, now)}{_awaited(peers)}")
+            print_answer(arguments, answer, f"{left} left; {_progress(before, now)}{_awaited(peers)}")
             before = now
         time.sleep(DRAIN_POLL_S)
 

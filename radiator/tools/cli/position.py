@@ -7,11 +7,11 @@ from typing import Any
 from radiator.client import Client
 from radiator.model.addresses import LOG
 from radiator.model.errors import Refusal, count_text
-from radiator.tools.cli.broker import add_broker, broker_told, field
+from radiator.tools.cli.broker import add_broker, broker_options, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import printable, table
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 EARLIEST, LATEST, TIME, OFFSET = "earliest", "latest", "time", "offset"
 DIGITS_MAX = 20  # of an offset, and of a time
@@ -33,7 +33,7 @@ def _place(text: str) -> Place:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_words(parser, Word("log", "LOG", kinds=(LOG,)), Word("group", "GROUP", "name of the group"))
+    add_words(parser, ArgumentWord("log", "LOG", kinds=(LOG,)), ArgumentWord("group", "GROUP", "name of the group"))
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--to",
@@ -116,12 +116,12 @@ def _rows(partitions: dict[str, Any], at: list[int]) -> list[list[str | int]]:
 
 def _changed(arguments: argparse.Namespace, was: list[int] | None, at: list[int] | None) -> str:
     """What it was before, and how it is taken back."""
-    said = f"Group {printable(arguments.group)} of {printable(arguments.log.name)}"
-    said += " is forgotten" if at is None else f" goes on at {_listed(at)}"
+    text = f"Group {printable(arguments.group)} of {printable(arguments.log.name)}"
+    text += " is forgotten" if at is None else f" goes on at {_listed(at)}"
     back = ["--forget"] if was is None else ["--to", f"offset:{_listed(was)}"]
-    line = shlex.join(["radiator", "position", arguments.log.name, arguments.group, *back, *broker_told(arguments)])
+    line = shlex.join(["radiator", "position", arguments.log.name, arguments.group, *back, *broker_options(arguments)])
     before = "it had no position before" if was is None else f"it was at {_listed(was)}"
-    return f"{said}; {before}. Taken back with: {printable(line)}"
+    return f"{text}; {before}. Taken back with: {printable(line)}"
 
 
 def _listed(offsets: list[int]) -> str:

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
-from radiator.model.errors import EXIT_REFUSED, count_text
+from radiator.model.errors import EXIT_REFUSED, RadiatorError, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, add_watch, show, tell
+from radiator.tools.cli.shown import add_json, add_watch, print_answer, show
 from radiator.tools.cli.text import bytes_text, duration_text, printable, table
 
 _HEADS = ("name", "state", "messages", "size", "applied", "age", "")
@@ -41,28 +41,20 @@ def _formed(answer: dict[str, Any]) -> str:
 def _abort(arguments: argparse.Namespace) -> int:
     name = printable(arguments.abort)
     answer = ask(arguments, {"do": "abort", "prepared": [arguments.abort]}, CHANGE_TIMEOUT_S)
-    aborted = field(answer, "aborted")
-    tell(
-        arguments,
-        answer,
-        f"{name} is aborted: nothing of it was sent."
-        if aborted
-        else f"No transaction is prepared as {name} (any more).",
-    )
-    return 0 if aborted else EXIT_REFUSED
+    if not field(answer, "aborted") and not arguments.json:
+        raise RadiatorError(f"No transaction is prepared as {name} (any more).")
+    print_answer(arguments, answer, f"{name} is aborted: nothing of it was sent.")
+    return 0 if field(answer, "aborted") else EXIT_REFUSED
 
 
 def _abort_all(arguments: argparse.Namespace) -> int:
     prefix = printable(arguments.abort_all)
     answer = ask(arguments, {"do": "abort", "prefix": arguments.abort_all}, CHANGE_TIMEOUT_S)
     aborted = field(answer, "aborted")
-    tell(
-        arguments,
-        answer,
-        f"{count_text(aborted, 'transaction')} aborted: nothing of {'it' if aborted == 1 else 'them'} was sent."
-        if aborted
-        else f"No transaction is prepared under a name that begins with {prefix} (any more).",
-    )
+    if not aborted and not arguments.json:
+        raise RadiatorError(f"No transaction is prepared under a name that begins with {prefix} (any more).")
+    them = "it" if aborted == 1 else "them"
+    print_answer(arguments, answer, f"{count_text(aborted, 'transaction')} aborted: nothing of {them} was sent.")
     return 0 if aborted else EXIT_REFUSED
 
 

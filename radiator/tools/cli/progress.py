@@ -1,6 +1,6 @@
-"""How far long work is: one line on a terminal that is written anew a few times a second, with rate and time left.
+"""Shows the progress of a long task: one line on a terminal, rewritten a few times a second, with rate and time left.
 
-On stderr, and only where that is a terminal: what reads a pipe wants none of it.
+On stderr, and only where that is a terminal: a program that reads a pipe has no use for it.
 """
 
 import shutil
@@ -17,9 +17,9 @@ BYTES = "bytes"
 
 
 class Progress:
-    """Called with what is being done, the unit that is counted, how much is done, and of how much.
+    """Call it with what is being done, the unit that is counted, how much is done, and of how much.
 
-    Used in a `with`, which takes the line away again. stream: stderr; now_s: monotonic seconds.
+    Use it in a `with`, which removes the line at the end. stream: stderr; now_s: returns monotonic seconds.
     """
 
     def __init__(self, command: str, stream: TextIO | None = None, now_s: Callable[[], float] = time.monotonic) -> None:

@@ -1,7 +1,7 @@
 """The answer to `stats` in Prometheus's text exposition format, version 0.0.4.
 
 Every metric is a row of a table here, and of one in docs/OPERATING.md: a name is a promise to those who have written
-alerts. Seconds and bytes, whatever the answer has; what the answer does not say is left out.
+alerts. Values are in seconds and bytes, whatever the unit in the answer; what the answer lacks is left out.
 """
 
 import re
@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
+
+from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, TOPIC
+from radiator.model.administration import PEERS
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 _Numbers = dict[str, Any]
@@ -162,14 +165,8 @@ _PEER = (
     Metric("outbox_dropped_total", COUNTER, "outbox_dropped", "Copies for a node that were dropped at its bound."),
 )
 _TOPIC = (Metric("subscribers", GAUGE, "subscribers", "Subscribers of a topic."),)
-_OF_EACH = (
-    ("queue", "queues", _QUEUE),
-    ("exchange", "exchanges", _EXCHANGE),
-    ("log", "logs", _LOG),
-    ("fanout", "fanouts", _FANOUT),
-    ("peer", "peers", _PEER),
-    ("topic", "topics", _TOPIC),
-)
+_OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "peer": _PEER, TOPIC: _TOPIC}
+"""By the label of its samples. What is of a kind without a row here has none."""
 
 _INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
 _UNREAD = Metric("log_unread", GAUGE, "unread", "Records of a log that a group has not acked.")
@@ -187,9 +184,9 @@ def metrics() -> Iterator[Metric]:
     """All that there may be, with their whole names, in the order of the text."""
     for metric in (_INFO, *_BROKER, *_LATENCIES):
         yield replace(metric, name=f"radiator_{metric.name}")
-    for name, told in sorted(_COUNTERS.items()):
-        yield Metric(f"radiator_{name}_total", COUNTER, name, told)
-    for kind, _, of_each in _OF_EACH:
+    for name, help in sorted(_COUNTERS.items()):
+        yield Metric(f"radiator_{name}_total", COUNTER, name, help)
+    for kind, of_each in _OF_EACH.items():
         for metric in of_each:
             yield replace(metric, name=f"radiator_{kind}_{metric.name}")
     for metric in (_UNREAD, _UP):
@@ -210,9 +207,10 @@ def _families(answer: _Numbers) -> Iterator[tuple[str, Metric, list[Sample]]]:
             yield f"radiator_{metric.name}", metric, _buckets(value)
     for name, value in sorted(answer.get("counters", {}).items()):
         clean = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-        told = _COUNTERS.get(name, f"The broker's counter {clean}.")
-        yield f"radiator_{clean}_total", Metric(clean, COUNTER, name, told), [("", {}, value)]
-    for kind, section, of_each in _OF_EACH:
+        help = _COUNTERS.get(name, f"The broker's counter {clean}.")
+        yield f"radiator_{clean}_total", Metric(clean, COUNTER, name, help), [("", {}, value)]
+    for kind, of_each in _OF_EACH.items():
+        section = KINDS[kind].section if kind in KINDS else PEERS
         things = sorted(answer.get(section, {}).items())
         for metric in of_each:
             samples: list[Sample] = [

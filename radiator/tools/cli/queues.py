@@ -7,9 +7,9 @@ from radiator.model.addresses import QUEUE
 from radiator.model.errors import ConfigError, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field, whole_number
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, add_watch, show, tell
+from radiator.tools.cli.shown import add_json, add_watch, print_answer, show
 from radiator.tools.cli.text import bytes_text, printable, table
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 _HEADS = (
     "queue",
@@ -65,14 +65,18 @@ def _row(queue: dict[str, Any]) -> list[str | int]:
 def _run_purge(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, {"do": "purge", "queue": arguments.queue.address}, CHANGE_TIMEOUT_S)
     purged = count_text(field(answer, "purged"), "message")
-    tell(arguments, answer, f"{purged} purged from {printable(arguments.queue.name)}.")
+    print_answer(arguments, answer, f"{purged} purged from {printable(arguments.queue.name)}.")
     return 0
 
 
 def _move_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
-    add_words(parser, Word("source", "FROM", kinds=(QUEUE,)), Word("target", "TO", kinds=(QUEUE,), is_made=True))
+    add_words(
+        parser,
+        ArgumentWord("source", "FROM", kinds=(QUEUE,)),
+        ArgumentWord("target", "TO", kinds=(QUEUE,), is_made=True),
+    )
     parser.add_argument("--count", metavar="N", type=whole_number, help="how many at most (default: all ready now)")
 
 
@@ -85,14 +89,14 @@ def _run_move(arguments: argparse.Namespace) -> int:
         request["count"] = arguments.count
     answer = ask(arguments, request, CHANGE_TIMEOUT_S)
     moved = count_text(field(answer, "moved"), "message")
-    tell(arguments, answer, f"{moved} moved from {printable(source.name)} to {printable(target.name)}.")
+    print_answer(arguments, answer, f"{moved} moved from {printable(source.name)} to {printable(target.name)}.")
     return 0
 
 
 def _queue_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
-    add_words(parser, Word("queue", "QUEUE", kinds=(QUEUE,)))
+    add_words(parser, ArgumentWord("queue", "QUEUE", kinds=(QUEUE,)))
 
 
 QUEUES = Command(

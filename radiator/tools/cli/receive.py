@@ -13,14 +13,14 @@ from radiator.tools.cli.broker import add_broker, existing, make, seconds, whole
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import DESTINATIONS, Word, add_words
+from radiator.tools.cli.things import DESTINATIONS, ArgumentWord, add_words
 
 _OF_THE_HOP = frozenset({"subscription", "ack", "content-length"})
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_words(parser, Word("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True))
+    add_words(parser, ArgumentWord("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True))
     parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
     parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for so long (default: never)")
     log = parser.add_argument_group("of a log")
@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _as_json(message: Message) -> bytes:
     """As `peek` has it."""
     headers = dict(message.headers)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "message_id": headers.pop("message-id"),
         "destination": queue_address(headers.pop("destination")),
         "timestamp": int(headers.pop("timestamp", 0)),
@@ -77,10 +77,10 @@ def _as_json(message: Message) -> bytes:
         "body_bytes": len(message.body),
     }
     try:
-        told["body"] = message.body.decode()
+        answer["body"] = message.body.decode()
     except UnicodeDecodeError:
-        told |= {"body": None, "body_base64": base64.b64encode(message.body).decode()}
-    return json.dumps(told).encode()
+        answer |= {"body": None, "body_base64": base64.b64encode(message.body).decode()}
+    return json.dumps(answer).encode()
 
 
 def _write(body: bytes, raw: bool) -> None:

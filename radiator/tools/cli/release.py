@@ -6,16 +6,18 @@ from radiator.model.addresses import QUEUE
 from radiator.model.errors import count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
     add_words(
-        parser, Word("queue", "QUEUE", kinds=(QUEUE,)), Word("group", "GROUP", "the group that has checked it out")
+        parser,
+        ArgumentWord("queue", "QUEUE", kinds=(QUEUE,)),
+        ArgumentWord("group", "GROUP", "the group that has checked it out"),
     )
 
 
@@ -24,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, request, CHANGE_TIMEOUT_S)
     released = count_text(field(answer, "released"), "message")
     queue, group = printable(arguments.queue.name), printable(arguments.group)
-    tell(arguments, answer, f"{released} of the group {group} went back to {queue}; the group is over.")
+    print_answer(arguments, answer, f"{released} of the group {group} went back to {queue}; the group is over.")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from radiator.model.errors import EXIT_REFUSED, ConfigError, Refusal, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable, table
 
 _VALUE_CHARACTERS = 60
@@ -27,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _show(trial)
     if arguments.dry_run:
         if arguments.json:
-            tell(arguments, trial, "")
+            print_answer(arguments, trial, "")
         return 0
     is_asked = sys.stdin.isatty() and not (arguments.yes or arguments.json)
     if is_asked and _now(trial) and input("Apply? [y/N] ").strip().lower() not in ("y", "yes"):
@@ -39,7 +39,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _show(answer)
     now, waiting = len(_now(answer)), len(answer["changes"]) - len(_now(answer))
     waits = f" {count_text(waiting, 'difference waits', 'differences wait')} for a restart." if waiting else ""
-    tell(arguments, answer, f"{count_text(now, 'difference')} applied.{waits}")
+    print_answer(arguments, answer, f"{count_text(now, 'difference')} applied.{waits}")
     return 0
 
 

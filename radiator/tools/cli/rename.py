@@ -4,13 +4,13 @@ import argparse
 
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import DATA_DIR, add_data, data_of
-from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import Word, add_words
+from radiator.tools.cli.things import ArgumentWord, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, DATA_DIR, Word("name", "NAME", "of the node, as `name` in [node] has it"))
+    add_words(parser, DATA_DIR, ArgumentWord("name", "NAME", "of the node, as `name` in [node] has it"))
     add_data(parser)
     add_json(parser, "`data_dir`, `name` and `was`, as JSON on one line")
 
@@ -25,8 +25,8 @@ def _run(arguments: argparse.Namespace) -> int:
     was = f"that of the node {before}" if before else "nobody's"
     where = printable(str(data_dir))
     answer = {"data_dir": str(data_dir), "name": arguments.name, "was": before or None}
-    said = f"{where} is the data directory of the node {printable(arguments.name)} now; it was {printable(was)}."
-    tell(arguments, answer, said)
+    text = f"{where} is the data directory of the node {printable(arguments.name)} now; it was {printable(was)}."
+    print_answer(arguments, answer, text)
     return 0
 
 

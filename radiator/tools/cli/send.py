@@ -11,7 +11,7 @@ from radiator.model.errors import ConfigError
 from radiator.tools.cli.broker import add_broker, existing, make
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.text import printable
-from radiator.tools.cli.things import DESTINATIONS, Word, add_words
+from radiator.tools.cli.things import DESTINATIONS, ArgumentWord, add_words
 
 _OWN_HEADERS = frozenset({"destination", "content-length", "receipt", "transaction"})
 
@@ -29,8 +29,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_words(
         parser,
-        Word("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True),
-        Word("body", "BODY", "as it stands here; - or nothing: standard input", is_needed=False),
+        ArgumentWord("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True),
+        ArgumentWord("body", "BODY", "as it stands here; - or nothing: standard input", is_needed=False),
     )
     parser.add_argument("--file", metavar="FILE", type=Path, help="the body is the content of this file")
     parser.add_argument(

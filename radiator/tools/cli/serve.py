@@ -19,13 +19,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # here and not above: only this command needs gevent and LMDB, and the others shall start fast
+    from radiator.server.listener import refused
     from radiator.server.serve import serve
 
     file: Path | None = arguments.config
     if file is None:
         return serve(config.load(None), arguments.trust_clock)
     file = file.absolute()
-    return serve(config.load(file), arguments.trust_clock, partial(config.reread, file))
+    return serve(config.load(file), arguments.trust_clock, partial(config.reread, file, refused))
 
 
 SERVE = Command(

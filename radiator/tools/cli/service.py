@@ -1,6 +1,6 @@
-"""`radiator install-service` and `uninstall-service`: what the package brings for systemd, put into its places.
+"""`radiator install-service` and `uninstall-service`: install and remove the files for systemd.
 
-A file that somebody has changed is never overwritten or removed: the last line of each has the sum of the others.
+A file that somebody has changed is never overwritten or removed: its last line has the checksum of the others.
 """
 
 import argparse
@@ -94,7 +94,7 @@ class _Place:
                 raise RadiatorError(f"`{' '.join(command)}` failed: {why}")
         self.say(f"`{' '.join(command)}`", "done")
 
-    def tell_systemd(self, *words: str) -> None:
+    def systemctl(self, *words: str) -> None:
         """By systemctl, where systemd runs: it does not where an image is made."""
         if _RUNS.is_dir():
             self.run("systemctl", *words)
@@ -135,7 +135,7 @@ def _install(arguments: argparse.Namespace) -> int:
     if place.root == Path("/"):
         if not _has_user():
             place.run("systemd-sysusers", str(SYSUSERS))
-        place.tell_systemd("daemon-reload")
+        place.systemctl("daemon-reload")
     print(
         f"Next: look at {CONFIG}; then `systemctl enable --now radiator`, and `systemctl enable --now "
         "radiator-backup.timer` for a backup each night."
@@ -168,14 +168,14 @@ def _uninstall(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
     enabled = [name for name in ("radiator-backup.timer", "radiator.service") if place.of(UNITS / name).exists()]
     if enabled:
-        place.tell_systemd("disable", "--now", *enabled)
+        place.systemctl("disable", "--now", *enabled)
     for path in FILES:
         for file in (place.of(path), place.of(path.with_name(f"{path.name}.new"))):
             if file.exists() and _is_unchanged(_text(file)):
                 place.remove(file)
             elif file.exists():
                 print(f"{file}: was changed here, and stays")
-    place.tell_systemd("daemon-reload")
+    place.systemctl("daemon-reload")
     print(
         f"The data, the backups, {CONFIG} and the user {_USER} stay. They go with: "
         f"rm -r /var/lib/radiator /var/lib/radiator-backup {CONFIG.parent}; userdel {_USER}"

@@ -21,7 +21,7 @@ def add_watch(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
 
 
-def tell(arguments: argparse.Namespace, answer: object, text: str) -> None:
+def print_answer(arguments: argparse.Namespace, answer: object, text: str) -> None:
     """Prints the answer as JSON on one line where `--json` asks for it, or else the text."""
     print(json.dumps(answer) if arguments.json else text, flush=True)
 
@@ -31,7 +31,7 @@ def show(arguments: argparse.Namespace, look: Callable[[], Any], formed: Callabl
     clear = CLEAR_SCREEN if arguments.watch and sys.stdout.isatty() and not arguments.json else ""
     while True:
         seen = look()
-        tell(arguments, seen, "" if arguments.json else clear + formed(seen))
+        print_answer(arguments, seen, "" if arguments.json else clear + formed(seen))
         if not arguments.watch:
             return seen
         time.sleep(WATCH_S)

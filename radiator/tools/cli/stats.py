@@ -1,8 +1,10 @@
 """`radiator stats`: the broker's numbers, and each queue's ledger."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, TOPIC
 from radiator.model.errors import EXIT_REFUSED, count_text
 from radiator.tools.cli.broker import add_broker, ask
 from radiator.tools.cli.command import Command
@@ -11,8 +13,8 @@ from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import bytes_text, duration_text, printable, table
 
 LEDGER = ("accepted", "stored", "acked", "expired", "dropped", "purged", "dead_lettered")
-EXCHANGE = ("accepted", "unrouted", "bindings")
-LOG = ("partitions", "accepted", "records", "readers")
+EXCHANGE_COLUMNS = ("accepted", "unrouted", "bindings")
+LOG_COLUMNS = ("partitions", "accepted", "records", "readers")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,24 +90,48 @@ def _unread(log: dict[str, Any]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(log.get("unread", {}).items()))
 
 
+def _exchange(name: str, one: dict[str, Any]) -> list[str | int]:
+    return [name, str(one.get("type", "")), *(int(one.get(column, 0)) for column in EXCHANGE_COLUMNS)]
+
+
+def _fanout(name: str, one: dict[str, Any]) -> list[str | int]:
+    return [name, int(one.get("accepted", 0)), " ".join(one.get("children", []))]
+
+
+def _topic(name: str, one: dict[str, Any]) -> list[str | int]:
+    return [name, int(one.get("subscribers", 0))]
+
+
+def _log(name: str, one: dict[str, Any]) -> list[str | int]:
+    numbers = (int(one.get(column, 0)) for column in LOG_COLUMNS)
+    return [name, *numbers, bytes_text(int(one.get("bytes", 0))), _unread(one)]
+
+
+# heads and rows of the table of each kind, in the order in which they are shown; all others have their numbers
+_TABLES: dict[str, tuple[Sequence[str], Callable[[str, dict[str, Any]], list[str | int]]]] = {
+    EXCHANGE: (("type", *EXCHANGE_COLUMNS), _exchange),
+    FANOUT: (("accepted", "children"), _fanout),
+    TOPIC: (("subscribers",), _topic),
+    LOG: ((*LOG_COLUMNS, "size", "unread"), _log),
+}
+
+
+def _of_kind(kind: str, things: dict[str, dict[str, Any]]) -> str:
+    """A table of all of that kind."""
+    if kind in _TABLES:
+        heads, row = _TABLES[kind]
+        return table([kind, *heads], [row(name, one) for name, one in sorted(things.items())])
+    heads = [*next(iter(things.values()))]
+    rows = [[name, *(str(one.get(head, "")) for head in heads)] for name, one in sorted(things.items())]
+    return table([kind, *(head.replace("_", " ") for head in heads)], rows)
+
+
 def _others(answer: dict[str, Any]) -> str:
-    """Exchanges, fanouts, topics, logs and the broker's counters, where there are any."""
-    exchanges = [[name, str(one.get("type", "")), *(int(one.get(column, 0)) for column in EXCHANGE)]
-                 for name, one in sorted(answer.get("exchanges", {}).items())]  # fmt: skip
-    fanouts = [[name, int(one.get("accepted", 0)), " ".join(one.get("children", []))]
-               for name, one in sorted(answer.get("fanouts", {}).items())]  # fmt: skip
-    topics = [[name, int(one.get("subscribers", 0))] for name, one in sorted(answer.get("topics", {}).items())]
-    logs = [[name, *(int(one.get(column, 0)) for column in LOG), bytes_text(int(one.get("bytes", 0))), _unread(one)]
-            for name, one in sorted(answer.get("logs", {}).items())]  # fmt: skip
+    """All but queues, and the broker's counters, where there are any."""
+    kinds = [kind for kind in dict.fromkeys((*_TABLES, *KINDS)) if kind != QUEUE]
+    parts = [_of_kind(kind, things) for kind in kinds if (things := answer.get(KINDS[kind].section, {}))]
     counters = [[name.replace("_", " "), int(count)] for name, count in sorted(answer.get("counters", {}).items())]
-    parts = [
-        table(["exchange", "type", *EXCHANGE], exchanges) if exchanges else "",
-        table(["fanout", "accepted", "children"], fanouts) if fanouts else "",
-        table(["topic", "subscribers"], topics) if topics else "",
-        table(["log", *LOG, "size", "unread"], logs) if logs else "",
-        table(["counter", ""], counters) if counters else "",
-    ]
-    return "\n\n".join(filter(None, parts))
+    return "\n\n".join([*parts, *([table(["counter", ""], counters)] if counters else [])])
 
 
 STATS = Command(

@@ -31,10 +31,10 @@ def _escaped(character: str) -> str:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None = None, least: Sequence[str] = ()
 ) -> str:
-    """Lines of aligned columns: text to the left, numbers to the right. Text is made printable, and on a terminal cut
-    so far that the lines fit (columns: its width, by default that of stdout). Numbers never are, nor is the last
-    column, where sentences stand: it goes on in the next line. least: heads of what is left out, the first of them
-    first, where that is not enough.
+    """Aligned columns as lines: text to the left, numbers to the right. Text is made printable; on a terminal it is cut
+    so that the lines fit (columns: the width, by default that of stdout). Numbers are never cut, nor is the last
+    column, which has sentences and wraps. least: heads of the columns that may be left out where that is not enough, in
+    the order in which they go.
     """
     columns = terminal_columns() if columns is None else columns
     cells = [[printable(str(cell)) for cell in row] for row in (heads, *rows)]
@@ -120,5 +120,5 @@ def duration_text(seconds: float) -> str:
     """A duration for people: `3 d 4 h`, `5 min 2 s`."""
     whole = int(seconds)
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
-    told = [f"{count} {unit}" for count, unit in parts if count]
-    return " ".join(told[:2]) or "0 s"
+    named = [f"{count} {unit}" for count, unit in parts if count]
+    return " ".join(named[:2]) or "0 s"

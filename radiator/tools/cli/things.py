@@ -1,7 +1,7 @@
-"""What a command is about: a queue, an exchange, a fanout, a log or a topic is KIND NAME or its address, everywhere.
+"""The things that commands name: a queue, an exchange, a fanout, a log or a topic, as KIND NAME or as its address.
 
-A command lists its arguments as Words. A bare NAME is of the first kind that the Word has, which is `queue` wherever a
-queue will do, as on the wire. What cannot be meant is refused before anybody is asked.
+A command lists its arguments as Words. A bare NAME is of the first kind of its Word, which is `queue` wherever a queue
+is possible, as on the wire. An impossible combination is refused before the broker is asked.
 """
 
 import argparse
@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, KINDS, LOG, QUEUE, TOPIC, name_in
+from radiator.model.addresses import EXCHANGE, EXISTING, KINDS, QUEUE, name_in
 from radiator.model.validation import meant
 from radiator.tools.config import Config, load
 
-DECLARABLE = (QUEUE, EXCHANGE, FANOUT, LOG)
 DESTINATIONS = (QUEUE, *(kind for kind in KINDS if kind != QUEUE))
-TAKERS = (QUEUE, LOG)  # what a fanout or a binding may lead to
-RECEIVABLE = (QUEUE, TOPIC, LOG, EXCHANGE)
+TAKERS = tuple(name for name, kind in KINDS.items() if kind.is_target)  # what a fanout or a binding may lead to
 
 
 class Thing(NamedTuple):
@@ -32,12 +30,13 @@ class Thing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One argument of a command. kinds: it is a thing of one of these, and two words where it is said as KIND NAME;
-    without them it is one word, as `read` takes it, which may raise ValueError. check: of the address of a thing; what
-    it raises stands behind `metavar` in the sentence.
+class ArgumentWord:
+    """One argument of a command. kinds: the argument names a thing of one of these, and is two words where it is given
+    as KIND NAME; without kinds it is one word, which `read` converts, and may refuse by ValueError. check: judges the
+    address of a thing; the text that it raises stands behind `metavar` in the sentence.
 
-    is_needed: False where it may be left out. is_many: all that follow. is_made: `--create` makes this queue.
+    is_needed: False where it may be left out. is_many: it takes all words that follow. is_made: `--create` makes this
+    queue.
     """
 
     dest: str
@@ -51,7 +50,7 @@ class Word:
     is_made: bool = False
 
 
-def add_words(parser: argparse.ArgumentParser, *words: Word) -> None:
+def add_words(parser: argparse.ArgumentParser, *words: ArgumentWord) -> None:
     """The arguments of a command, in their order. Each is an attribute of what is parsed; `things` is the list of all
     things, `made` of those that `--create` makes.
     """
@@ -69,13 +68,13 @@ def add_words(parser: argparse.ArgumentParser, *words: Word) -> None:
         parser.add_argument("--create", action="store_true", help="make the queue if it is not there")
 
 
-def _help(word: Word) -> str:
+def _help(word: ArgumentWord) -> str:
     if not word.kinds:
         return word.help
     usual = word.kinds[0]
-    said = f"NAME of a {usual}" if usual != EXCHANGE else "NAME of an exchange"
+    text = f"NAME of a {usual}" if usual != EXCHANGE else "NAME of an exchange"
     kinds = "|".join(word.kinds)
-    return f"{said}, {kinds} NAME, or its address{', ' * bool(word.help)}{word.help}"
+    return f"{text}, {kinds} NAME, or its address{', ' * bool(word.help)}{word.help}"
 
 
 def config_for(take: Callable[[Config], Any]) -> Callable[[str], Any]:
@@ -166,7 +165,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Words(argparse.Action):
-    def __init__(self, *, words: tuple[Word, ...], **given: Any) -> None:
+    def __init__(self, *, words: tuple[ArgumentWord, ...], **given: Any) -> None:
         super().__init__(**given)
         self.words = words
 
@@ -184,7 +183,7 @@ class _Words(argparse.Action):
             parser.error(str(wrong))
 
 
-def _read(words: Sequence[Word], texts: list[str]) -> Iterator[tuple[Word, Any]]:
+def _read(words: Sequence[ArgumentWord], texts: list[str]) -> Iterator[tuple[ArgumentWord, Any]]:
     """What each word is. Raises ValueError."""
     for at, word in enumerate(words):
         needed = [one.metavar for one in words[at:] if one.is_needed]
@@ -204,7 +203,7 @@ def _read(words: Sequence[Word], texts: list[str]) -> Iterator[tuple[Word, Any]]
         )
 
 
-def _taken(word: Word, texts: list[str]) -> Any:
+def _taken(word: ArgumentWord, texts: list[str]) -> Any:
     text = texts.pop(0)
     if not word.kinds:
         return word.read(text)

@@ -17,7 +17,7 @@ from radiator.client import Client
 from radiator.model.errors import count_text
 from radiator.tools.cli.broker import ASK_TIMEOUT_S, add_broker, field, seconds, whole_number
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.shown import CLEAR_SCREEN, add_json, tell
+from radiator.tools.cli.shown import CLEAR_SCREEN, add_json, print_answer
 from radiator.tools.cli.text import bytes_text, duration_text, table
 
 INTERVAL_S = 2.0
@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 size = shutil.get_terminal_size() if is_terminal else None
                 look = "\n".join(_look(before, now, now_s - at_s, size, keys.are_read))
                 seen = _as_json(before, now, now_s - at_s)
-                tell(arguments, seen, CLEAR_SCREEN + look if is_terminal else f"{look}\n")
+                print_answer(arguments, seen, CLEAR_SCREEN + look if is_terminal else f"{look}\n")
                 before, at_s = now, now_s
                 looks += 1
     except KeyboardInterrupt:

@@ -4,13 +4,13 @@ import argparse
 from typing import Any
 
 from radiator.client import Client
-from radiator.model.addresses import EXCHANGE, FANOUT, LOG, REPLY, TEMP, TOPIC
+from radiator.model.addresses import EXCHANGE, FANOUT, LOG, REPLY, TEMP, TOPIC, declared_kinds
 from radiator.model.errors import ConfigError, count_text
 from radiator.tools.cli.broker import add_broker, ask, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import bytes_text, printable, table
-from radiator.tools.cli.things import DECLARABLE, Thing, Word, add_words
+from radiator.tools.cli.things import ArgumentWord, Thing, add_words
 
 _NUMBERS = (
     "messages", "ready", "unacked", "storing", "delayed", "in_doubt", "set_aside", "checked_out", "damaged",
@@ -32,7 +32,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
     add_watch(parser)
-    add_words(parser, Word("what", "WHAT", kinds=(*DECLARABLE, *_NOT_ASKED)))
+    add_words(parser, ArgumentWord("what", "WHAT", kinds=(*declared_kinds(), *_NOT_ASKED)))
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def _formed_led_to(what: Thing, answer: dict[str, Any]) -> str:
     where = [count_text(count, "destination")] if count else []
     where += [count_text(subscribers, "subscriber")] if subscribers else []
     lines = [f"{address} keeps nothing itself: {how} to {' and '.join(where)}."]
-    lines += [f"\n{printable(one)}\n  {_verdict(told)}" for one, told in answers.items()]
+    lines += [f"\n{printable(one)}\n  {_verdict(answer)}" for one, answer in answers.items()]
     if count > len(answers):
         lines.append(f"\nand {count - len(answers)} more: `radiator describe {printable(what.address)}` lists them")
     return "\n".join(lines)

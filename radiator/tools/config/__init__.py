@@ -1,15 +1,15 @@
-"""config.toml: read, judged whole, and written again.
+"""config.toml: read, judged as a whole, and written again.
 
-`load` gives a Config in which nothing is left to check, or raises ConfigError with every mistake at once. What one
-value may be stands in values.py, what must hold between values in rules.py; what they mean, in docs/OPERATING.md.
+`load` returns a Config that needs no further checks, or raises ConfigError with all mistakes at once. values.py says
+which values are valid, rules.py what must hold between them, and docs/OPERATING.md what they mean.
 """
 
 import json
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +27,18 @@ from radiator.model.limits import (
     Limits,
     outbox_default_bytes,
 )
-from radiator.model.patterns import is_pattern, name_mistake, rank
-from radiator.model.reloading import differences, merged
+from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.reloading import RELOAD, declarations_of, differences, merged, tables_of
 from radiator.model.settings import (
-    CLUSTER,
     JOURNAL,
     MAP_SIZE,
-    NODE,
-    STANDARD_EXCHANGES,
     UNIX_MODE,
     Address,
     Binding,
     Config,
     Declarations,
-    ExchangeSettings,
     ListenAddress,
     Logging,
-    LogSettings,
     Node,
     QueueSettings,
 )
@@ -60,7 +55,7 @@ from radiator.model.validation import (
     with_bounds,
 )
 from radiator.tools.config.mistakes import Keys, Mistakes, dotted
-from radiator.tools.config.rules import File, exchange_type, judge, settings_in_force
+from radiator.tools.config.rules import File, judge, settings_in_force
 from radiator.tools.config.secret import how_to_make, read_secret
 from radiator.tools.config.useless import find_useless
 from radiator.tools.config.values import (
@@ -94,9 +89,9 @@ _NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake, 
 
 
 def load(path: Path | None) -> Config:
-    """What the file says; without one: loopback, ./data, and first use may create queues and topics.
+    """The configuration in the file; without a file: loopback, ./data, and first use may create queues and topics.
 
-    ConfigError: every mistake of the file, in the order of its lines.
+    ConfigError: all mistakes of the file, in the order of its lines.
     """
     if path is None:
         everything = Declarations(create_queues=True, create_topics=True)
@@ -119,13 +114,19 @@ def load(path: Path | None) -> Config:
     return config
 
 
-def reread(path: Path, running: Config) -> Reread:
-    """What the file says now, beside what is in force. A pipe, which a start may read, has nobody who writes it now."""
+def reread(path: Path, refused: Callable[[ListenAddress], str], running: Config) -> Reread:
+    """What the file says now, beside what is in force. A pipe, which a start may read, has nobody who writes it now.
+    refused: why a start would not listen on an address, or "".
+    """
     try:
         _check_file(path)
         read = load(path)
     except ConfigError as error:
         return Reread(None, mistakes=error.mistakes)
+    if read.data_dir == running.data_dir:  # a start makes another one, which sockets may be in
+        sentences = [why for one in read.listen if one not in running.listen and (why := refused(one))]
+        if sentences:
+            return Reread(None, mistakes=sentences)
     changes = [
         {"setting": one.setting, "old": _plain(one.old), "new": _plain(one.new), "takes_effect": one.takes_effect}
         for one in differences(running, read, dotted)
@@ -153,13 +154,9 @@ def _plain(value: Any) -> Any:
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useless: Mistakes) -> Config:
     """The Config of the file, to be used only if no mistake was found."""
-    known = (
-        "server", "logging", "limits", "create", "journal", "node", "peer", "queue", "log", "exchange", "fanout",
-        "topic",
-    )  # fmt: skip
     for name in tables:
-        if name not in known:
-            offer = meant(name, known) or f"; it has {', '.join(known)}"
+        if name not in RELOAD:
+            offer = meant(name, RELOAD) or f"; it has {', '.join(RELOAD)}"
             mistakes.add((name,), f"is no table of this file{offer}")
     file = File(
         server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
@@ -307,72 +304,38 @@ def _limits(file: File) -> Limits:
 
 def _declarations(file: File) -> Declarations:
     """All that the file declares, and those queues that only a dead_letter, children or bindings name."""
-    patterns = sorted(filter(is_pattern, file.queues), key=rank)
-    declarations = Declarations(
-        queues={name: _queue_settings(table) for name, table in file.queues.items() if not is_pattern(name)},
-        queue_patterns=[(pattern, _queue_settings(file.queues[pattern])) for pattern in patterns],
-        exchanges={
-            name: ExchangeSettings(type=exchange_type(name, table))
-            for name, table in file.exchanges.items()
-            if name not in STANDARD_EXCHANGES
-        },
-        bindings=[
-            Binding(name, key, queue)
-            for name, table in file.exchanges.items()
-            for key, queue in table.get("bindings", ())
-        ],
-        fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
-        topics=list(file.topics),
-        logs={name: LogSettings(**table) for name, table in file.logs.items()},
-        has_journal=file.journal.get("enabled", False),
-        cluster_fanouts=_of_cluster(file.fanouts),
-        cluster_topics=_of_cluster(file.topics),
-        create_queues=file.create.get("queues", False),
-        create_topics=file.create.get("topics", False),
+    declarations = declarations_of(
+        {
+            "queue": file.queues,
+            "log": file.logs,
+            "exchange": file.exchanges,
+            "fanout": file.fanouts,
+            "topic": file.topics,
+            "journal": {"": file.journal},
+            "create": {"": file.create},
+        }
     )
-    if declarations.has_journal:
-        declarations.logs[JOURNAL] = LogSettings(**{key: file.journal[key] for key in file.journal if key in LOG})
     for name in file.queues_named_elsewhere():
-        declarations.queues.setdefault(name, _queue_settings(settings_in_force(file, name)))
+        declarations.queues.setdefault(name, with_bounds(QueueSettings(**settings_in_force(file, name))))
     return declarations
-
-
-def _of_cluster(tables: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    return frozenset(name for name, table in tables.items() if table.get("scope") == CLUSTER)
-
-
-def _scope(name: str, of_cluster: frozenset[str]) -> str:
-    return CLUSTER if name in of_cluster else NODE
-
-
-def _queue_settings(table: Mapping[str, Any]) -> QueueSettings:
-    return with_bounds(QueueSettings(**table))
 
 
 def render(config: Config) -> str:
     """The configuration as the text of a file that says the same: `load` of it equals `config`."""
-    declared = config.declarations
-    limits = asdict(config.limits) | {"heart_beat_ms": list(config.limits.heart_beat_ms)}
-    tables: list[tuple[Keys, dict[str, Any]]] = [
-        (("server",), _server(config)),
-        (("logging",), asdict(config.logging)),
-        (("limits",), limits),
-        (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
-        (("journal",), _journal_lines(declared)),
-    ]
+    tables = tables_of(config) | {("server", ""): _server(config)}
     if config.node is not None:
-        tables.append((("node",), _node_lines(config.node)))
-        tables += [(("peer", name), {"address": _text(peer)}) for name, peer in config.node.peers.items()]
-    tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
-    tables += [(("log", name), _log_lines(log)) for name, log in declared.logs.items() if name != JOURNAL]
-    for name in dict.fromkeys((*declared.exchanges, *(binding.exchange for binding in declared.bindings))):
-        tables.append((("exchange", name), _exchange_lines(declared, name)))
-    tables += [
-        (("fanout", name), {"children": list(children), "scope": _scope(name, declared.cluster_fanouts)})
-        for name, children in declared.fanouts.items()
-    ]
-    tables += [(("topic", name), {"scope": _scope(name, declared.cluster_topics)}) for name in declared.topics]
-    return "\n".join(f"[{dotted(keys)}]\n{_lines(table)}" for keys, table in tables)
+        tables["node", ""] = _node_lines(config.node)
+    return "\n".join(_rendered(kind, name, table) for (kind, name), table in tables.items())
+
+
+def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
+    if kind == "peer":
+        table = {"address": _text(table["address"])}
+    elif kind == "exchange":
+        table = table | {"bindings": [Binding(name, *pair) for pair in table["bindings"]] or None}
+    elif kind == "log" or (kind == "journal" and table["enabled"]):
+        table = table | {"retention_ms": table["retention_ms"] or 0}
+    return f"[{dotted((kind, name) if name else (kind,))}]\n{_lines(table)}"
 
 
 def render_table(kind: str, name: str, table: dict[str, Any]) -> str:
@@ -411,25 +374,6 @@ def _node_lines(node: Node) -> dict[str, Any]:
         "peer_outbox_max_bytes": node.peer_outbox_max_bytes,
         "peer_outbox_overflow": node.peer_outbox_overflow,
     }
-
-
-def _log_lines(log: LogSettings) -> dict[str, Any]:
-    return asdict(log) | {"retention_ms": log.retention_ms or 0}
-
-
-def _journal_lines(declared: Declarations) -> dict[str, Any]:
-    lines: dict[str, Any] = {"enabled": declared.has_journal}
-    if declared.has_journal:
-        log = _log_lines(declared.logs[JOURNAL])
-        lines |= {key: log[key] for key in JOURNAL_TABLE if key in log}
-    return lines
-
-
-def _exchange_lines(declared: Declarations, name: str) -> dict[str, Any]:
-    settings = declared.exchanges.get(name)
-    type_ = STANDARD_EXCHANGES[name] if settings is None else settings.type
-    bindings = [one for one in declared.bindings if one.exchange == name]
-    return {"type": type_, "bindings": bindings or None}
 
 
 def _text(value: Address | Path | None) -> str | None:

@@ -28,13 +28,13 @@ class Mistakes:
         """One for each mistake, in the order of the file's lines. A place without a line of its own has that of the
         table around it; one that has none either names no line and comes last."""
         lines = dict(reversed(list(lines_of_keys(text))))  # the first line that names a table
-        said = []
+        sentences = []
         for keys, wrong in self.found:
             line = next((lines[keys[:depth]] for depth in range(len(keys), 0, -1) if keys[:depth] in lines), None)
             where = f"{path}, line {line}" if line else f"{path}"
             end = "" if wrong.endswith("?") else "."
-            said.append((line or len(text), f"{where}: {dotted(keys)} {wrong}{end}"))
-        return [sentence for _, sentence in sorted(said, key=lambda one: one[0])]
+            sentences.append((line or len(text), f"{where}: {dotted(keys)} {wrong}{end}"))
+        return [sentence for _, sentence in sorted(sentences, key=lambda one: one[0])]
 
 
 def dotted(keys: Keys) -> str:
@@ -45,7 +45,7 @@ def dotted(keys: Keys) -> str:
 def lines_of_keys(text: str) -> Iterator[tuple[Keys, int]]:
     """The tables and keys of a valid TOML text, each with the number of the line on which its statement begins.
 
-    A statement is as many lines as it takes to be TOML by itself, so no second grammar of TOML is needed here.
+    A statement is as many lines as it takes to be valid TOML by itself, so no second grammar of TOML is needed here.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     table: Keys = ()

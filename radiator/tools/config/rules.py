@@ -1,6 +1,6 @@
-"""What must hold between the values of config.toml: one function for each rule, and all of them are judged.
+"""What must hold between the values of config.toml: one function for each rule; all rules are checked.
 
-A rule looks only at values that are right by themselves, so that one slip is not reported twice.
+A rule looks only at values that are valid by themselves, so that one mistake is not reported twice.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ from radiator.model.validation import (
     standard_type_mistake,
 )
 from radiator.tools.config.mistakes import Mistakes
-from radiator.tools.config.values import THIS_NODE, told_address_mistake
+from radiator.tools.config.values import THIS_NODE, advertised_mistake
 
 Table = dict[str, Any]
 
@@ -176,7 +176,7 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
         if not _can_be_dialled(listen):
             wrong = f"is {listen}, which nobody can dial, and with discover others are told where to"
             mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
-        elif mistake := told_address_mistake(listen):
+        elif mistake := advertised_mistake(listen):
             mistakes.add(("node", "listen"), f"{mistake}, or add advertise")
 
 
@@ -334,10 +334,11 @@ def _why_no_target(file: File, name: str) -> str:
 
 
 def _why_no_queue(file: File, name: str) -> str:
-    """Why `name` is no queue, to stand behind a key's name; "" where it is one, or first use may create it.
+    """Why `name` is no queue, as words that follow a key's name; "" where it is one, or first use may create it.
 
-    A queue is declared by its name or by a pattern that matches it; where [create] allows queues it need not be, unless
-    the name is that of a fanout, a topic or an exchange, which is sooner a slip than a queue of the same name.
+    A queue is declared by its name or by a pattern that matches it. Where [create] allows queues it need not be
+    declared, unless the name is that of a fanout, a topic or an exchange: that is more likely a mistake than a queue of
+    that name.
     """
     if name in file.queues or any(matches(pattern, name) for pattern in filter(is_pattern, file.queues)):
         return ""

@@ -1,6 +1,6 @@
-"""Settings of a file that are right, and do nothing beside the others. They are told, and stop no start.
+"""Settings of a file that are valid but have no effect beside the others. They are reported, and stop no start.
 
-What is written as the default does nothing in any case, and is not told: a file that lists everything is no slip.
+A setting that is written with its default value has no effect either, but is not reported: a file may list everything.
 """
 
 from typing import Any

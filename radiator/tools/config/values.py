@@ -1,6 +1,6 @@
-"""What one value of config.toml may be: a table of checks (model/validation.py) for each table of the file.
+"""Which values config.toml may have: for each of its tables a table of checks (model/validation.py).
 
-Those of what can be declared at run time too stand in radiator/model/validation.py.
+The checks of what can also be declared at run time are in radiator/model/validation.py.
 """
 
 import ipaddress
@@ -58,9 +58,10 @@ from radiator.protocols import SCHEMES
 
 
 def parse_address(text: str, is_of_nodes: bool = False) -> ListenAddress:
-    """A listener's address: one of SCHEMES, and the place that its transport has. ValueError as a check.
+    """A listener's address: one of SCHEMES, and the place as its transport has it. A check: raises ValueError.
 
-    is_of_nodes: it is where nodes connect, not clients. A unix socket's path is as it was written, relative ones too.
+    is_of_nodes: nodes connect there, not clients. The path of a unix socket is returned as it was written, even if it
+    is relative.
     """
     wanted = [name for name, scheme in SCHEMES.items() if (scheme.session is None) is is_of_nodes]
     found = re.match(r"([a-z][a-z0-9+.-]*):(//)?", text)
@@ -167,7 +168,7 @@ def _dialled_address(value: object) -> Address:
     return address
 
 
-def told_address_mistake(address: Address) -> str:
+def advertised_mistake(address: Address) -> str:
     """Why other nodes would not take it from this one, as protocols/peer judges it; "" where they do."""
     host = address.host
     if "%" in host and ":" in host:
@@ -179,9 +180,9 @@ def told_address_mistake(address: Address) -> str:
     return ""
 
 
-def _told_address(value: object) -> Address:
+def _advertised_address(value: object) -> Address:
     address = _dialled_address(value)
-    if mistake := told_address_mistake(address):
+    if mistake := advertised_mistake(address):
         raise ValueError(mistake)
     return address
 
@@ -293,7 +294,7 @@ THIS_NODE: dict[str, Check] = {
     "listen": _node_address,
     "secret_file": _path("file"),
     "discover": flag,
-    "advertise": _told_address,
+    "advertise": _advertised_address,
     "heart_beat_ms": whole(HEART_BEAT_MIN_MS, 60_000),
     "peer_outbox_max_bytes": size(MIB, 64 * TIB),
     "peer_outbox_overflow": choice(*PEER_OUTBOX_OVERFLOWS),

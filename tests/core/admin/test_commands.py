@@ -10,9 +10,8 @@ from radiator.core import admin
 from radiator.model.administration import (
     AddBinding,
     AdminCommand,
-    DeclareExchange,
-    DeclareQueue,
-    DescribeQueue,
+    DeclareDestination,
+    DescribeDestination,
     ListQueues,
     PeekQueue,
     PurgeQueue,
@@ -72,13 +71,13 @@ def test_typed_commands_have_typed_answers() -> None:
     node.open(1, 9)
     assert asked(
         node,
-        DeclareQueue("q", {"max_messages": 5}),
-        DeclareExchange("x", {"type": "topic"}),
+        DeclareDestination("queue", "q", {"max_messages": 5}),
+        DeclareDestination("exchange", "x", {"type": "topic"}),
         AddBinding("x", "a.*", "q"),
     ) == [QueueDeclared(0, 0, True), Declared(True), Declared(True)]
     node.say(send(1, "/exchange/x/a.b", b"one"))
     described, peeked, queues, purged = asked(
-        node, DescribeQueue("q"), PeekQueue("q", 1), ListQueues(limit=1), PurgeQueue("q")
+        node, DescribeDestination("queue", "q"), PeekQueue("q", 1), ListQueues(limit=1), PurgeQueue("q")
     )
     assert isinstance(described, QueueDescribed) and described.settings.max_messages == 5 and described.ready == 1
     assert rows(described.bindings) == [BindingOfQueue("x", "a.*")]

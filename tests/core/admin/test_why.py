@@ -27,7 +27,7 @@ def why(node: Node, **what: str) -> dict[str, Any]:
     return answer
 
 
-def told(node: Node) -> list[dict[str, Any]]:
+def blocked_notes(node: Node) -> list[dict[str, Any]]:
     return [note.fields for note in node.notes if note.event == "window_full"]
 
 
@@ -64,14 +64,14 @@ def test_a_full_window_without_acks_is_named_with_what_helps() -> None:
     node.say(subscribe(2, "q", CLIENT), *(send(1, "q") for _ in range(3)))
     node.wait(1)
     node.wait(WINDOW_FULL_S - 1)
-    assert why(node)["sentence"].endswith("Connection 2 has 1 of 1.") and not told(node)
+    assert why(node)["sentence"].endswith("Connection 2 has 1 of 1.") and not blocked_notes(node)
     node.wait(1)
     assert "prefetch-count" in why(node)["sentence"] and "ack_client_window" in why(node)["sentence"]
-    (line,) = told(node)
+    (line,) = blocked_notes(node)
     assert (line["connection"], line["subscription"], line["queue"], line["unacked"]) == (2, "q", "q", 1)
     assert "prefetch-count" in line["sentence"] and "[limits] ack_client_window" in line["sentence"]
     node.wait(5 * WINDOW_FULL_S)
-    assert len(told(node)) == 1
+    assert len(blocked_notes(node)) == 1
     node.say(ack(node.messages(2)[0]))
     assert why(node)["sentence"].endswith("Connection 2 has 1 of 1.")
 
@@ -84,7 +84,7 @@ def test_window_of_another_mode_or_with_acks_is_not_told(ack_mode: str) -> None:
     for _ in range(20):
         node.wait(WINDOW_FULL_S / 2)
         node.say(ack(node.messages(3)[-1]))
-    assert not told(node)
+    assert not blocked_notes(node)
 
 
 def test_window_that_has_all_there_is_is_not_told() -> None:
@@ -92,7 +92,7 @@ def test_window_that_has_all_there_is_is_not_told() -> None:
     node.say(subscribe(2, "q", CLIENT), send(1, "q"))
     for _ in range(3):
         node.wait(WINDOW_FULL_S)
-    assert not told(node)
+    assert not blocked_notes(node)
 
 
 def test_all_are_at_their_window() -> None:
@@ -136,7 +136,7 @@ def test_delayed() -> None:
 
 def now(node: Node) -> str:
     """While nothing is answered, since an answer waits for the disk."""
-    asked, crowd = node.broker.destinations.queues["q"], Crowd()
+    asked, crowd = node.broker.destinations.queues.all["q"], Crowd()
     assert [*crowd.look([*asked.subscriptions]), *crowd.look_at_holders(asked)] == []
     return of_queue(node.broker, asked, crowd)[0]
 
@@ -171,7 +171,7 @@ def test_producers_that_wait_are_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overflow", "said"),
+    ("overflow", "sentence"),
     [
         ("block", "the next SEND waits for room"),
         ("reject", "SENDs are refused"),
@@ -181,7 +181,7 @@ def test_producers_that_wait_are_told_of() -> None:
 )
 @pytest.mark.parametrize("bound", [{"max_messages": 2}, {"max_bytes": 11}])
 def test_a_full_queue_is_said_to_be_full_and_what_becomes_of_a_send(
-    bound: dict[str, int], overflow: str, said: str
+    bound: dict[str, int], overflow: str, sentence: str
 ) -> None:
     settings = QueueSettings(**bound, overflow=overflow, dead_letter="d" if overflow == "dead-letter" else None)
     node = node_of(Declarations(queues={"q": settings}, create_queues=True))
@@ -194,7 +194,7 @@ def test_a_full_queue_is_said_to_be_full_and_what_becomes_of_a_send(
     assert (answer["verdict"], answer["is_full"]) == ("no-consumer", True)
     assert answer["sentence"] == (
         "2 messages are ready, and nobody is subscribed. "
-        f"It is full, with 2 messages of 8 bytes ({name} {most}): {said} (overflow {overflow})."
+        f"It is full, with 2 messages of 8 bytes ({name} {most}): {sentence} (overflow {overflow})."
     )
     # and it is so
     node.say(send(2, "q", b"body"))
@@ -281,6 +281,6 @@ def test_a_group_is_not_behind_of_what_retention_has_taken() -> None:
     node.say(*(send(1, "/log/l") for _ in range(5)))
     assert node.admin(9, do="position", log="l", group="g", offsets=[1])["ok"]
     assert why(node, log="l")["unread"] == {"g": 4}
-    node.broker.destinations.logs["l"].let_go(3)
+    node.broker.destinations.logs.all["l"].let_go(3)
     answer = why(node, log="l")
     assert answer["unread"] == {"g": 2} and answer["sentence"].endswith("Group 'g' is 2 records behind.")

@@ -84,7 +84,7 @@ class Node:
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.published = 0
         address = f"peer://{name}:61614"
-        self.gossip = Gossip(self.context, name, boot, declarations, address, self.deliver, self.tell)
+        self.gossip = Gossip(self.context, name, boot, declarations, address, self.deliver, self.note)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -97,9 +97,9 @@ class Node:
         for reply in turn.replies:
             assert isinstance(reply, SendToPeer)
             end = self.mesh.ends[reply.connection]
-            self.mesh.said += 1
+            self.mesh.sent_count += 1
             self.mesh.on_word(reply.word)
-            self.mesh.on_tell(reply)
+            self.mesh.on_send(reply)
             if not end.wire.is_cut and not end.other.is_over:
                 end.other.words.append(reply.word)
             end.link.connection.outbox_bytes = 0
@@ -111,7 +111,7 @@ class Node:
         if any(matches(p, name) for p in self.patterns):
             self.delivered.append(message_id)
 
-    def tell(self, event: str, **fields: Any) -> None:
+    def note(self, event: str, **fields: Any) -> None:
         self.events.append((event, fields))
 
     def wants(self, name: str) -> bool:
@@ -153,10 +153,10 @@ class Mesh:
         self.wires: list[Wire] = []
         self.ends: dict[int, End] = {}
         self.carried: list[tuple[str, str]] = []  # the links that Publishes have crossed
-        self.said = 0
+        self.sent_count = 0
         self.now_ms = 1_800_000_000_000
         self.on_word: Callable[[PeerFrame], None] = lambda word: None
-        self.on_tell: Callable[[SendToPeer], None] = lambda reply: None
+        self.on_send: Callable[[SendToPeer], None] = lambda reply: None
         for name in names:
             self.add(name)
 
@@ -219,9 +219,9 @@ class Mesh:
 
     def quiet(self, random: Random | None = None) -> None:
         """Everything that was said arrives: in rounds, or in any order that keeps each link's."""
-        most = self.said + WORDS_MAX
+        most = self.sent_count + WORDS_MAX
         while waiting := self.waiting():
-            assert self.said < most, "words go round for ever"
+            assert self.sent_count < most, "words go round for ever"
             for end in waiting if random is None else [random.choice(waiting)]:
                 end.hear()
 

@@ -106,8 +106,8 @@ class Nodes:
         for (name, number), (peer, far) in list(self.ends.items()):
             if only not in ("", name):
                 continue
-            told = self.at[name].take(number) if number in self.at[name].inbox else []
-            for reply in told:
+            replies = self.at[name].take(number) if number in self.at[name].inbox else []
+            for reply in replies:
                 moved = True
                 if isinstance(reply, SendToPeer) and (peer, far) in self.ends:
                     # as bytes, so that nothing is said which the other side would not take
@@ -137,6 +137,14 @@ class Nodes:
             node.wait(seconds)
         self.run()
 
-    def said(self, kind: type) -> list[tuple[str, str, PeerFrame]]:
+    def sent(self, kind: type) -> list[tuple[str, str, PeerFrame]]:
         """Words of that kind, with who said them to whom."""
         return [(name, peer, word) for name, peer, word in self.heard if type(word) is kind]
+
+
+def with_clients(names: str, links: str | None = None) -> Nodes:
+    """With two clients at each."""
+    nodes = Nodes(names, links)
+    for name in names:
+        nodes[name].open(1, 2)
+    return nodes

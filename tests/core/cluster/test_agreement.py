@@ -33,42 +33,44 @@ def pair(one: QueueSettings | None, other: QueueSettings | None, limits: Limits 
     return nodes
 
 
-def told(nodes: Nodes, name: str) -> list[str]:
+def sentences(nodes: Nodes, name: str) -> list[str]:
     return [str(note.fields["sentence"]) for note in nodes[name].notes if note.event == "declared_otherwise"]
 
 
 def test_nothing_is_said_where_all_is_alike_but_for_bounds() -> None:
     nodes = pair(WORK, QueueSettings(scope="cluster", dead_letter="dead", max_redeliveries=3, max_messages=5))
-    assert told(nodes, "a") == told(nodes, "b") == []
-    assert len(nodes.said(Declared)) == 2
+    assert sentences(nodes, "a") == sentences(nodes, "b") == []
+    assert len(nodes.sent(Declared)) == 2
 
 
 def test_a_dead_letter_queue_that_only_one_has_is_told_at_both_and_once() -> None:
     nodes = pair(WORK, QueueSettings(scope="cluster"))
-    assert told(nodes, "a") == [
+    assert sentences(nodes, "a") == [
         "/queue/work is declared otherwise: dead_letter is none at b and dead at a, max_redeliveries is 16 at b and 3 "
         "at a. Declare it alike at all nodes that have it."
     ]
-    assert len(told(nodes, "b")) == 1
+    assert len(sentences(nodes, "b")) == 1
     for _ in range(3):
         nodes.cut("a", "b")
         nodes.link("a", "b")
         nodes.run()
-    assert len(told(nodes, "a")) == len(told(nodes, "b")) == 1
+    assert len(sentences(nodes, "a")) == len(sentences(nodes, "b")) == 1
     (peer,) = nodes["b"].admin(1, do="peers")["peers"]
-    assert peer["declared_otherwise"] == {"work": told(nodes, "b")[0]}
-    assert nodes["b"].admin(1, do="why", queue="work")["sentence"].endswith(told(nodes, "b")[0])
+    assert peer["declared_otherwise"] == {"work": sentences(nodes, "b")[0]}
+    assert nodes["b"].admin(1, do="why", queue="work")["sentence"].endswith(sentences(nodes, "b")[0])
 
 
 @pytest.mark.parametrize("is_made_later", [False, True])
 def test_another_scope_is_told_at_both(is_made_later: bool) -> None:
     nodes = pair(WORK, None if is_made_later else QueueSettings(dead_letter="dead", max_redeliveries=3))
     if is_made_later:
-        assert told(nodes, "a") == told(nodes, "b") == [], "who does not have it has not declared it otherwise"
+        assert sentences(nodes, "a") == sentences(nodes, "b") == [], (
+            "who does not have it has not declared it otherwise"
+        )
         nodes["b"].say(send(1, "work"))
         nodes.run()
-    assert "scope is node at b and cluster at a" in told(nodes, "a")[0]
-    assert "scope is cluster at a and node at b" in told(nodes, "b")[0]
+    assert "scope is node at b and cluster at a" in sentences(nodes, "a")[0]
+    assert "scope is cluster at a and node at b" in sentences(nodes, "b")[0]
 
 
 def test_what_is_mended_is_told_no_more() -> None:
@@ -81,7 +83,7 @@ def test_what_is_mended_is_told_no_more() -> None:
     nodes["a"].open(2)
     (peer,) = nodes["a"].admin(2, do="peers")["peers"]
     assert peer["declared_otherwise"] == {}
-    queue = nodes["b"].broker.destinations.queues["work"]
+    queue = nodes["b"].broker.destinations.queues.all["work"]
     assert queue.calm_after is None
 
 
@@ -95,7 +97,7 @@ def test_what_a_reload_mends_or_breaks_is_told_over_the_same_link() -> None:
         config = Config(data_dir=Path("/d"), declarations=new, limits=node.limits, disk_free_min=0)
         node.turn([Reread(config)])
         nodes.run()
-        assert node.notes[-1].event == "reloaded" or told(nodes, name)
+        assert node.notes[-1].event == "reloaded" or sentences(nodes, name)
         peers = [nodes[one].admin(2, do="peers")["peers"][0]["declared_otherwise"] for one in "ab"]
         if name == "b":
             assert peers == [{}, {}]
@@ -126,7 +128,7 @@ def test_what_comes_back_slowly_comes_again_whole_also_where_its_bytes_are_on_th
     b.open(2)
     b.say(*(send(1, "work", body) for body in bodies), subscribe(2, "work", prefetch_count=100))
     there = b.messages(2)
-    queue = b.broker.destinations.queues["work"]
+    queue = b.broker.destinations.queues.all["work"]
     assert len(there) == 30 and any(delivery.entry.is_stub for delivery in queue.entries_out.values())
     if is_lost:
         b.close(2)

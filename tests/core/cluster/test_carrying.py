@@ -80,7 +80,7 @@ def test_what_broke_a_link_once_is_set_aside_then(wrong: dict[str, object]) -> N
     for name in "ab":
         nodes[name].open(1, 2)
     nodes["a"].say(send(1, "work", b"bad"), send(1, "work", b"good"))
-    entry = nodes["a"].broker.destinations.queues["work"].peek_head()
+    entry = nodes["a"].broker.destinations.queues.all["work"].peek_head()
     assert entry is not None
     message: Message = replace(entry.message, **wrong)  # type: ignore[arg-type]
     entry.message = message

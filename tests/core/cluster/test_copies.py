@@ -26,7 +26,7 @@ def bounded(nodes: Nodes, max_bytes: int, overflow: str = "block") -> None:
     node = nodes["a"].node
     assert node is not None
     node.peer_outbox_max_bytes = max_bytes
-    for outbox in nodes["a"].broker.destinations.outboxes.values():
+    for outbox in nodes["a"].broker.destinations.queues.outboxes.values():
         outbox.settings.overflow = overflow
     nodes["a"].wait(0)
 
@@ -119,7 +119,7 @@ def test_copies_are_not_kept_until_the_node_is_linked_again(is_crash: bool) -> N
         a.say(send(1, "/fanout/events", BODY))
     assert not peer(nodes)["copies_kept"] and peer(nodes)["outbox_dropped"] == count + 1 + 50
     assert len(a.stored("x")) == count + 51 and a.stored("$outbox/b") == []
-    assert a.broker.destinations.outboxes["b"].ledger.adds_up()
+    assert a.broker.destinations.queues.outboxes["b"].ledger.adds_up()
     nodes.link("a", "b")
     nodes.run()
     assert peer(nodes)["copies_kept"] and "copies_kept" in [note.event for note in a.notes]
@@ -207,8 +207,10 @@ def test_why_of_a_durable_subscription_names_the_node_whose_outbox_is_full(is_wa
     nodes["a"].open(1, 9)
     fill(nodes)
     sentence = why(nodes, "$durable/topic/t.#/kept")[1]
-    said = "SENDs to topics with durable subscriptions both here and there find no room for their copies for node b: "
-    assert (said in sentence) == is_wanted_there, sentence
+    printed = (
+        "SENDs to topics with durable subscriptions both here and there find no room for their copies for node b: "
+    )
+    assert (printed in sentence) == is_wanted_there, sentence
 
 
 def test_what_is_not_kept_is_counted_before_its_receipt() -> None:
@@ -247,7 +249,7 @@ def test_why_of_any_queue_names_what_fills_the_disk() -> None:
 def test_why_tells_that_a_linked_node_takes_none() -> None:
     nodes = Nodes("ab")
     nodes["a"].open(1, 9)
-    nodes["b"].broker.destinations.queues["x"].settings.max_messages = 0
+    nodes["b"].broker.destinations.queues.all["x"].settings.max_messages = 0
     nodes.cut("a", "b")
     nodes.link("a", "b")
     nodes.run()

@@ -54,9 +54,9 @@ def run_elsewhere(nodes: Nodes, count: int) -> None:
 
 def troubles(nodes: Nodes) -> list[str]:
     kinds = ("link_error", "stores_disagree")
-    told = [note for node in nodes.at.values() for note in node.notes if note.event in kinds]
-    assert all(len(str(text)) <= LOG_VALUE_CHARACTERS for note in told for text in note.fields.values())
-    return [" ".join(map(str, note.fields.values())) for note in told]
+    noted = [note for node in nodes.at.values() for note in node.notes if note.event in kinds]
+    assert all(len(str(text)) <= LOG_VALUE_CHARACTERS for note in noted for text in note.fields.values())
+    return [" ".join(map(str, note.fields.values())) for note in noted]
 
 
 @pytest.mark.durability("D17")
@@ -108,9 +108,9 @@ def test_a_disk_that_is_forgotten_waits_for_a_command_that_says_what_it_does() -
     nodes.run()
     assert [reply.redelivered for reply in nodes["b"].messages(1)] == [True] * 3
     come_back(nodes, "b", nodes["b"].disk.platter)
-    (told,) = (note for note in nodes["b"].notes if note.event == "stores_disagree")
+    (replies,) = (note for note in nodes["b"].notes if note.event == "stores_disagree")
     assert f"if it has met {PEER_STORES_KEPT} other stores of this node since, nothing is" in str(
-        told.fields["sentence"]
+        replies.fields["sentence"]
     )
     assert [note.event for note in nodes["a"].notes if note.level == "error"] == []
 
@@ -172,7 +172,7 @@ def test_a_disk_does_not_come_under_another_name_while_something_is_in_doubt_wit
     cluster = nodes.cluster("b")
     theirs = nodes["a"].disk.recovery.store_id
     identity = Identity("c", theirs, is_dialled=False)
-    cluster.known["c"] = None
+    cluster.links.known["c"] = None
     if is_known_name:
         nodes["b"].turn([Open(500, Identity("c", "c" * 16, is_dialled=False))])
         nodes["b"].turn([Closed(500)])
@@ -184,7 +184,7 @@ def test_a_disk_does_not_come_under_another_name_while_something_is_in_doubt_wit
 
 def test_a_store_that_is_linked_is_not_linked_under_a_second_name() -> None:
     nodes = Nodes("ab")
-    nodes.cluster("b").known["c"] = None
+    nodes.cluster("b").links.known["c"] = None
     nodes["b"].turn([Open(500, Identity("c", nodes["a"].disk.recovery.store_id, is_dialled=False))])
     (refused,) = (reply for reply in nodes["b"].log if isinstance(reply, Refuse))
     assert refused.code == "other-store" and "is linked already, as 'a'" in refused.sentence

@@ -75,7 +75,7 @@ class Stranger:
             self.node.gossip.linked(self.link)
 
     def listening(self):  # type: ignore[no-untyped-def]
-        self.mesh.on_tell = lambda reply: self.heard.append(reply.word) if reply.connection == self.number else None
+        self.mesh.on_send = lambda reply: self.heard.append(reply.word) if reply.connection == self.number else None
         return self.node.turn()
 
     @property
@@ -146,10 +146,10 @@ def test_both_halves_go_on_and_heal_with_what_has_changed_meanwhile() -> None:
 def test_what_is_known_already_is_not_said_again_on_a_healed_link() -> None:
     mesh = mesh_of("a b", "b c", "c d", "d e", "e f")
     mesh.unlink("c d")
-    news: list[str] = []
-    mesh.on_word = lambda word: news.append(word.version.origin) if isinstance(word, NodeState) else None
+    state: list[str] = []
+    mesh.on_word = lambda word: state.append(word.version.origin) if isinstance(word, NodeState) else None
     mesh.link("c d")
-    assert set(news) == {"c", "d"}
+    assert set(state) == {"c", "d"}
 
 
 def test_messages_of_one_publisher_arrive_in_order() -> None:
@@ -179,12 +179,12 @@ def test_a_node_where_the_topic_is_its_own_passes_it_on_and_delivers_nothing() -
 
 def test_a_subscription_that_overlaps_no_topic_of_the_cluster_costs_nothing() -> None:
     mesh = mesh_of(*CHAIN)
-    said = mesh.said
+    found = mesh.sent_count
     mesh["a"].subscribe("else.#", "u")
     mesh["a"].unsubscribe("u")
-    assert mesh.said == said
+    assert mesh.sent_count == found
     mesh["a"].subscribe("*.x")
-    assert mesh.said == said + 1
+    assert mesh.sent_count == found + 1
 
 
 # ---- the hop limit --------------------------------------------------------------------------------------------------
@@ -260,8 +260,8 @@ def test_nothing_of_topics_is_said_before_the_other_digest_is_answered() -> None
     mesh.quiet()
     mesh["a"].publish("t.a")
     assert peer.heard == []
-    told = [(word.version.origin, word.is_full) for word in peer.say(Digest([])) if isinstance(word, NodeState)]
-    assert told == [("a", True), ("b", True), ("a", False)], "what was known, then that it is a neighbour"
+    answer = [(word.version.origin, word.is_full) for word in peer.say(Digest([])) if isinstance(word, NodeState)]
+    assert answer == [("a", True), ("b", True), ("a", False)], "what was known, then that it is a neighbour"
 
 
 def test_words_of_a_link_that_was_replaced_are_not_heard() -> None:
@@ -352,10 +352,10 @@ def test_all_that_changes_in_a_turn_is_one_word() -> None:
     mesh.quiet()
     mesh.on_word = heard.append
     mesh["a"].subscribe(*(f"t.{i}" for i in range(1, 4)))
-    [news] = heard
-    assert isinstance(news, NodeState)
-    number = news.version.number
-    assert news.patterns == ["t.1", "t.2", "t.3"] or news.is_full
+    [state] = heard
+    assert isinstance(state, NodeState)
+    number = state.version.number
+    assert state.patterns == ["t.1", "t.2", "t.3"] or state.is_full
     with mesh["a"].turn():
         mesh["a"].gossip.subscribed("t.x")
         mesh["a"].gossip.unsubscribed("t.x")
@@ -363,7 +363,7 @@ def test_all_that_changes_in_a_turn_is_one_word() -> None:
     assert len(heard) == 1, "what comes and goes is no news"
     mesh["a"].unsubscribe("t.1")
     assert heard[1] == NodeState(
-        Version("a", news.version.incarnation, number + 1), False, [], [], [], ["t.1"], "peer://a:61614"
+        Version("a", state.version.incarnation, number + 1), False, [], [], [], ["t.1"], "peer://a:61614"
     )
 
 
@@ -444,13 +444,13 @@ def test_a_full_link_loses_messages_and_no_news() -> None:
     connection = a.gossip.links["b"].connection
     with a.turn():
         a.gossip.publish("t.a", message(size=LINK_OUTBOX_BYTES - 1000), b"a-1")
-        assert not a.gossip.must_flush("t.a", 1)
+        assert not a.gossip.must_flush("t.a")
         a.gossip.publish("t.a", message(size=1000), b"a-2")
-        assert a.gossip.must_flush("t.a", 1) and not a.gossip.must_flush("t.b", 1)
-        assert a.gossip.must_flush("t.a", 1, "x") is False
+        assert a.gossip.must_flush("t.a") and not a.gossip.must_flush("t.b")
+        assert a.gossip.must_flush("t.a", "x") is False
     with a.turn():
         connection.outbox_bytes = LINK_OUTBOX_BYTES
-        assert not a.gossip.must_flush("t.a", 1), "it is full for another reason"
+        assert not a.gossip.must_flush("t.a"), "it is full for another reason"
         a.gossip.publish("t.a", message(), b"a-3")
         a.gossip.subscribed("t.new")
     mesh.quiet()

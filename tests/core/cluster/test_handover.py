@@ -457,8 +457,8 @@ def link_again(nodes: Nodes) -> int:
 
 
 def disagreement(nodes: Nodes, name: str) -> str:
-    (told,) = (note for note in nodes[name].notes if note.event == "stores_disagree")
-    return str(told.fields["sentence"])
+    (noted,) = (note for note in nodes[name].notes if note.event == "stores_disagree")
+    return str(noted.fields["sentence"])
 
 
 def assert_handed_over_both_ways(nodes: Nodes) -> None:
@@ -514,11 +514,11 @@ def test_what_comes_for_a_deleted_queue_is_not_taken_and_stays_at_its_sender() -
     numbers = nodes["a"].numbers("rt")
     assert (numbers["ready"], numbers["in_doubt"]) == (5, 0)
     assert not nodes["a"].disk.platter.doubts and not nodes["b"].disk.platter.messages
-    assert len(nodes.said(Untaken)) == 1
-    assert {peer["state"] for peer in nodes.cluster("a").numbers() + nodes.cluster("b").numbers()} == {"up"}
+    assert len(nodes.sent(Untaken)) == 1
+    assert {peer["state"] for peer in nodes.cluster("a").figures.all() + nodes.cluster("b").figures.all()} == {"up"}
     assert_they_start_again(nodes)
     nodes.wait(60)
-    assert len(nodes.said(Untaken)) == 1, "nothing is tried again as long as nobody asks for it"
+    assert len(nodes.sent(Untaken)) == 1, "nothing is tried again as long as nobody asks for it"
     nodes["b"].say(subscribe(1, "work"))
     nodes.run()
     assert nodes["b"].message(1).message.body == b"other"
@@ -563,7 +563,7 @@ def test_a_sender_that_hears_untaken_counts_what_it_has_not_said_yet() -> None:
     a.say(send(1, "rt", b"5"))
     a.seal()
     a.commit()
-    assert here.given["rt"] == 6 and nodes.cluster("a").peers["b"].out_said == 5, "in doubt, and not said"
+    assert here.given["rt"] == 6 and nodes.cluster("a").peers["b"].out_sent == 5, "in doubt, and not said"
     assert nodes["b"].admin(1, do="delete", queue="rt", if_unused=False)["ok"]
     nodes.step("a")
     nodes.step("b")
@@ -572,7 +572,7 @@ def test_a_sender_that_hears_untaken_counts_what_it_has_not_said_yet() -> None:
     a.turn([])
     nodes.run()
     nodes.wait(1)
-    assert a.numbers("rt")["ready"] == 6 and len(nodes.said(Untaken)) == 1
+    assert a.numbers("rt")["ready"] == 6 and len(nodes.sent(Untaken)) == 1
     assert nodes.cluster("a").peers["b"].is_welcome and nodes.cluster("a").peers["b"].out_epoch == 2
 
 

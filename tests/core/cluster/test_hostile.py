@@ -7,7 +7,7 @@ import pytest
 from radiator.model.commands import Closed, Open, PeerMessage, Read
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import (
-    LINK_OFFER_MAX,
+    LINK_SUPPLY_MAX,
     LINK_WINDOW,
     NODE_PATTERNS_MAX,
     NODES_MAX,
@@ -195,10 +195,10 @@ def test_nodes_that_are_learned_and_that_link_are_bounded() -> None:
     a.node.discover = True
     cluster = nodes.cluster("a")
     for n in range(NODES_MAX + 10):
-        news = NodeState(Version(f"n{n}", 1, 1), True, [], [], [], [], "peer://h:1")
-        hear(nodes, "a", news)
-        cluster.learned(f"n{n}", "peer://h:1")
-    assert len(cluster.known) == NODES_MAX
+        state = NodeState(Version(f"n{n}", 1, 1), True, [], [], [], [], "peer://h:1")
+        hear(nodes, "a", state)
+        cluster.links.learned(f"n{n}", "peer://h:1")
+    assert len(cluster.links.known) == NODES_MAX
     for n in range(NODES_MAX):
         number = 5000 + n
         a.inbox[number], a.delivers[number] = [], 0
@@ -223,14 +223,14 @@ def test_digests_of_a_few_bytes_are_answered_in_many_turns() -> None:
     nodes = pair()
     made_up(nodes, [])
     a = nodes["a"]
-    said = len(a.log)
+    found = len(a.log)
     hear(nodes, "a", *[Digest([])] * 40)
-    assert REPLIES_PER_TURN <= len(a.log) - said < REPLIES_PER_TURN + 2 * NODES_MAX
+    assert REPLIES_PER_TURN <= len(a.log) - found < REPLIES_PER_TURN + 2 * NODES_MAX
     while a.again:
         before = len(a.log)
         a.turn([])
         assert len(a.log) - before < REPLIES_PER_TURN + 2 * NODES_MAX
-    assert len(a.log) - said > 40 * (NODES_MAX - 4)
+    assert len(a.log) - found > 40 * (NODES_MAX - 4)
 
 
 def test_messages_of_many_origins_are_passed_on_in_many_turns() -> None:
@@ -289,7 +289,7 @@ def test_offer_of_as_many_as_a_number_can_be_does_not_break_other_links() -> Non
     (word,) = [
         reply.word for reply in b.take(to_c) if isinstance(reply, SendToPeer) and isinstance(reply.word, Transfer)
     ]
-    assert word.left == LINK_OFFER_MAX + 1
+    assert word.left == LINK_SUPPLY_MAX + 1
 
 
 def test_message_that_came_back_as_often_as_can_be_said_can_come_back_once_more() -> None:

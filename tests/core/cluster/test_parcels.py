@@ -53,7 +53,7 @@ def cluster(nodes: Nodes, name: str) -> Cluster:
 
 
 def pieces(nodes: Nodes) -> list[Piece]:
-    return [word for _, _, word in nodes.said(Piece) if isinstance(word, Piece)]
+    return [word for _, _, word in nodes.sent(Piece) if isinstance(word, Piece)]
 
 
 def begun(address: str = "work", limits: Limits | None = None) -> Nodes:
@@ -63,7 +63,7 @@ def begun(address: str = "work", limits: Limits | None = None) -> Nodes:
     nodes["a"].say(send(1, address, LARGE, receipt=b"r"))
     nodes.run()
     assert nodes["a"].receipts(1) == [b"r"]
-    assert 0 < len(pieces(nodes)) < 10 and not nodes.said(Transfer)
+    assert 0 < len(pieces(nodes)) < 10 and not nodes.sent(Transfer)
     return nodes
 
 
@@ -74,7 +74,7 @@ def test_a_large_message_comes_whole_and_once() -> None:
     message = nodes["b"].message(1)
     assert message.message.body == LARGE
     assert [len(piece.data) for piece in pieces(nodes)] == [PIECE_BYTES] * (len(LARGE) // PIECE_BYTES)
-    ((_, _, transfer),) = nodes.said(Transfer)
+    ((_, _, transfer),) = nodes.sent(Transfer)
     assert isinstance(transfer, Transfer) and transfer.parcel and transfer.message.body == b""
     nodes["b"].say(ack(message))
     assert nodes["a"].stored("work") == nodes["b"].stored("work") == []
@@ -104,7 +104,7 @@ def test_until_it_is_whole_it_is_ready_here_and_nothing_there() -> None:
     assert nodes["b"].numbers("work")["accepted"] == 0 and nodes["b"].stored("work") == []
     assert cluster(nodes, "b").parcels.held_bytes == len(LARGE)
     nodes["b"].wait(0.25)
-    assert nodes["b"].broker.parts.memory_pressure.in_use() >= len(LARGE)
+    assert nodes["b"].in_use_bytes() >= len(LARGE)
 
 
 def test_a_consumer_here_may_take_it_meanwhile_and_the_next_one_goes() -> None:
@@ -123,7 +123,7 @@ def test_a_consumer_here_may_take_it_though_its_bytes_are_on_the_disk_alone_then
     a, b = nodes["a"], nodes["b"]
     a.say(subscribe(9, "work", prefetch_count=9))
     taken = a.message(9)
-    (delivery,) = a.broker.destinations.queues["work"].entries_out.values()
+    (delivery,) = a.broker.destinations.queues.all["work"].entries_out.values()
     assert delivery.entry.is_stub
     fast(nodes, "a")
     a.say(ack(taken), unsubscribe(9, "work"), send(1, "work", LARGE[1:]))
@@ -138,7 +138,7 @@ def test_one_that_a_node_has_no_memory_for_goes_to_another() -> None:
     a, b, c = (nodes[name] for name in "abc")
     b.say(begin(9), send(9, "other", bytes(7 * MIB), transaction=b"t"))
     b.wait(0.25)
-    assert b.broker.admission.memory_room.is_tight
+    assert b.broker.admission.memory_wait_list.is_tight
     c.say(subscribe(1, "work", prefetch_count=99))
     nodes.run()
     for number in range(2):
@@ -163,7 +163,7 @@ def test_one_on_its_way_to_two_nodes_is_handed_to_the_first_that_has_all_of_it()
     for _ in range(6):
         nodes.wait(0.25)
         nodes.run()
-    assert cluster(nodes, "c").parcels.held_bytes and not nodes.said(Transfer), "on its way to c, and slow"
+    assert cluster(nodes, "c").parcels.held_bytes and not nodes.sent(Transfer), "on its way to c, and slow"
     b.close(9)
     for _ in range(3):
         nodes.wait(0.25)
@@ -171,7 +171,7 @@ def test_one_on_its_way_to_two_nodes_is_handed_to_the_first_that_has_all_of_it()
     assert b.bodies(1) == [LARGE]
     fast(nodes, "a")
     nodes.wait(0.25)
-    assert c.messages(1) == [] and len(nodes.said(Transfer)) == 1
+    assert c.messages(1) == [] and len(nodes.sent(Transfer)) == 1
 
 
 @pytest.mark.parametrize("waited_s", [0.0, PARTS_KEPT_S + 1])
@@ -187,7 +187,7 @@ def test_it_goes_on_after_a_cut_where_it_stopped(waited_s: float) -> None:
     nodes.run()
     nodes.wait(2)
     assert nodes["b"].bodies(1) == [LARGE]
-    ((_, _, proceed),) = nodes.said(Proceed)
+    ((_, _, proceed),) = nodes.sent(Proceed)
     assert isinstance(proceed, Proceed) and proceed.have == (0 if waited_s else before)
     assert sum(len(piece.data) for piece in pieces(nodes)) == len(LARGE) - proceed.have
     assert nodes["a"].stored("work") == []
@@ -209,7 +209,7 @@ def test_after_a_crash_it_begins_anew(crashed: str) -> None:
     nodes.run()
     nodes.wait(2)
     assert nodes["b"].bodies(1) == [LARGE]
-    assert {word.have for _, _, word in nodes.said(Proceed) if isinstance(word, Proceed)} == {0}
+    assert {word.have for _, _, word in nodes.sent(Proceed) if isinstance(word, Proceed)} == {0}
 
 
 def test_copies_of_other_fanouts_go_first_and_of_the_same_in_order() -> None:
@@ -254,11 +254,11 @@ def test_what_is_not_whole_has_a_bound_over_all_links() -> None:
 
 def test_none_comes_while_memory_is_tight() -> None:
     nodes = meeting()
-    nodes["b"].broker.admission.memory_room.is_tight = True
+    nodes["b"].broker.admission.memory_wait_list.is_tight = True
     slow(nodes, "a")
     nodes["a"].say(send(1, "/fanout/events", LARGE))
     nodes.run()
-    assert nodes.said(Parcel) and not nodes.said(Proceed)
+    assert nodes.sent(Parcel) and not nodes.sent(Proceed)
     nodes["b"].turn([Tick(GIB, 0)])
     fast(nodes, "a")
     assert nodes["b"].stored("x") == [LARGE]
@@ -274,7 +274,7 @@ def hears(nodes: Nodes, word: PeerFrame) -> None:
 
 
 def test_nothing_is_taken_that_was_not_asked_for() -> None:
-    for said, word in (
+    for found, word in (
         ("Bytes from 0 on of message 7, which were not asked for.", Piece(7, 0, b"x")),
         (f"A body of {2**40} bytes: max_frame_bytes is {16 * MIB}.", Parcel("/queue/work", 7, 1, 1, 1, 2**40)),
         ("A message whose body is that of 7, which is not here.", None),
@@ -284,27 +284,27 @@ def test_nothing_is_taken_that_was_not_asked_for() -> None:
         message = Message("/queue/work", b"", 2, b"", 1, 0)
         transfer = Transfer(peer.in_epoch, peer.in_last + 1, "/queue/work", message, ["a"], 0, False, 0, 7)
         hears(nodes, word or transfer)
-        assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(said)
+        assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(found)
 
 
 @pytest.mark.parametrize(
-    ("at", "data", "said"),
+    ("at", "data", "expected"),
     [
         (1, b"x", "Bytes from 1 on of message 7, which were not asked for."),
         (0, b"x" * 101, "101 bytes of a message of 100."),
         (0, b"", "0 bytes of a message of 100."),
     ],
 )
-def test_pieces_are_the_next_and_no_more_than_there_are(at: int, data: bytes, said: str) -> None:
+def test_pieces_are_the_next_and_no_more_than_there_are(at: int, data: bytes, expected: str) -> None:
     nodes = meeting()
     hears(nodes, Parcel("/queue/work", 7, 1, 1, 1, 100))
     hears(nodes, Piece(7, at, data))
-    assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(said)
+    assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(expected)
     assert not cluster(nodes, "b").parcels.held_bytes
 
 
 def test_a_half_message_is_not_handed_over_and_one_with_two_bodies_neither() -> None:
-    for count, body, said in (
+    for count, body, found in (
         (99, b"", "A message whose body is that of 7, which is not here."),
         (100, b"more", "A message with 4 bytes of body, which has come already."),
         (100, b"", ""),
@@ -315,9 +315,9 @@ def test_a_half_message_is_not_handed_over_and_one_with_two_bodies_neither() -> 
         hears(nodes, Piece(7, 0, b"x" * count))
         message = Message("/fanout/events", b"", 2, body, 1, 0)
         hears(nodes, Transfer(peer.in_epoch, peer.in_last + 1, "/fanout/events", message, ["a"], 0, False, 0, 7))
-        if said:
-            assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(said)
-        assert nodes["b"].stored("x") == ([] if said else [b"x" * 100])
+        if found:
+            assert nodes["b"].refusal(end(nodes, "b")).sentence.startswith(found)
+        assert nodes["b"].stored("x") == ([] if found else [b"x" * 100])
 
 
 def test_who_is_asked_for_bytes_and_sends_none_is_cut_off() -> None:
@@ -329,17 +329,17 @@ def test_who_is_asked_for_bytes_and_sends_none_is_cut_off() -> None:
 
 def test_a_message_that_is_carried_and_not_handed_over_is_taken_back() -> None:
     nodes = begun()
-    nodes["b"].broker.admission.disk_room.is_tight = True
-    share = nodes.cluster("a").shares["work"]
-    for taker in share.neighbours.values():
+    nodes["b"].broker.admission.disk_wait_list.is_tight = True
+    share = nodes.cluster("a").shares.all["work"]
+    for taker in share.neighbours.all.values():
         taker.credit = 0
     fast(nodes, "a")
-    assert not nodes.said(Transfer)
+    assert not nodes.sent(Transfer)
     for _ in range(8):
         nodes["a"].wait(0.25)
         nodes.run()
-    assert nodes.cluster("a").links[0].outgoing is None
-    assert nodes.cluster("b").links[0].incoming is None or nodes["b"].bodies(1) == [LARGE]
+    assert nodes.cluster("a").links.up[0].outgoing is None
+    assert nodes.cluster("b").links.up[0].incoming is None or nodes["b"].bodies(1) == [LARGE]
     nodes["b"].turn([Tick(GIB, 0)])
     for _ in range(40):
         nodes.wait(0.25)

@@ -70,7 +70,7 @@ def test_live_and_durable_subscribers_get_it_once_each() -> None:
     bodies = publish(nodes, "a", 0, 3)
     nodes.run()
     assert nodes["b"].bodies(1) == bodies and kept(nodes, "b") == bodies
-    assert [word.copied for _, _, word in nodes.said(Publish)] == [["b"]] * 3  # type: ignore[attr-defined]
+    assert [word.copied for _, _, word in nodes.sent(Publish)] == [["b"]] * 3  # type: ignore[attr-defined]
     nodes["b"].say(send(1, "/topic/t.x", b"own"))
     nodes.run()
     assert kept(nodes, "b") == [*bodies, b"own"] and nodes["a"].stored("$outbox/b") == []
@@ -84,11 +84,11 @@ def test_what_nobody_wants_durably_is_copied_to_nobody() -> None:
     nodes.run()
     publish(nodes, "a", 0, 3)
     nodes.run()
-    assert nodes.said(Transfer) == [] and len(nodes["b"].bodies(1)) == 3
+    assert nodes.sent(Transfer) == [] and len(nodes["b"].bodies(1)) == 3
     keep(nodes, "b", "/topic/local.#")
     nodes["a"].say(send(1, "/topic/local.x"))
     nodes.run()
-    assert nodes.said(Transfer) == [], "that topic is of scope node"
+    assert nodes.sent(Transfer) == [], "that topic is of scope node"
 
 
 def test_subscription_that_has_ended_gets_no_more_copies() -> None:
@@ -102,7 +102,7 @@ def test_subscription_that_has_ended_gets_no_more_copies() -> None:
     assert b.broker.context.counters["topic_copies_unwanted"] == 3
     publish(nodes, "a", 3, 3)
     nodes.run()
-    assert nodes["a"].stored("$outbox/b") == [] and len(nodes.said(Transfer)) == 3
+    assert nodes["a"].stored("$outbox/b") == [] and len(nodes.sent(Transfer)) == 3
     nodes.crash("a")
     assert nodes.cluster("a").standing.nodes("t.x") == []  # type: ignore[union-attr]
 
@@ -113,7 +113,7 @@ def test_node_beyond_another_gets_live_messages_into_its_durable_subscriptions()
     keep(nodes, "c")
     bodies = publish(nodes, "a", 0, 3)
     nodes.run()
-    assert kept(nodes, "c") == bodies and nodes.said(Transfer) == []
+    assert kept(nodes, "c") == bodies and nodes.sent(Transfer) == []
 
 
 def test_each_of_three_nodes_gets_one_copy_by_whatever_way_the_live_message_comes() -> None:
@@ -167,7 +167,7 @@ def test_room_is_reckoned_for_as_many_as_there_are_also_while_they_come_and_go()
     nodes.wait(1.1)
     assert nodes.ends == ends, "both reckon alike, so the link stays"
     assert len(kept(nodes, "b")) == 400
-    assert {word.left for _, _, word in nodes.said(Transfer)} >= {1, 2, 3, 4, 5}  # type: ignore[attr-defined]
+    assert {word.left for _, _, word in nodes.sent(Transfer)} >= {1, 2, 3, 4, 5}  # type: ignore[attr-defined]
 
 
 def test_mandatory_is_content_with_a_durable_subscription_at_a_node_that_is_away() -> None:
@@ -188,7 +188,7 @@ def test_node_with_a_new_store_wants_nothing_until_somebody_there_does() -> None
     nodes.run()
     publish(nodes, "a", 0, 3)
     nodes.run()
-    assert nodes.said(Transfer) == []
+    assert nodes.sent(Transfer) == []
 
 
 def test_what_a_clean_stop_leaves_is_kept_too() -> None:
@@ -217,7 +217,7 @@ def test_full_outbox_of_a_dead_node_stops_only_sends_to_what_it_wants_durably() 
     a.open(1, 2, 3)
     keep(nodes, "b")
     nodes.cut("a", "b")
-    outbox = a.broker.destinations.outboxes["b"]
+    outbox = a.broker.destinations.queues.outboxes["b"]
     outbox.settings.max_bytes = 100_000
     for number in range(20):
         a.say(send(1, "/topic/t.x", b"x" * 10_000, receipt=b"%d" % number))

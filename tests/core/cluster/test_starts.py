@@ -154,7 +154,7 @@ def test_every_node_starts_again_whatever_was_said_to_it(capsys: pytest.CaptureF
         for _ in range(STEPS):
             history.step()
             history.start_each()
-        untaken += len(history.nodes.said(Untaken))
-        handed_over += len(history.nodes.said(Transfer))
+        untaken += len(history.nodes.sent(Untaken))
+        handed_over += len(history.nodes.sent(Transfer))
     capsys.readouterr()
     assert one is not None or (untaken and handed_over > len(SEEDS)), f"{untaken} {handed_over}: too little happened"

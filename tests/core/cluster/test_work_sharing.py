@@ -54,7 +54,7 @@ def test_the_fullest_answers() -> None:
     nodes["c"].say(subscribe(1, "work"))
     nodes.run()
     assert nodes["c"].bodies(1) == [b"b0"]
-    assert {(peer, name) for name, peer, word in nodes.said(Credit) if word.queue and word.through} == {("b", "c")}
+    assert {(peer, name) for name, peer, word in nodes.sent(Credit) if word.queue and word.through} == {("b", "c")}
 
 
 @pytest.mark.parametrize("names, links", [("abc", "ab bc"), ("abcd", "ab bc cd"), ("abcde", "ab bc cd de")])
@@ -80,7 +80,7 @@ def test_path_is_bounded_so_that_nothing_goes_round_for_ever() -> None:
 
 
 def transfers(nodes: Nodes) -> int:
-    return len(nodes.said(Transfer))
+    return len(nodes.sent(Transfer))
 
 
 def seconds_until_it_comes(nodes: Nodes, name: str, number: int) -> float:
@@ -219,7 +219,7 @@ def test_in_a_full_mesh_asks_are_not_passed_on() -> None:
     nodes = with_clients("abcd")
     nodes["a"].say(subscribe(1, "work"))
     nodes.run()
-    assert Counter(name for name, _, _ in nodes.said(Demand)) == {"a": 3}
+    assert Counter(name for name, _, _ in nodes.sent(Demand)) == {"a": 3}
 
 
 def test_idle_nodes_ask_ever_more_seldom() -> None:
@@ -230,7 +230,7 @@ def test_idle_nodes_ask_ever_more_seldom() -> None:
     nodes.heard.clear()
     for _ in range(1200):
         nodes.wait(0.25)
-    asks = [name for name, _, _ in nodes.said(Demand)]
+    asks = [name for name, _, _ in nodes.sent(Demand)]
     assert len(asks) <= 3 * 2 * 10  # 1, 2, 4, ... 60 s: at most ten times each in five minutes
 
 
@@ -292,7 +292,7 @@ def test_equal_consumers_get_equal_shares_of_a_backlog() -> None:
 def test_full_queue_takes_no_more_than_it_may_hold() -> None:
     nodes = with_clients("ab")
     post(nodes, "a", 50)
-    nodes["b"].broker.destinations.queues["work"].settings.max_messages = 5
+    nodes["b"].broker.destinations.queues.all["work"].settings.max_messages = 5
     nodes["b"].say(subscribe(1, "work", prefetch_count=100))
     nodes.wait(1)
     assert nodes["b"].numbers("work")["messages"] == 5
@@ -306,7 +306,7 @@ def test_message_of_a_fanout_keeps_its_destination() -> None:
     nodes = with_clients("ab")
     nodes.pairs = []
     for name in "ab":
-        nodes[name].broker.destinations.fanouts["local"] = Fanout("local", ("work",))
+        nodes[name].broker.destinations.fanouts.all["local"] = Fanout("local", ("work",))
     nodes["b"].say(subscribe(1, "work"))
     nodes.run()
     nodes["a"].say(send(1, "/fanout/local", b"x"))
@@ -315,7 +315,7 @@ def test_message_of_a_fanout_keeps_its_destination() -> None:
 
 
 def test_drain_empties_a_node_that_clients_go_on_sending_to() -> None:
-    """In whatever order words and commits cross: an Offer is overtaken by what was handed over before it."""
+    """In whatever order words and commits cross: a Supply is overtaken by what was handed over before it."""
     for seed in range(40):
         random = Random(seed)
         nodes = Nodes("ab")
@@ -378,7 +378,7 @@ def test_draining_everybody_moves_nothing() -> None:
     for name in "ba":
         nodes[name].admin(1, do="drain")
     nodes.wait(1)
-    assert nodes.said(Transfer) == [] and [w.through for _, _, w in nodes.said(Credit) if w.queue] == []
+    assert nodes.sent(Transfer) == [] and [w.through for _, _, w in nodes.sent(Credit) if w.queue] == []
     assert nodes["a"].admin(1, do="drain")["left"] == 3
 
 
@@ -395,7 +395,7 @@ def test_offers_and_grants_for_queues_that_are_not_shared_here_change_nothing() 
     nodes["a"].turn([Read(number, [PeerMessage(number, word) for word in words])])
     nodes["a"].say(send(1, "/queue/x"))
     nodes.run()
-    assert nodes.said(Transfer) == [] and nodes["a"].stored("x") == [b"x"]
+    assert nodes.sent(Transfer) == [] and nodes["a"].stored("x") == [b"x"]
     assert not nodes["a"].has("no/such")
 
 
@@ -409,17 +409,17 @@ def test_who_has_asked_once_need_not_ask_for_each_message() -> None:
         nodes.run()
         nodes["c"].say(ack(nodes["c"].message(1)))
         nodes.run()
-    assert nodes.said(Demand) == []
+    assert nodes.sent(Demand) == []
 
 
 def test_drain_goes_on_when_there_is_room_again() -> None:
     nodes = with_clients("ab")
-    nodes["b"].broker.destinations.queues["work"].settings.max_messages = 5
+    nodes["b"].broker.destinations.queues.all["work"].settings.max_messages = 5
     post(nodes, "a", 8)
     nodes["a"].admin(1, do="drain")
     nodes.wait(1)
     assert nodes["a"].admin(1, do="drain")["left"] == 3
-    nodes["b"].broker.destinations.queues["work"].settings.max_messages = None
+    nodes["b"].broker.destinations.queues.all["work"].settings.max_messages = None
     nodes.wait(1)
     assert nodes["a"].admin(1, do="drain")["left"] == 0
 
@@ -455,7 +455,7 @@ def test_thousands_of_queues_do_not_hold_up_a_turn() -> None:
     for name in names:
         a.say(subscribe(1, name))
     nodes.pairs = [("a", "b")]
-    nodes.cluster("a").known["b"] = nodes.cluster("b").known["a"] = None
+    nodes.cluster("a").links.known["b"] = nodes.cluster("b").links.known["a"] = None
     nodes.link("a", "b")
     most, longest = 0, a.broker.turn
 
@@ -469,7 +469,7 @@ def test_thousands_of_queues_do_not_hold_up_a_turn() -> None:
 
     a.broker.turn = counted  # type: ignore[method-assign]
     nodes.run()
-    assert len(nodes.said(Demand)) == len(names) and most == SHARES_PER_TURN
+    assert len(nodes.sent(Demand)) == len(names) and most == SHARES_PER_TURN
 
 
 def test_ask_that_is_passed_on_does_not_mean_that_its_bearer_has_none() -> None:
@@ -478,13 +478,13 @@ def test_ask_that_is_passed_on_does_not_mean_that_its_bearer_has_none() -> None:
     nodes["a"].say(subscribe(1, "work"))
     nodes["c"].say(subscribe(1, "work"))
     nodes.run()
-    share = nodes.cluster("a").shares["work"]
-    before = share.neighbours["b"].ready
+    share = nodes.cluster("a").shares.all["work"]
+    before = share.neighbours.all["b"].ready
     number = next(end[1] for end in nodes.ends if end[0] == "a")
     nodes["a"].turn([Read(number, [PeerMessage(number, Demand("work", ["c", "b"]))])])
-    assert share.neighbours["b"].ready == before > 0
+    assert share.neighbours.all["b"].ready == before > 0
     nodes["a"].turn([Read(number, [PeerMessage(number, Demand("work", ["b"]))])])
-    assert share.neighbours["b"].ready == 0
+    assert share.neighbours.all["b"].ready == 0
 
 
 def test_offer_of_who_was_granted_credit_takes_that_back_so_that_both_know_the_same() -> None:
@@ -494,8 +494,8 @@ def test_offer_of_who_was_granted_credit_takes_that_back_so_that_both_know_the_s
     nodes.run()
     for _ in range(2):
         b.turn([Read(number, [PeerMessage(number, Supply("work", 5, 2, False))])])
-    told = [reply.word for reply in b.take(number) if isinstance(reply, SendToPeer)]
-    assert [word.through for word in told if isinstance(word, Credit)] == [1, 0, 1]
+    replies = [reply.word for reply in b.take(number) if isinstance(reply, SendToPeer)]
+    assert [word.through for word in replies if isinstance(word, Credit)] == [1, 0, 1]
 
 
 def test_what_is_said_while_no_message_moves_is_bounded_so_that_words_cannot_breed() -> None:

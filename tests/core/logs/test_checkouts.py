@@ -67,7 +67,7 @@ def test_what_is_taken_leaves_the_queue_and_has_consecutive_numbers() -> None:
     broker = node()
     fill(broker, 5)
     answer = broker.admin(9, do="checkout", queue="q", group="g", max_messages=3)
-    log = broker.broker.destinations.logs[LOG]
+    log = broker.broker.destinations.logs.all[LOG]
     assert answer == {"ok": True, "log": LOG, "incarnation": log.incarnation, "first": 0, "next": 3}
     assert broker.stored("q") == bodies(3, 5) and read(broker) == bodies(0, 3)
     numbers = broker.numbers("q")
@@ -98,7 +98,7 @@ def test_it_is_taken_wherever_the_power_fails_whole_or_not_at_all() -> None:
     seen = set()
     while True:
         again = broker.crashed()
-        taken = read(again) if LOG in again.broker.destinations.logs else []
+        taken = read(again) if LOG in again.broker.destinations.logs.all else []
         assert taken + again.stored("q") == bodies(0, 5)
         seen.add(len(taken))
         if broker.messages(9):
@@ -200,7 +200,7 @@ def test_a_wrong_count_is_refused(count: object) -> None:
 def test_a_wrong_request_is_refused_and_leaves_no_log(request_: dict[str, object], wanted: str) -> None:
     broker = node(q=QueueSettings(), m=QueueSettings(persistent=False))
     assert code(broker, do="checkout", max_messages=1, **request_) == wanted
-    assert broker.broker.destinations.logs == {} and broker.broker.parts.checkouts.groups == {}
+    assert broker.broker.destinations.logs.all == {} and broker.broker.parts.checkouts.groups == {}
 
 
 def test_the_longest_group_is_taken_and_a_queue_may_have_a_slash() -> None:
@@ -214,7 +214,7 @@ def test_the_longest_group_is_taken_and_a_queue_may_have_a_slash() -> None:
 def test_queues_of_durable_subscriptions_are_not_checked_out() -> None:
     broker = node()
     broker.say(Subscribe(2, b"d", "/exchange/amq.topic/#", durable=True))
-    (name,) = broker.broker.destinations.durables
+    (name,) = broker.broker.destinations.queues.durables
     assert code(broker, do="checkout", queue=name, group="g", max_messages=1) == "reserved"
 
 
@@ -227,7 +227,7 @@ def ask(broker: Node, connection: int, timeout_ms: int, queue: str = "q") -> Non
     broker.say(send(connection, "/admin", json.dumps(request).encode(), reply_to="admin"))
 
 
-def told(broker: Node, connection: int) -> list[int]:
+def answered(broker: Node, connection: int) -> list[int]:
     """How many were ready, in each answer so far."""
     answers = [json.loads(body) for body in broker.bodies(connection)]
     assert all(answer["ok"] for answer in answers), answers
@@ -249,10 +249,10 @@ def test_a_message_is_heard_of_when_it_is_on_the_disk() -> None:
     broker.auto = False
     fill(broker, 1)
     broker.seal()
-    assert told(broker, 9) == told(broker, 2) == []
+    assert answered(broker, 9) == answered(broker, 2) == []
     broker.commit()
-    assert told(broker, 9) == told(broker, 2) == [1]
-    assert not broker.broker.parts.checkouts.waiting and broker.broker.destinations.queues["q"].observers == ()
+    assert answered(broker, 9) == answered(broker, 2) == [1]
+    assert not broker.broker.parts.checkouts.waiting and broker.broker.destinations.queues.all["q"].observers == ()
     broker.auto = True
     assert take(broker, 1) == (0, 1)
 
@@ -269,7 +269,7 @@ def test_whatever_makes_a_message_ready_is_heard_of(way: str) -> None:
         fill(broker, 1)
         take(broker, 1)
     ask(broker, 9, 60_000)
-    assert told(broker, 9) == []
+    assert answered(broker, 9) == []
     if way == "delay":
         broker.wait(5)
         broker.wait(0.25)
@@ -280,16 +280,16 @@ def test_whatever_makes_a_message_ready_is_heard_of(way: str) -> None:
         broker.admin(3, do="checkout-release", queue="q", group="g")
     else:
         fill(broker, LOAD_MESSAGES * 3)
-    assert told(broker, 9)[0] >= 1
+    assert answered(broker, 9)[0] >= 1
 
 
 def test_who_waits_is_answered_in_time() -> None:
     broker = node(q=QueueSettings())
     ask(broker, 9, 1000)
     broker.wait(0.999)
-    assert told(broker, 9) == []
+    assert answered(broker, 9) == []
     broker.wait(0.001)
-    assert told(broker, 9) == [0]
+    assert answered(broker, 9) == [0]
 
 
 def test_a_queue_that_goes_is_waited_for_no_more() -> None:
@@ -307,7 +307,7 @@ def test_who_is_gone_waits_no_more_and_of_too_many_the_first_are_answered(monkey
     broker = node(q=QueueSettings())
     for connection in (1, 2, 9):
         ask(broker, connection, 60_000)
-    assert (told(broker, 1), told(broker, 2), told(broker, 9)) == ([0], [], [])
+    assert (answered(broker, 1), answered(broker, 2), answered(broker, 9)) == ([0], [], [])
     broker.close(2)
     broker.wait(0.25)
     assert [len(waiters.all) for waiters, _ in broker.broker.parts.checkouts.waiting.values()] == [1]
@@ -421,11 +421,11 @@ def test_what_is_released_goes_to_the_end_of_its_queue_as_it_was() -> None:
     assert release(broker) == {"ok": True, "released": 2}
     assert broker.stored("q") == [b"3", b"4", b"1", b"2"]
     assert list(broker.disk.platter.messages.values())[-2:] == [kept[1], kept[2]]
-    assert broker.numbers("q")["accepted"] == 7 and LOG not in broker.broker.destinations.logs
+    assert broker.numbers("q")["accepted"] == 7 and LOG not in broker.broker.destinations.logs.all
     assert broker.broker.parts.checkouts.groups == {} and not broker.broker.parts.checkouts.ending
     broker = broker.crashed()
     broker.open(9)
-    before = broker.broker.destinations.logs
+    before = broker.broker.destinations.logs.all
     assert before == {} and take(broker, 1) == (0, 1)
 
 
@@ -460,7 +460,7 @@ def test_a_release_in_slices_loses_and_doubles_nothing(monkeypatch: pytest.Monke
     sizes = set()
     while step(broker):
         again = broker.crashed()
-        taken = read(again) if LOG in again.broker.destinations.logs else []
+        taken = read(again) if LOG in again.broker.destinations.logs.all else []
         assert sorted(taken + again.stored("q"), key=int) == bodies(0, 11)
         sizes.add(len(taken))
         again.open(9)
@@ -501,29 +501,29 @@ def test_who_comes_to_read_while_it_is_released_keeps_the_log_and_nothing_is_los
     assert json.loads(broker.message(9).message.body)["code"] == "in-use"
     assert broker.stored("q") == bodies(0, 2) and take(broker, 0) == (2, 2)
     broker.close(2)
-    assert release(broker) == {"ok": True, "released": 0} and LOG not in broker.broker.destinations.logs
+    assert release(broker) == {"ok": True, "released": 0} and LOG not in broker.broker.destinations.logs.all
 
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_release_in_the_same_breath_as_the_checkout_comes_after_it(count: int) -> None:
     broker = node()
-    broker.broker.destinations.queue("q")
+    broker.broker.destinations.queues.get("q")
     fill(broker, count)
     requests = [
         {"do": "checkout", "max_messages": 9},
         {"do": "checkout-release"},
         {"do": "checkout", "max_messages": 0},
     ]
-    told = [json.dumps({**request, "queue": "q", "group": "g"}).encode() for request in requests]
-    broker.turn([Read(9, [Send(9, "/admin", b"", 2, body, reply_to="admin") for body in told])])
+    answered = [json.dumps({**request, "queue": "q", "group": "g"}).encode() for request in requests]
+    broker.turn([Read(9, [Send(9, "/admin", b"", 2, body, reply_to="admin") for body in answered])])
     answers = [json.loads(reply.message.body) for reply in broker.messages(9)]
     assert [answer.get("code") for answer in answers] == ["in-use", None, None]
     assert (answers[1]["next"], answers[2]["released"]) == (count, count)
-    assert broker.stored("q") == bodies(0, count) and LOG not in broker.broker.destinations.logs
+    assert broker.stored("q") == bodies(0, count) and LOG not in broker.broker.destinations.logs.all
 
 
 def test_nothing_is_taken_while_it_is_released_and_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkouts, "CHORE_MESSAGES", 1)
+    monkeypatch.setattr(checkouts, "STEP_MESSAGES", 1)
     broker = node()
     fill(broker, 3)
     take(broker, 1)
@@ -550,7 +550,7 @@ def test_nothing_is_taken_while_it_is_released_and_the_other_way_round(monkeypat
     answers = [json.loads(d.message.body) for d in broker.messages(9)]
     assert sorted(answer.get("next", -1) for answer in answers) == [-1, 3, 3], answers
     assert answers[-1] == {"ok": True, "released": 3}, "it goes back when all has been taken"
-    assert sorted(broker.stored("q")) == bodies(0, 3) and LOG not in broker.broker.destinations.logs
+    assert sorted(broker.stored("q")) == bodies(0, 3) and LOG not in broker.broker.destinations.logs.all
 
 
 def test_a_group_that_is_not_there_is_not_released() -> None:
@@ -620,10 +620,10 @@ def test_the_journal_tells_of_what_is_taken_and_of_what_comes_back() -> None:
     take(broker, 1)
     release(broker)
     events = [
-        (told.event, told.other_queue, told.reason, told.client)
+        (answered.event, answered.other_queue, answered.reason, answered.client)
         for records in broker.disk.platter.records.values()
-        for told in records.values()
-        if getattr(told, "queue", "") == "q"
+        for answered in records.values()
+        if getattr(answered, "queue", "") == "q"
     ]
     assert ("checked-out", f"/log/{LOG}", "", "g") in events and ("accepted", f"/log/{LOG}", "released", "") in events
 

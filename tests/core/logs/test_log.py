@@ -28,7 +28,7 @@ def node_of(**settings: Any) -> Node:
 
 
 def log_of(node: Node) -> Log:
-    return node.broker.destinations.logs["l"]
+    return node.broker.destinations.logs.all["l"]
 
 
 def append(node: Node, *bodies: bytes) -> None:
@@ -169,9 +169,9 @@ def test_the_tail_has_the_last_records_only_and_each_reader_gets_all() -> None:
     assert readers.tails_bytes == partition.tail_bytes == sum(message.size + 256 for message in partition.tail)
     assert len(node.messages(2)) == 300
     got = 0
-    while told := node.messages(3):
+    while replies := node.messages(3):
         got += 1
-        node.say(ack(told[0]))
+        node.say(ack(replies[0]))
     assert got == 300
 
 
@@ -235,25 +235,25 @@ def test_offsets_are_looked_for_no_further_when_the_asker_has_gone() -> None:
 
 def test_who_waits_is_told_when_it_is_committed_or_late() -> None:
     node = node_of(partitions=2)
-    told: list[str] = []
+    answer: list[str] = []
     log = log_of(node)
-    log.wait([0, 0], 0, lambda: told.append("asks only"), lambda: False)
-    log.wait([0, 0], 10_000, lambda: told.append("more"), lambda: False)
-    log.wait([5, 5], 1000, lambda: told.append("late"), lambda: False)
-    log.wait([5, 5], 1000, lambda: told.append("gone by then"), lambda: True)
-    assert told == ["asks only"]
+    log.wait([0, 0], 0, lambda: answer.append("asks only"), lambda: False)
+    log.wait([0, 0], 10_000, lambda: answer.append("more"), lambda: False)
+    log.wait([5, 5], 1000, lambda: answer.append("late"), lambda: False)
+    log.wait([5, 5], 1000, lambda: answer.append("gone by then"), lambda: True)
+    assert answer == ["asks only"]
     node.auto = False
     append(node, b"0")
     node.seal()
-    assert told == ["asks only"]
+    assert answer == ["asks only"]
     node.commit()
-    assert told == ["asks only", "more"]
+    assert answer == ["asks only", "more"]
     node.wait(0.9)
-    assert told == ["asks only", "more"]
+    assert answer == ["asks only", "more"]
     node.wait(0.1)
-    assert told == ["asks only", "more", "late"]
-    log.wait([0, 0], 1000, lambda: told.append("at once"), lambda: False)
-    assert told[3:] == ["at once"] and not log.waiting.all
+    assert answer == ["asks only", "more", "late"]
+    log.wait([0, 0], 1000, lambda: answer.append("at once"), lambda: False)
+    assert answer[3:] == ["at once"] and not log.waiting.all
 
 
 # ---- groups, as an operator sets them
@@ -304,7 +304,7 @@ def test_positions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     node.turn([])
     assert node.crashed().broker.destinations.readers.positions == 6
     node.admin(1, do="declare", log="other")
-    node.broker.destinations.logs["other"].is_declared = log.is_declared = False
+    node.broker.destinations.logs.all["other"].is_declared = log.is_declared = False
     assert node.admin(1, do="delete", log="l")["ok"] and readers.positions == 0
 
 

@@ -131,10 +131,10 @@ class History:
 
     def look(self) -> None:
         for number in list(self.open):
-            for told in self.node.take(number):
-                assert not isinstance(told, Refuse), told
-                if isinstance(told, Deliver):
-                    self.told(number, told)
+            for replies in self.node.take(number):
+                assert not isinstance(replies, Refuse), replies
+                if isinstance(replies, Deliver):
+                    self.delivered(number, replies)
         unacked = {key for n in self.open for key in self.node.broker.connections[n].unacked}
         assert unacked == self.held.keys()
         out: dict[tuple[str, int], set[tuple[int, bytes]]] = {}
@@ -150,7 +150,7 @@ class History:
     def positions(self, group: str) -> list[int]:
         return self.node.disk.platter.positions.get((1, group), [0] * PARTITIONS)
 
-    def told(self, number: int, deliver: Deliver) -> None:
+    def delivered(self, number: int, deliver: Deliver) -> None:
         place, name = place_of(deliver), deliver.subscription or b""
         body = self.bodies.setdefault(place, deliver.message.body)
         assert body == deliver.message.body
@@ -201,7 +201,7 @@ class History:
             del self.open[number]
             self.held.clear()
         readers = self.node.broker.destinations.readers
-        log = self.node.broker.destinations.logs["l"]
+        log = self.node.broker.destinations.logs.all["l"]
         assert not (readers.all or readers.due or readers.timed or readers.memory_bytes)
         assert not log.has_readers and not any(group.owners for group in log.groups.values())
 

@@ -6,40 +6,20 @@ from typing import Any
 
 import pytest
 
-from radiator.core.queues.durable_queue import DurableQueue
 from radiator.model.commands import AUTO, LoadedDelayed, Nack, StoredDelayed, Tick
 from radiator.model.errors import StoreError
-from radiator.model.limits import GIB, WAKES_AT_ONCE
+from radiator.model.limits import DELAYED_READS_AT_ONCE, GIB
 from radiator.model.reads import ReadDelayed
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Count, Delay, MakeDue, Put, Remove
+from tests.core.backlogs import drained, durable, numbered
 from tests.core.conftest import shrink
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, header, nack, queue, queues, send, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "memory"])
 START_MS = 1_700_000_000_000
-
-
-def numbered(first: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, end)]
-
-
-def drained(node: Node, connection: int = 1) -> list[bytes]:
-    """What a consumer gets that acks one after another."""
-    seen = []
-    while out := node.messages(connection):
-        for deliver in out:
-            seen.append(deliver.message.body)
-            node.say(ack(deliver))
-    return seen
-
-
-def durable(node: Node, name: str = "q") -> DurableQueue:
-    found = node.broker.destinations.queues[name]
-    assert isinstance(found, DurableQueue)
-    return found
 
 
 def late(deliver: Deliver, delay_ms: int | None, receipt: bytes | None = None) -> Nack:
@@ -114,7 +94,7 @@ def test_nothing_is_kept_in_memory_however_many_are_delayed() -> None:
     for number in range(2000):
         node.say(send(9, "q", b"%d" % number, delay_ms=1000 + number))
     held = durable(node)
-    assert held.in_memory_count == 0 and held.window.beyond == 0 and not held.window.waking and not held.delayed.unseen
+    assert held.in_memory_count == 0 and held.window.beyond == 0 and not held.window.due and not held.delayed.unseen
     assert node.broker.destinations.windows.size == 0 and held.next_due_ms == START_MS + 1000
     again = node.crashed()
     assert durable(again).next_due_ms == START_MS + 1000 and again.read_requests == []
@@ -415,7 +395,7 @@ def test_few_queues_are_read_back_at_once_and_all_come_in_their_turn(small: None
             node.say(send(9, name, body, delay_ms=1000))
     node.auto = False
     node.wait(1)
-    assert len(node.read_requests) == WAKES_AT_ONCE
+    assert len(node.read_requests) == DELAYED_READS_AT_ONCE
     node.auto = True
     node.turn([])
     assert node.disk.platter.delayed == {}, "without another Tick"
@@ -827,7 +807,7 @@ def test_two_purges_at_once_reach_what_came_between_them(small: None) -> None:
 @BOTH
 def test_delete_and_its_sweep_take_delayed_ones_along(small: None, persistent: bool) -> None:
     node = Node(queues(q=QueueSettings(persistent=persistent)))
-    node.broker.destinations.queues["q"].is_declared = False
+    node.broker.destinations.queues.all["q"].is_declared = False
     node.open(9)
     for body in numbered(0, 10):
         node.say(send(9, "q", body, delay_ms=1000), send(9, "q", body))
@@ -850,7 +830,7 @@ def test_queue_that_is_deleted_while_its_messages_wake(small: None, steps: int) 
     node.auto = True
     node.turn([])
     assert node.disk.platter.delayed == {} == node.disk.platter.messages and node.disk.platter.retired == {}
-    assert node.broker.destinations.windows.size == 0 and node.broker.destinations.windows.wakes == 0
+    assert node.broker.destinations.windows.size == 0 and node.broker.destinations.windows.delayed_reads == 0
 
 
 @BOTH
@@ -992,7 +972,7 @@ def test_nothing_is_lost_doubled_or_early_whatever_happens(small: None, persiste
     assert acked == set(numbered(0, sent))
     assert node.numbers("q")["messages"] == 0 and node.numbers("q")["delayed"] == 0
     windows = node.broker.destinations.windows
-    assert (windows.size, windows.out, windows.wakes, dict(windows.next_wakes)) == (0, 0, 0, {})
+    assert (windows.size, windows.out, windows.delayed_reads, dict(windows.next_delayed_reads)) == (0, 0, 0, {})
 
 
 @pytest.mark.durability("D32")

@@ -268,26 +268,25 @@ def test_standard_exchanges_always_exist() -> None:
     destinations = node.broker.destinations
     for name, type_ in (("amq.direct", DIRECT), ("amq.topic", TOPIC), ("amq.fanout", FANOUT)):
         assert destinations.exchanges.get(name).type == type_
-        assert not destinations.declare_exchange(name, ExchangeSettings(type=type_))
-        assert code(destinations.declare_exchange, name, ExchangeSettings(type=type_, auto_delete=True)) == (
+        assert not node.declare_exchange(name, ExchangeSettings(type=type_))
+        assert code(node.declare_exchange, name, ExchangeSettings(type=type_, auto_delete=True)) == (
             "declared-otherwise"
         )
         assert code(destinations.exchanges.delete, name) == "reserved"
-    assert code(destinations.declare_exchange, "amq.mine", ExchangeSettings()) == "reserved"
+    assert code(node.declare_exchange, "amq.mine", ExchangeSettings()) == "reserved"
 
 
 def test_declaring_again_with_the_same_settings_makes_nothing() -> None:
     node = Node()
-    destinations = node.broker.destinations
-    assert destinations.declare_exchange("x", ExchangeSettings(type=TOPIC))
-    assert not destinations.declare_exchange("x", ExchangeSettings(type=TOPIC))
+    assert node.declare_exchange("x", ExchangeSettings(type=TOPIC))
+    assert not node.declare_exchange("x", ExchangeSettings(type=TOPIC))
     for other in (ExchangeSettings(type=DIRECT), ExchangeSettings(type=TOPIC, durable=False)):
-        assert code(destinations.declare_exchange, "x", other) == "declared-otherwise"
+        assert code(node.declare_exchange, "x", other) == "declared-otherwise"
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a.*", "#", "x" * 256, "a\nb"])
 def test_wrong_name_of_an_exchange_is_refused(name: str) -> None:
-    assert code(Node().broker.destinations.declare_exchange, name, ExchangeSettings()) == "bad-request"
+    assert code(Node().declare_exchange, name, ExchangeSettings()) == "bad-request"
 
 
 def test_exchange_of_the_configuration_cannot_be_deleted_nor_its_bindings() -> None:
@@ -296,21 +295,21 @@ def test_exchange_of_the_configuration_cannot_be_deleted_nor_its_bindings() -> N
     assert code(destinations.exchanges.delete, "d") == "declared"
     assert code(destinations.unbind, "d", "k", "a") == "declared" == code(destinations.unbind, "amq.topic", "#", "new")
     assert not destinations.bind("d", "k", "a")
-    assert [*destinations.bindings_of(destinations.queues["new"])] == [("amq.topic", "#")]
+    assert [*destinations.bindings_of(destinations.queues.all["new"])] == [("amq.topic", "#")]
 
 
 def test_deleted_exchange_takes_its_bindings_along() -> None:
     node = Node(declared())
     destinations = node.broker.destinations
-    destinations.declare_exchange("x", ExchangeSettings())
+    node.declare_exchange("x", ExchangeSettings())
     for key in ("1", "2"):
         bind(node, "x", key, "a")
         bind(node, "x", key, "m")
     bind(node, "d", "k", "a")
     destinations.exchanges.delete("x")
     node.turn([])
-    assert [*destinations.bindings_of(destinations.queues["a"])] == [("d", "k")]
-    assert [*destinations.bindings_of(destinations.queues["m"])] == [] and destinations.exchanges.count == 1
+    assert [*destinations.bindings_of(destinations.queues.all["a"])] == [("d", "k")]
+    assert [*destinations.bindings_of(destinations.queues.all["m"])] == [] and destinations.exchanges.count == 1
     assert code(destinations.exchanges.delete, "x") == "no-such-destination"
     assert node.disk.platter.declared == {} and len(node.disk.platter.bindings) == 1
 
@@ -318,7 +317,7 @@ def test_deleted_exchange_takes_its_bindings_along() -> None:
 def test_auto_delete_exchange_goes_with_its_last_binding() -> None:
     node = Node(declared())
     destinations = node.broker.destinations
-    destinations.declare_exchange("x", ExchangeSettings(auto_delete=True))
+    node.declare_exchange("x", ExchangeSettings(auto_delete=True))
     bind(node, "x", "1", "a")
     bind(node, "x", "2", "m")
     assert destinations.unbind("x", "1", "a") and "x" in destinations.exchanges.all
@@ -331,14 +330,14 @@ def test_auto_delete_exchange_goes_with_its_last_binding() -> None:
 def test_deleted_queue_takes_its_bindings_along() -> None:
     node = Node(declared())
     destinations = node.broker.destinations
-    destinations.declare_exchange("x", ExchangeSettings(auto_delete=True))
+    node.declare_exchange("x", ExchangeSettings(auto_delete=True))
     node.open(1)
     node.say(subscribe(1, "q"), unsubscribe(1, "q"))
     bind(node, "x", "k", "q")
     bind(node, "amq.topic", "#", "q")
     node.turn([])
     assert len(node.disk.platter.bindings) == 2
-    node.broker.parts.lifetimes.delete(destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(destinations.queues.all["q"])
     node.turn([])
     assert not node.disk.platter.bindings and not node.disk.platter.declared and "x" not in destinations.exchanges.all
     node.say(send(1, "/exchange/amq.topic/k", receipt=b"r"))
@@ -363,7 +362,7 @@ def test_bindings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bind(node, "d", "2", "a") and code(bind, node, "d", "3", "a") == "too-many-bindings"
     node.say(subscribe(2, "/topic/u", durable=True))
     assert node.refusal(2).code == "too-many-bindings"
-    assert not any("/topic/u" in name for name in node.broker.destinations.durables)
+    assert not any("/topic/u" in name for name in node.broker.destinations.queues.durables)
     node.close(1)
     assert bind(node, "d", "3", "a") and code(bind, node, "d", "4", "a") == "too-many-bindings"
 
@@ -372,13 +371,13 @@ def test_exchanges_and_durable_subscriptions_count_as_destinations() -> None:
     node = Node(Declarations(create_queues=True, create_topics=True), Limits(max_destinations=3))
     destinations = node.broker.destinations
     node.open(1, 2, 3)
-    assert destinations.declare_exchange("x", ExchangeSettings())
+    assert node.declare_exchange("x", ExchangeSettings())
     node.say(subscribe(1, "/topic/t", durable=True), subscribe(1, "q"))
-    assert code(destinations.declare_exchange, "y", ExchangeSettings()) == "too-many-destinations"
+    assert code(node.declare_exchange, "y", ExchangeSettings()) == "too-many-destinations"
     node.say(subscribe(2, "/topic/u", durable=True))
     assert node.refusal(2).code == "too-many-destinations"
     destinations.exchanges.delete("x")
-    assert destinations.declare_exchange("y", ExchangeSettings())
+    assert node.declare_exchange("y", ExchangeSettings())
 
 
 # ---- restart ---------------------------------------------------------------------------------------------------------
@@ -387,9 +386,8 @@ def test_exchanges_and_durable_subscriptions_count_as_destinations() -> None:
 @pytest.mark.durability("D24")
 def test_durable_exchange_and_its_bindings_to_persistent_queues_outlive_a_restart() -> None:
     node = Node(declared())
-    destinations = node.broker.destinations
-    destinations.declare_exchange("x", ExchangeSettings(type=TOPIC, auto_delete=True))
-    destinations.declare_exchange("gone", ExchangeSettings(durable=False))
+    node.declare_exchange("x", ExchangeSettings(type=TOPIC, auto_delete=True))
+    node.declare_exchange("gone", ExchangeSettings(durable=False))
     for queue in ("a", "m"):
         for exchange in ("x", "gone", "amq.fanout", "d"):
             bind(node, exchange, "k.#", queue)
@@ -398,8 +396,8 @@ def test_durable_exchange_and_its_bindings_to_persistent_queues_outlive_a_restar
     there = again.broker.destinations
     assert there.exchanges.get("x").settings == ExchangeSettings(type=TOPIC, auto_delete=True)
     assert "gone" not in there.exchanges.all
-    assert sorted(there.bindings_of(there.queues["a"])) == [("amq.fanout", "k.#"), ("d", "k.#"), ("x", "k.#")]
-    assert [*there.bindings_of(there.queues["m"])] == []
+    assert sorted(there.bindings_of(there.queues.all["a"])) == [("amq.fanout", "k.#"), ("d", "k.#"), ("x", "k.#")]
+    assert [*there.bindings_of(there.queues.all["m"])] == []
     again.open(1)
     again.say(send(1, "/exchange/x/k.1"))
     assert counts(again, "a", "m") == [1, 0]
@@ -411,7 +409,7 @@ def test_durable_exchange_and_its_bindings_to_persistent_queues_outlive_a_restar
 def test_what_was_not_committed_is_not_bound_after_a_crash() -> None:
     node = Node(declared())
     node.auto = False
-    node.broker.destinations.declare_exchange("x", ExchangeSettings())
+    node.declare_exchange("x", ExchangeSettings())
     bind(node, "x", "k", "a")
     again = node.crashed()
     assert "x" not in again.broker.destinations.exchanges.all and again.broker.destinations.exchanges.count == 0
@@ -423,7 +421,7 @@ def test_bindings_of_the_configuration_are_made_at_each_start_and_only_there() -
     assert not node.disk.platter.bindings
     again = node.again_on(node.disk.platter)
     there = again.broker.destinations
-    assert [[*there.bindings_of(there.queues[queue])] for queue in "am"] == [[("d", "k")], [("t", "#")]]
+    assert [[*there.bindings_of(there.queues.all[queue])] for queue in "am"] == [[("d", "k")], [("t", "#")]]
     without = again.again_on(again.disk.platter, declarations=declared()).broker.destinations
     assert without.exchanges.count == 0
 
@@ -440,16 +438,15 @@ def test_exchange_that_left_the_configuration_takes_its_bindings_along() -> None
     node = node_with(("d", "k", "a"), ("amq.direct", "k", "a"))
     again = node.again_on(node.disk.platter, declarations=Declarations())
     there = again.broker.destinations
-    assert [*there.bindings_of(there.queues["a"])] == [("amq.direct", "k")]
+    assert [*there.bindings_of(there.queues.all["a"])] == [("amq.direct", "k")]
     again.turn([])
     assert len(again.disk.platter.bindings) == 1
 
 
 def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindings() -> None:
     node = Node(Declarations(queues={"a": QueueSettings(), "b": QueueSettings()}))
-    destinations = node.broker.destinations
-    destinations.declare_exchange("x", ExchangeSettings(type=DIRECT))
-    destinations.declare_fanout("f", ("a",))
+    node.declare_exchange("x", ExchangeSettings(type=DIRECT))
+    node.declare_fanout("f", ("a",))
     bind(node, "x", "k.#", "a")
     bind(node, "x", ".".join(["w"] * 20), "a")
     node.turn([])
@@ -460,12 +457,12 @@ def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindi
     )
     again = node.again_on(node.disk.platter, declarations=now)
     there = again.broker.destinations
-    assert there.exchanges.get("x").type == TOPIC and there.all_fanouts.get("f").children == ("b",)
-    assert [*there.bindings_of(there.queues["a"])] == [("x", "k.#")], "a topic has no key of 20 words"
+    assert there.exchanges.get("x").type == TOPIC and there.fanouts.get("f").children == ("b",)
+    assert [*there.bindings_of(there.queues.all["a"])] == [("x", "k.#")], "a topic has no key of 20 words"
     assert len(again.disk.platter.bindings) == 1
     back = again.again_on(again.disk.platter, declarations=Declarations()).broker.destinations
-    assert back.exchanges.get("x").type == DIRECT and back.all_fanouts.get("f").children == ("a",)
-    assert [*back.bindings_of(back.queues["a"])] == [("x", "k.#")]
+    assert back.exchanges.get("x").type == DIRECT and back.fanouts.get("f").children == ("a",)
+    assert [*back.bindings_of(back.queues.all["a"])] == [("x", "k.#")]
 
 
 def test_queue_of_the_configuration_is_bound_again_when_first_use_makes_it_again() -> None:
@@ -506,14 +503,14 @@ def test_own_queue_goes_with_its_subscription_or_its_connection() -> None:
     node.say(unsubscribe(1, "/exchange/t/a"), ack(unacked, receipt=b"r"))
     node.close(2)
     exchanges = node.broker.destinations.exchanges
-    assert node.receipts(1) == [b"r"] and not exchanges.own and not exchanges.bound and exchanges.count == 0
+    assert node.receipts(1) == [b"r"] and not exchanges.private and not exchanges.bound and exchanges.count == 0
     assert not exchanges.get("t").bindings and not exchanges.get("t").queues
-    assert node.broker.parts.memory_pressure.in_use() == 0
+    assert node.in_use_bytes() == 0
 
 
 def test_own_queue_takes_its_auto_delete_exchange_along() -> None:
     node = Node(declared())
-    node.broker.destinations.declare_exchange("x", ExchangeSettings(auto_delete=True))
+    node.declare_exchange("x", ExchangeSettings(auto_delete=True))
     node.open(1)
     node.say(subscribe(1, "/exchange/x/k"))
     node.close(1)
@@ -525,7 +522,7 @@ def test_pattern_of_a_subscriber_is_checked_as_a_binding() -> None:
     node.open(1, 2)
     node.say(subscribe(1, "/exchange/t/*.*.*.*"), subscribe(2, "/exchange/t/" + ".".join(["w"] * 17)))
     assert node.refusal(1).code == "too-many-words" == node.refusal(2).code
-    assert not node.broker.destinations.exchanges.own
+    assert not node.broker.destinations.exchanges.private
 
 
 @pytest.mark.parametrize("bound", ["MEMORY_MESSAGES_MAX", "MEMORY_BYTES_MAX"])
@@ -543,12 +540,14 @@ def test_slow_subscriber_is_closed_and_nobody_waits_for_it(monkeypatch: pytest.M
     assert refusal.code == "slow-subscriber" and "5 messages" in refusal.sentence
     assert node.receipts(3) == [b"%d" % n for n in range(6)] and len(node.bodies(2)) == 6 and counts(node, "a") == [6]
     exchanges = node.broker.destinations.exchanges
-    assert len(exchanges.own) == 1, "the other subscription of the closed connection has gone too"
+    assert len(exchanges.private) == 1, "the other subscription of the closed connection has gone too"
     node.say(send(3, "/exchange/d/k", b"x", b"6"))
     assert not any(isinstance(reply, Refuse) for reply in node.inbox[1])
     node.close(1)
-    assert len(exchanges.own) == 1 and exchanges.count == 2
+    assert len(exchanges.private) == 1 and exchanges.count == 2
     assert [n.event for n in node.notes].count("slow_subscriber") == 1
+    counters = node.broker.context.counters
+    assert (counters["refusals"], counters["slow_exchange_subscribers"]) == (1, 1)
 
 
 def test_memory_of_own_queues_is_weighed_and_the_largest_holder_closed() -> None:
@@ -556,13 +555,13 @@ def test_memory_of_own_queues_is_weighed_and_the_largest_holder_closed() -> None
     node.open(1, 2, 3)
     node.say(subscribe(1, "/exchange/d/k"), subscribe(2, "/exchange/d/other"))
     node.say(begin(3), *(send(3, "/exchange/d/k", b"x" * 5000, transaction=b"t") for _ in range(14)), commit(3))
-    assert 14 * 5000 < node.broker.parts.memory_pressure.in_use() < 100_000
+    assert 14 * 5000 < node.in_use_bytes() < 100_000
     node.say(begin(3), *(send(3, "/exchange/d/k", b"x" * 5000, transaction=b"t") for _ in range(7)), commit(3))
     node.wait(0.25)
     assert node.refusal(1).code == "memory" and not node.is_refused(2) and not node.is_refused(3)
     node.close(1)
     node.wait(0.25)
-    assert node.broker.parts.memory_pressure.in_use() == 0
+    assert node.in_use_bytes() == 0
 
 
 def test_what_a_connection_sends_does_not_overtake_what_waits_for_the_disk() -> None:
@@ -706,17 +705,17 @@ def test_queue_declared_at_run_time_keeps_its_settings_over_a_restart() -> None:
     destinations = node.broker.destinations
     settings = QueueSettings(max_messages=1, overflow="reject", dead_letter="dead")
     text = '{"max_messages": 1, "overflow": "reject", "dead_letter": "dead"}'
-    assert destinations.declare_queue("q", settings, text) and not destinations.declare_queue("q", settings, text)
+    assert destinations.queues.declare("q", settings, text) and not destinations.queues.declare("q", settings, text)
     assert node.has("dead")
-    assert code(destinations.declare_queue, "q", QueueSettings(), "{}") == "declared-otherwise"
+    assert code(destinations.queues.declare, "q", QueueSettings(), "{}") == "declared-otherwise"
     node.turn([])
     again = node.again_on(node.disk.platter)
-    assert again.broker.destinations.queues["q"].settings == settings
+    assert again.broker.destinations.queues.all["q"].settings == settings
     pattern = Declarations(queue_patterns=[("#", QueueSettings(max_messages=7, message_ttl_ms=9))])
-    by_pattern = again.again_on(again.disk.platter, declarations=pattern).broker.destinations.queues["q"].settings
+    by_pattern = again.again_on(again.disk.platter, declarations=pattern).broker.destinations.queues.all["q"].settings
     assert (by_pattern.max_messages, by_pattern.overflow, by_pattern.message_ttl_ms) == (1, "reject", 9)
     exact = Declarations(queues={"q": QueueSettings(max_messages=9)})
-    assert again.again_on(again.disk.platter, declarations=exact).broker.destinations.queues["q"].settings == (
+    assert again.again_on(again.disk.platter, declarations=exact).broker.destinations.queues.all["q"].settings == (
         QueueSettings(max_messages=9)
     )
 
@@ -732,14 +731,14 @@ def test_queue_declared_at_run_time_keeps_its_settings_over_a_restart() -> None:
     ],
 )
 def test_wrong_name_of_a_queue_is_refused(name: str, expected: str) -> None:
-    assert code(Node().broker.destinations.declare_queue, name, QueueSettings(), "{}") == expected
+    assert code(Node().broker.destinations.queues.declare, name, QueueSettings(), "{}") == expected
 
 
 def test_dead_letter_queue_is_made_again_whatever_create_says() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
-    destinations.declare_queue("q", QueueSettings(dead_letter="dead"), '{"dead_letter": "dead"}')
-    node.broker.parts.lifetimes.delete(destinations.queues["dead"])
+    destinations.queues.declare("q", QueueSettings(dead_letter="dead"), '{"dead_letter": "dead"}')
+    node.broker.parts.lifetimes.delete(destinations.queues.all["dead"])
     node.open(1)
     node.say(subscribe(1, "q"), send(1, "q", b"x"))
     node.say(nack(node.message(1), requeue=False))
@@ -748,20 +747,20 @@ def test_dead_letter_queue_is_made_again_whatever_create_says() -> None:
 
 def test_fanout_declared_at_run_time() -> None:
     node = Node(Declarations())
-    destinations = node.broker.destinations
-    assert destinations.declare_fanout("f", ("a", "b")) and not destinations.declare_fanout("f", ("b", "a"))
-    assert code(destinations.declare_fanout, "f", ("a",)) == "declared-otherwise"
+    assert node.declare_fanout("f", ("a", "b")) and not node.declare_fanout("f", ("b", "a"))
+    assert code(node.declare_fanout, "f", ("a",)) == "declared-otherwise"
     node.turn([])
     again = node.again_on(node.disk.platter)
     again.open(1)
     again.say(send(1, "/fanout/f", receipt=b"r"))
     assert again.receipts(1) == [b"r"] and counts(again, "a", "b") == [1, 1]
-    again.broker.destinations.all_fanouts.delete("f")
+    again.broker.destinations.fanouts.delete("f")
     again.turn([])
     assert again.disk.platter.declared == {} and again.has("a")
-    assert code(again.broker.destinations.all_fanouts.delete, "f") == "no-such-destination"
-    config = Node(Declarations(queues={"a": QueueSettings()}, fanouts={"f": ("a",)})).broker.destinations
-    assert code(config.all_fanouts.delete, "f") == "declared" and not config.declare_fanout("f", ("a",))
+    assert code(again.broker.destinations.fanouts.delete, "f") == "no-such-destination"
+    config = Node(Declarations(queues={"a": QueueSettings()}, fanouts={"f": ("a",)}))
+    fanouts = config.broker.destinations.fanouts
+    assert code(fanouts.delete, "f") == "declared" and not config.declare_fanout("f", ("a",))
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
@@ -783,7 +782,7 @@ def test_consumer_of_a_deleted_queue_gets_nothing_more_and_may_ack_what_it_has()
     node.open(1, 2)
     node.say(subscribe(1, "a", prefetch_count=2), *(send(2, "a", b"%d" % n) for n in range(3)))
     first, second = node.messages(1)
-    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["a"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues.all["a"])
     node.turn([])
     node.say(ack(first, receipt=b"1"), nack(second, receipt=b"2"))
     assert node.receipts(1) == [b"1", b"2"] and node.bodies(1) == []
@@ -829,7 +828,7 @@ def test_queue_that_is_deleted_while_a_message_is_on_its_way_to_the_disk_deliver
     node.auto = False
     node.say(send(2, "a", b"x", b"r"))
     node.seal()
-    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["a"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues.all["a"])
     node.auto = True
     node.turn([])
     assert node.receipts(2) == [b"r"] and node.bodies(1) == [] and node.disk.platter.messages == {}

@@ -117,6 +117,15 @@ def test_subscriber_over_buffer_max_messages_is_closed_with_an_error(most: int) 
     assert len(node.messages(2)) == most + 1 and not node.is_refused(2)
 
 
+def test_each_slow_subscriber_counts_as_one_refusal_whatever_it_subscribes_to() -> None:
+    node = slow(buffer_max_messages=1)
+    node.say(subscribe(1, "/topic/#", name=b"more", buffer_max_messages=1), *(send(3, "/topic/t") for _ in range(3)))
+    counters = node.broker.context.counters
+    assert (counters["refusals"], counters["slow_topic_subscribers"]) == (1, 1)
+    assert [note.fields["code"] for note in node.notes if note.event == "refused"] == ["slow-subscriber"]
+    assert node.stats()["counters"]["refusals"] == 1
+
+
 @pytest.mark.parametrize("bound", ["outbox_max_bytes", "buffer_max_bytes"])
 def test_subscriber_at_its_bytes_is_kept_and_one_past_is_closed(bound: str) -> None:
     size = 3 * (COST + 100)
@@ -260,8 +269,8 @@ def test_burst_to_many_subscribers_goes_on_in_the_next_turn(monkeypatch: pytest.
     node = Node(auto=False)
     node.open(1, 2, 3)
     node.say(subscribe(1, "/topic/t"), subscribe(2, "/topic/t"))
-    said = [Read(3, [send(3, "/topic/t", b"%d" % number) for number in range(5)])]
-    first = node.broker.turn(said, node.now_s, node.now_ms)
+    commands = [Read(3, [send(3, "/topic/t", b"%d" % number) for number in range(5)])]
+    first = node.broker.turn(commands, node.now_s, node.now_ms)
     assert (len(first.replies), first.again) == (4, True)
     rest = [node.broker.turn([], node.now_s, node.now_ms) for _ in range(2)]
     assert [(len(turn.replies), turn.again) for turn in rest] == [(4, True), (2, False)]

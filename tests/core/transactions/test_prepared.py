@@ -1,62 +1,29 @@
 """Prepared transactions: kept, committed once for each version, and put into their destinations over anything."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from radiator.core.transactions import applying, prepared
+from radiator.core.transactions import prepared
 from radiator.model import limits
-from radiator.model.commands import Begin, Commit, LoadedPrepared, Read, Send
-from radiator.model.errors import StoreError
-from radiator.model.limits import LOAD_MESSAGES, Limits
+from radiator.model.commands import Begin, Commit, Send
+from radiator.model.limits import Limits
 from radiator.model.replies import Receipt
-from radiator.model.settings import Binding, Declarations, ExchangeSettings, QueueSettings
-from tests.core.node import Node
+from radiator.model.settings import QueueSettings
+from tests.core.transactions.preparing import (
+    MEMORY,
+    SMALL,
+    bodies,
+    committed,
+    consume,
+    fill,
+    names,
+    node,
+    prepare,
+    prepared_on_disk,
+    sends,
+)
 from tests.core.words import ack, begin, commit, send, subscribe
-
-MEMORY = QueueSettings(persistent=False)
-SMALL = QueueSettings(max_messages=3)
-
-
-def node(limits: Limits | None = None, *, auto: bool = True, **queues: QueueSettings) -> Node:
-    declarations = Declarations(queues=queues, create_queues=True, create_topics=True)
-    broker = Node(declarations, limits, auto=auto)
-    broker.open(1, 2)
-    return broker
-
-
-def fill(broker: Node, sends: list[Send], name: bytes = b"t") -> None:
-    broker.say(begin(1, name))
-    for word in sends:
-        word.transaction = name
-        broker.say(word)
-
-
-def prepare(broker: Node, name: str, *sends: Send, receipt: bytes = b"prepared") -> None:
-    fill(broker, list(sends))
-    broker.say(Commit(1, b"t", receipt, name))
-
-
-def committed(name: str, version: int = 1, connection: int = 2, app: str = "app") -> Commit:
-    return Commit(connection, name.encode(), b"committed", None, app, version)
-
-
-def bodies(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
-
-
-def sends(to: str, count: int, **more: object) -> list[Send]:
-    return [send(1, to, body, **more) for body in bodies(count)]
-
-
-def names(broker: Node) -> list[str]:
-    return [one.name for one in broker.broker.parts.prepared.described(100)]
-
-
-def prepared_on_disk(broker: Node) -> list[str]:
-    return [row.name for row in broker.disk.platter.stages.values()]
-
 
 # ---- prepare --------------------------------------------------------------------------------------------------------
 
@@ -176,7 +143,7 @@ def test_another_connection_commits_it() -> None:
     broker.say(committed("p"))
     assert broker.receipts(2) == [b"committed"]
     assert broker.stored("a") == bodies(3)
-    assert not broker.disk.platter.stages and not broker.disk.platter.staged
+    assert not broker.disk.platter.transactions and not broker.disk.platter.prepared
 
 
 def test_it_is_committed_after_a_crash_and_applied_after_another() -> None:
@@ -347,260 +314,7 @@ def test_an_empty_transaction_is_prepared_and_committed() -> None:
     assert names(broker) == ["p"]
     broker.open(2)
     broker.say(committed("p"))
-    assert broker.receipts(2) == [b"committed"] and broker.disk.platter.stages == {}
-
-
-# ---- into the destinations ------------------------------------------------------------------------------------------
-
-
-def test_many_are_applied_in_slices_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "LOAD_MESSAGES", 10)
-    count = 37
-    broker = node()
-    prepare(broker, "p", *sends("a", count))
-    broker.auto = False
-    broker.say(committed("p"))
-    seen = set()
-    while broker.step():
-        there = broker.stored("a")
-        assert there == bodies(len(there))
-        seen.add(len(there))
-    assert seen == {0, 10, 20, 30, count}
-
-
-@pytest.mark.durability("D30")
-def test_each_message_once_wherever_the_power_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "LOAD_MESSAGES", 10)
-    count = 27
-    declarations = Declarations(queues={"a": QueueSettings(dedup_window_s=60)}, create_queues=True)
-    first = Node(declarations)
-    first.open(1, 2)
-    prepare(first, "p", *[send(1, "a", body, dedup_id=body) for body in bodies(count)])
-    first.auto = False
-    first.say(committed("p"))
-    steps = 0
-    while first.step():
-        steps += 1
-        again = first.crashed()
-        if not again.disk.platter.apps:
-            assert again.stored("a") == [] and names(again) == ["p"]
-        else:
-            assert again.stored("a") == bodies(count) and names(again) == []
-    assert steps > 8
-
-
-def test_those_of_several_are_applied_by_turns() -> None:
-    broker = node()
-    for name in "pqrstu":
-        prepare(broker, name, *sends(name, LOAD_MESSAGES + 7))
-    for version, name in enumerate("pqrstu"):
-        broker.say(committed(name, version))
-    for name in "pqrstu":
-        assert broker.stored(name) == bodies(LOAD_MESSAGES + 7)
-    assert broker.broker.parts.prepared.applying.in_memory == 0 and broker.broker.parts.memory.waiting_bytes == 0
-    assert broker.broker.background == type(broker.broker.background)()
-
-
-def consume(broker: Node, queue: str) -> Iterator[bytes]:
-    """One after the other, acked."""
-    broker.say(subscribe(2, queue))
-    while True:
-        found = broker.messages(2)
-        if not found:
-            return
-        for deliver in found:
-            yield deliver.message.body
-            broker.say(ack(deliver))
-
-
-def test_a_full_queue_is_waited_for_and_nothing_is_lost() -> None:
-    broker = node(a=SMALL)
-    prepare(broker, "p", *sends("a", 10))
-    broker.say(committed("p"))
-    assert broker.receipts(2) == [b"committed"] and broker.stored("a") == bodies(3)
-    (described,) = broker.broker.parts.prepared.described(10)
-    assert described.is_committed and described.applied == 3 and described.waits == "/queue/a has no room."
-    assert broker.broker.parts.prepared.applying.in_memory == 0 and broker.broker.parts.memory.waiting_bytes == 0
-    broker = broker.crashed()
-    assert broker.stored("a") == bodies(3)
-    broker.open(2)
-    assert list(consume(broker, "a")) == bodies(10) and names(broker) == []
-
-
-def test_who_waits_for_room_gets_it_in_the_order_of_coming() -> None:
-    broker = node(a=SMALL)
-    broker.open(3)
-    prepare(broker, "p", *sends("a", 5))
-    broker.say(committed("p"), send(3, "a", b"late"))
-    assert 3 in broker.paused
-    assert list(consume(broker, "a")) == [*bodies(4), b"late", b"4"]
-
-
-def test_one_that_waits_does_not_keep_others_waiting() -> None:
-    broker = node(a=SMALL)
-    for number in range(2 * limits.APPLIES_AT_ONCE):
-        prepare(broker, f"p{number}", *sends("a", 5))
-        broker.say(committed(f"p{number}", number))
-    prepare(broker, "q", *sends("b", 5))
-    broker.say(committed("q", 100))
-    assert broker.stored("b") == bodies(5) and broker.stored("a") == bodies(3)
-    assert len(list(consume(broker, "a"))) == 5 * 2 * limits.APPLIES_AT_ONCE
-    assert names(broker) == []
-
-
-def test_those_that_get_room_all_at_once_come_all() -> None:
-    count = limits.APPLIES_AT_ONCE + 2
-    queues = [f"a{number}" for number in range(count)]
-    broker = node(**{queue: QueueSettings(max_messages=1) for queue in queues})
-    for number, queue in enumerate(queues):
-        broker.say(subscribe(2, queue, prefetch_count=10), send(1, queue, b"first"))
-        prepare(broker, queue, send(1, queue, b"second"))
-        broker.say(committed(queue, number))
-    broker.turn([Read(2, [ack(deliver) for deliver in broker.messages(2)])])
-    assert broker.bodies(2) == [b"second"] * count and names(broker) == []
-
-
-def test_what_is_refused_is_tried_again_and_told_once() -> None:
-    broker = node(a=QueueSettings(max_messages=3, overflow="reject"))
-    prepare(broker, "p", *sends("a", 5))
-    broker.say(committed("p"))
-    assert broker.stored("a") == bodies(3)
-    (described,) = broker.broker.parts.prepared.described(10)
-    assert described.waits is not None and described.waits.startswith("/queue/a is full")
-    for _ in range(10):
-        broker.wait(0.5)
-    (noted,) = [note for note in broker.notes if note.event == "prepared_waits"]
-    assert noted.fields == {"name": "p", "messages": 2, "cause": described.waits}
-    assert list(consume(broker, "a")) == bodies(3)
-    broker.wait(1)
-    assert [d.message.body for d in broker.messages(2)] == [b"3"]  # the shared window of one
-    assert names(broker) == []
-
-
-def test_a_destination_that_was_deleted_is_waited_for() -> None:
-    broker = node()
-    assert broker.admin(1, do="declare", fanout="f", children=["a", "b"])["created"]
-    prepare(broker, "p", *sends("/fanout/f", 3))
-    broker.admin(1, do="delete", fanout="f")
-    broker.say(committed("p"))
-    assert broker.stored("a") == []
-    (described,) = broker.broker.parts.prepared.described(10)
-    assert described.waits is not None and "/fanout/f is not declared" in described.waits
-    broker.admin(1, do="declare", fanout="f", children=["a", "b"])
-    broker.wait(1)
-    assert broker.stored("a") == broker.stored("b") == bodies(3) and names(broker) == []
-
-
-def test_slices_of_a_fanout_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "CHORE_MESSAGES", 20)
-    children = [f"c{number}" for number in range(10)]
-    broker = node()
-    broker.admin(1, do="declare", fanout="f", children=children)
-    prepare(broker, "p", *sends("/fanout/f", 9))
-    broker.auto = False
-    broker.say(committed("p"))
-    steps = set()
-    while broker.step():
-        steps.add(len(broker.stored("c0")))
-        assert broker.stored("c0") == broker.stored("c9")
-    assert broker.stored("c5") == bodies(9) and len(steps) > 1
-
-
-def test_one_send_with_many_copies_is_never_split() -> None:
-    broker = node(a=SMALL, b=QueueSettings())
-    broker.admin(1, do="declare", fanout="f", children=["a", "b"])
-    prepare(broker, "p", *sends("/fanout/f", 5))
-    broker.say(committed("p"))
-    assert broker.stored("a") == broker.stored("b") == bodies(3)
-
-
-def test_an_exchange_counts_what_comes_through_it() -> None:
-    declarations = Declarations(
-        exchanges={"x": ExchangeSettings()}, bindings=[Binding("x", "k", "a")], create_queues=True
-    )
-    broker = Node(declarations)
-    broker.open(1, 2)
-    prepare(broker, "p", send(1, "/exchange/x/k"), send(1, "/exchange/x/nothing"))
-    exchange = broker.broker.destinations.exchanges.all["x"]
-    assert exchange.accepted == 0
-    broker.say(committed("p"))
-    assert broker.stored("a") == [b"x"] and exchange.accepted == 2 and exchange.unrouted == 1
-
-
-def test_memory_queues_get_theirs_when_the_disk_has_let_go_of_it() -> None:
-    broker = node(m=MEMORY)
-    broker.say(subscribe(2, "m", prefetch_count=10))
-    prepare(broker, "p", send(1, "m", b"0"), send(1, "m", b"1"))
-    broker.auto = False
-    broker.say(committed("p"))
-    while broker.step():
-        if broker.messages(2):
-            assert broker.disk.platter.stages == {}
-            return
-    raise AssertionError("nothing came")
-
-
-def test_dedup_ids_count_when_it_is_applied() -> None:
-    broker = node(a=QueueSettings(dedup_window_s=60))
-    broker.say(send(2, "a", b"first", dedup_id=b"0"))
-    prepare(broker, "p", *[send(1, "a", body, dedup_id=b"%d" % (number % 3)) for number, body in enumerate(bodies(6))])
-    broker = broker.crashed()
-    broker.open(2)
-    broker.say(committed("p"))
-    assert broker.stored("a") == [b"first", b"1", b"2"]
-    assert broker.broker.context.counters["duplicates"] == 4
-    assert not broker.broker.destinations.queues["a"].dedup.lookups  # type: ignore[attr-defined]
-
-
-def test_times_count_from_when_it_was_prepared() -> None:
-    broker = node()
-    prepare(
-        broker,
-        "p",
-        send(1, "a", b"first", expires_ms=broker.now_ms + 10_000, expiration_ms=70_000),
-        send(1, "a", b"soon", expiration_ms=60_000),
-        send(1, "a", b"late", delay_ms=60_000),
-        send(1, "a", b"stays", expires_ms=0),
-    )
-    prepared_ms = broker.now_ms
-    broker.wait(30)
-    broker.say(committed("p"))
-    found = {m.body: m.expires_ms for m in broker.disk.platter.messages.values()}
-    assert found[b"soon"] == prepared_ms + 60_000 and found[b"stays"] == 0
-    (late,) = broker.disk.platter.delayed.values()
-    assert late.message.body == b"late" and late.due_ms == prepared_ms + 60_000
-    broker.wait(1)
-    assert broker.stored("a") == [b"soon", b"stays"]
-
-
-def test_a_damaged_send_is_passed_over_and_the_others_come_once() -> None:
-    broker = node()
-    prepare(broker, "p", *sends("a", 6))
-    broker.disk.damaged_sends |= {(1, 0), (1, 3), (1, 5)}
-    broker.say(committed("p"))
-    assert broker.stored("a") == [b"1", b"2", b"4"] and names(broker) == []
-    assert broker.broker.context.counters["damaged_sends"] == 3
-    assert [note.fields["number"] for note in broker.notes if note.event == "damaged_send"] == [0, 3, 5]
-
-
-def test_a_send_that_is_missing_is_not_counted_as_damaged() -> None:
-    broker = node()
-    prepare(broker, "p", *sends("a", 2))
-    broker.disk.load_prepared = lambda load: LoadedPrepared(load.request)  # type: ignore[method-assign]
-    with pytest.raises(StoreError, match="^the prepared transaction 'p' has no SEND 0"):
-        broker.say(committed("p"))
-
-
-def test_one_that_ends_with_damage_lets_those_behind_it_go_on() -> None:
-    broker = node(a=QueueSettings(max_messages=2))
-    broker.open(3)
-    prepare(broker, "p", *sends("a", 3))
-    broker.say(committed("p"), send(3, "a", b"late"))
-    assert 3 in broker.paused
-    broker.disk.damaged_sends.add((1, 2))
-    broker.say(subscribe(2, "a"))
-    broker.say(ack(broker.message(2)))
-    assert 3 not in broker.paused and names(broker) == [] and broker.stored("a") == [b"1", b"late"]
+    assert broker.receipts(2) == [b"committed"] and broker.disk.platter.transactions == {}
 
 
 # ---- over time ------------------------------------------------------------------------------------------------------
@@ -625,7 +339,7 @@ def test_what_is_committed_is_not_let_go_of_by_time() -> None:
     prepare(broker, "p", *sends("a", 5))
     broker.say(committed("p"))
     broker.wait(100)
-    assert broker.disk.platter.stages
+    assert broker.disk.platter.transactions
 
 
 def test_an_app_that_stands_still_is_forgotten() -> None:
@@ -747,11 +461,11 @@ def test_many_are_aborted_in_several_batches_and_answered_with_the_last(monkeypa
     broker.say(send(2, "/admin", body, reply_to="admin"))
     left = set()
     while broker.step():
-        left.add(len(broker.disk.platter.stages))
+        left.add(len(broker.disk.platter.transactions))
         again = broker.crashed()
         assert sorted(names(again)) == sorted(prepared_on_disk(broker))
-        if told := broker.messages(2):
-            assert told[0].message.body == b'{"ok": true, "aborted": 6}' and not broker.disk.platter.stages
+        if replies := broker.messages(2):
+            assert replies[0].message.body == b'{"ok": true, "aborted": 6}' and not broker.disk.platter.transactions
     assert left == {4, 2, 0} and broker.broker.parts.prepared.count == 0
 
 
@@ -769,7 +483,7 @@ def test_who_aborts_little_does_not_wait_for_what_others_abort_later(monkeypatch
     while broker.step():
         for connection in (2, 3, 4, 5):
             if broker.messages(connection):
-                left_at.setdefault(connection, len(broker.disk.platter.stages))
+                left_at.setdefault(connection, len(broker.disk.platter.transactions))
     assert left_at == {5: 5, 2: 4, 3: 1, 4: 0}
 
 

@@ -46,24 +46,24 @@ class Books:
     def faults(self) -> list[str]:
         """A sentence each; to be read once all is quiet."""
         begun = self.begun()
-        told = []
+        seen = []
         lost = sorted(self.published - self.done())
         if lost:
-            told.append(f"lost: {len(lost)} jobs were published and never done: {lost[:NAMED_MAX]}")
+            seen.append(f"lost: {len(lost)} jobs were published and never done: {lost[:NAMED_MAX]}")
         strange = sorted(set(begun) - self.published)
         if strange:
-            told.append(f"never published: {strange[:NAMED_MAX]}")
+            seen.append(f"never published: {strange[:NAMED_MAX]}")
         left: dict[str, list[int]] = defaultdict(list)
         for number, workers in begun.items():
             for worker in workers[:-1]:
                 left[worker].append(number)
         for worker, numbers in sorted(left.items()):
             if len(numbers) > self.excused[worker]:
-                told.append(
+                seen.append(
                     f"doubled: of {worker} {len(numbers)} jobs were begun again, and {self.excused[worker]} may be: "
                     f"{sorted(numbers)[:NAMED_MAX]}"
                 )
-        return told
+        return seen
 
     def doubled(self) -> int:
         """How many times a job was begun again, excused or not."""

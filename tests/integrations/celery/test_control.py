@@ -134,8 +134,8 @@ def test_what_is_no_task_is_dropped_and_the_workers_go_on(app: Celery, broker: B
 
 @pytest.mark.parametrize("command", [["inspect", "ping"], ["status"], ["inspect", "stats"]])
 def test_the_command_line_of_celery(broker: BrokerProcess, workers: Workers, book: Path, command: list[str]) -> None:
-    said = celery(broker, book, command)
-    assert "2 nodes online" in said, said
+    commands = celery(broker, book, command)
+    assert "2 nodes online" in commands, commands
 
 
 def test_without_an_application_the_transport_stands_for_settings(broker: BrokerProcess, workers: Workers) -> None:

@@ -30,5 +30,5 @@ def test_celery_app(broker: BrokerProcess, tmp_path: Path) -> None:
         ]
     finally:
         worker.terminate()
-        _, said = worker.communicate(timeout=20)
-    assert "Traceback" not in said, said
+        _, printed = worker.communicate(timeout=20)
+    assert "Traceback" not in printed, printed

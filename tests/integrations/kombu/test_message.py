@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from radiator.client import Message as Received
-from radiator.integrations.kombu.message import HEADER_MAX_BYTES, Message, Prepared
+from radiator.integrations.kombu.message import HEADER_MAX_BYTES, Message, PreparedMessage
 
 
-def sent(prepared: Prepared) -> Received:
+def sent(prepared: PreparedMessage) -> Received:
     """As it comes from the broker, which adds its own headers before those of the sender."""
     lines, body = prepared.frame()
     headers: dict[str, str] = {"destination": "/queue/q", "message-id": "m1", "ack": "m1", "redelivered": "false"}
@@ -19,7 +19,7 @@ def sent(prepared: Prepared) -> Received:
     return Received(headers, body)
 
 
-def got(prepared: Prepared) -> Message:
+def got(prepared: PreparedMessage) -> Message:
     return Message(sent(prepared), None, 1, "tag")
 
 
@@ -34,7 +34,7 @@ def test_everything_comes_as_it_was_published() -> None:
         "type": "kind",
         "app_id": "me",
     }
-    message = got(Prepared(b"\0\x01body", "application/json", "utf-8", headers, dict(properties)))
+    message = got(PreparedMessage(b"\0\x01body", "application/json", "utf-8", headers, dict(properties)))
     assert message.errors == []
     assert (message.body, message.content_type, message.content_encoding) == (
         b"\0\x01body",
@@ -47,12 +47,12 @@ def test_everything_comes_as_it_was_published() -> None:
 
 def test_a_time_and_bytes_survive_in_headers() -> None:
     headers = {"at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "raw": b"\0\xff"}
-    assert got(Prepared(b"", "text/plain", "utf-8", headers)).headers == headers
+    assert got(PreparedMessage(b"", "text/plain", "utf-8", headers)).headers == headers
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "a\0b", "é", "x" * 1025, 7])
 def test_a_property_that_stomp_would_change_travels_in_the_json(value: Any) -> None:
-    prepared = Prepared(b"", "text/plain", "utf-8", {}, {"correlation_id": value})
+    prepared = PreparedMessage(b"", "text/plain", "utf-8", {}, {"correlation_id": value})
     assert "correlation-id" not in dict(prepared.frame()[0])
     assert got(prepared).properties["correlation_id"] == value
 
@@ -61,19 +61,19 @@ def test_a_property_that_stomp_would_change_travels_in_the_json(value: Any) -> N
     "content_type", ["application/x-python-serialize", "text/plain; charset=utf-8", "pickle", "", None]
 )
 def test_any_content_type_survives(content_type: str | None) -> None:
-    assert (got(Prepared(b"", content_type, "binary")).content_type or None) == (content_type or None)
+    assert (got(PreparedMessage(b"", content_type, "binary")).content_type or None) == (content_type or None)
 
 
-def json_bytes(prepared: Prepared) -> int:
+def json_bytes(prepared: PreparedMessage) -> int:
     lines = dict(prepared.frame()[0])
     return int(lines["kombu-length"]) if "kombu-length" in lines else len(lines["kombu"])
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_at_the_bound_the_json_is_a_header_and_past_it_an_envelope(beyond: int) -> None:
-    empty = json_bytes(Prepared(b"", "text/plain", "utf-8", {"x": ""}))
+    empty = json_bytes(PreparedMessage(b"", "text/plain", "utf-8", {"x": ""}))
     headers = {"x": "y" * (HEADER_MAX_BYTES - empty + beyond)}
-    prepared = Prepared(b"the body", "text/plain", "utf-8", headers)
+    prepared = PreparedMessage(b"the body", "text/plain", "utf-8", headers)
     assert json_bytes(prepared) == HEADER_MAX_BYTES + beyond
     assert ("kombu-length" in dict(prepared.frame()[0])) is bool(beyond)
     message = got(prepared)
@@ -138,7 +138,7 @@ def test_exchange_and_routing_key_are_those_of_the_publish(destination: str, way
 
 
 def due_ms(headers: dict[str, Any]) -> int | None:
-    text = dict(Prepared(b"", "text/plain", "utf-8", headers).frame()[0]).get("deliver-at")
+    text = dict(PreparedMessage(b"", "text/plain", "utf-8", headers).frame()[0]).get("deliver-at")
     return None if text is None else int(text)
 
 
@@ -165,14 +165,14 @@ def test_what_has_no_eta_is_sent_at_once(headers: dict[str, Any]) -> None:
 
 def test_a_task_with_an_eta_is_not_expired_by_the_broker_before_its_worker_has_seen_it() -> None:
     eta = datetime.fromtimestamp(time.time() + 60, UTC).isoformat()
-    prepared = Prepared(b"", "text/plain", "utf-8", {"task": "t", "eta": eta}, {"expiration": "100"})
+    prepared = PreparedMessage(b"", "text/plain", "utf-8", {"task": "t", "eta": eta}, {"expiration": "100"})
     assert "expiration" not in dict(prepared.frame()[0])
     assert got(prepared).properties["expiration"] == "100"
 
 
 def test_each_try_of_one_publish_has_the_same_dedup_id_and_each_publish_its_own() -> None:
     def ids(properties: dict[str, Any]) -> str:
-        return dict(Prepared(b"", "text/plain", "utf-8", {}, properties).frame()[0])["dedup-id"]
+        return dict(PreparedMessage(b"", "text/plain", "utf-8", {}, properties).frame()[0])["dedup-id"]
 
     assert ids({"message_id": "m-1"}) == ids({"message_id": "m-1"}) == "m-1"
     assert ids({}) != ids({})

@@ -10,10 +10,10 @@ from radiator.integrations.kombu.failures import OperationRefused
 
 
 @pytest.fixture(autouse=True)
-def nothing_told() -> Iterator[None]:
-    options._told.clear()
+def nothing_warned_of() -> Iterator[None]:
+    options._warned_of.clear()
     yield
-    options._told.clear()
+    options._warned_of.clear()
 
 
 def test_own_options_are_read_and_kombus_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -23,7 +23,7 @@ def test_own_options_are_read_and_kombus_left_alone(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sentence"),
     [
         ("confirm_publishs", "there is no 'confirm_publishs'; did you mean"),
         ("xyzzy", "there is no 'xyzzy'."),
@@ -31,11 +31,11 @@ def test_own_options_are_read_and_kombus_left_alone(caplog: pytest.LogCaptureFix
         ("priority_steps", "there are no priorities"),
     ],
 )
-def test_any_other_is_told_once(name: str, said: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_any_other_is_told_once(name: str, sentence: str, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         options.read({name: 1})
     (record,) = caplog.records
-    assert record.levelno == logging.WARNING and said in record.getMessage()
+    assert record.levelno == logging.WARNING and sentence in record.getMessage()
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ def missing() -> str:
     """A sentence; empty where Spark can run."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    said = ""
+    printed = ""
     if java is not None and os.path.exists(java):
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', printed)
     if version is None or int(version[1]) < 17:
         return f"Spark needs Java 17 or later, and there is {'none' if version is None else version[1]}; {GET_JAVA}."
     if find_spec("pyspark") is None or find_spec("pandas") is None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from radiator.model.journal import (  # fmt: skip
     ACCEPTED,
     ACKED,
-    BURIED,
+    AS_DEAD_LETTER,
     CHECKED_OUT,
     COPIED,
     DEAD_LETTERED,
@@ -52,33 +52,33 @@ class Journal:
     events: list[tuple[int, JournalEvent]] = field(default_factory=list)
     stored: dict[int, str] = field(default_factory=dict)
 
-    def tell(self, event: str, queue: str, position: int, **more: str | int) -> None:
+    def add(self, event: str, queue: str, position: int, **more: str | int) -> None:
         self.events.append((self.next_seq, JournalEvent(event, self.ms, queue, position, **more)))  # type: ignore[arg-type]
         self.next_seq += 1
 
     def start(self, boot: int) -> None:
         self.boot, self.number = boot, 0
-        self.tell(STARTED, "", position_of(boot, 0), reason="clean")
+        self.add(STARTED, "", position_of(boot, 0), reason="clean")
 
     def accept(self, queue: str, **more: str | int) -> int:
         self.number += 1
         position = position_of(self.boot, self.number)
-        self.tell(ACCEPTED, queue, position, size=200, **more)
+        self.add(ACCEPTED, queue, position, size=200, **more)
         self.stored[position] = queue
         return position
 
     def deliver(self, position: int, client: str, attempt: int = 0) -> None:
-        self.tell(DELIVERED, self.stored[position], position, client=client, attempt=attempt)
+        self.add(DELIVERED, self.stored[position], position, client=client, attempt=attempt)
 
     def end(self, position: int, event: str, **more: str | int) -> None:
-        self.tell(event, self.stored.pop(position), position, **more)
+        self.add(event, self.stored.pop(position), position, **more)
 
     def bury(self, position: int, queue: str, event: str = DEAD_LETTERED) -> int:
         """It goes on in that queue: dead-lettered, or moved."""
         before = self.stored[position]
-        reason = BURIED if event == DEAD_LETTERED else MOVED
+        reason = AS_DEAD_LETTER if event == DEAD_LETTERED else MOVED
         after = self.accept(queue, other=position, other_queue=before, reason=reason)
-        self.end(position, event, other=after, other_queue=queue, reason="rejected" if reason == BURIED else "")
+        self.end(position, event, other=after, other_queue=queue, reason="rejected" if reason == AS_DEAD_LETTER else "")
         return after
 
     def fan(self, queues: tuple[str, ...]) -> list[int]:
@@ -87,37 +87,37 @@ class Journal:
         for queue in queues:
             copies.append(self.accept(queue, address="/fanout/all"))
             common = common or copies[0]
-            self.tell(COPIED, queue, copies[-1], other=common, address="/fanout/all", number=len(queues))
+            self.add(COPIED, queue, copies[-1], other=common, address="/fanout/all", number=len(queues))
         return copies
 
     def delete(self, queue: str) -> None:
-        self.tell(DELETED, queue, 0)
+        self.add(DELETED, queue, 0)
         self.stored = {position: name for position, name in self.stored.items() if name != queue}
 
     def forget(self, position: int) -> None:
         """Nothing of it is told."""
-        self.events = [(seq, told) for seq, told in self.events if told.position != position]
+        self.events = [(seq, event) for seq, event in self.events if event.position != position]
 
     def without(self, position: int, event: str) -> None:
-        self.events = [(seq, told) for seq, told in self.events if (told.position, told.event) != (position, event)]
+        self.events = [(seq, row) for seq, row in self.events if (row.position, row.event) != (position, event)]
 
     def renumber(self) -> None:
         """What was taken out leaves no gap: it was never told."""
-        self.events = [(seq, told) for seq, (_, told) in enumerate(self.events)]
+        self.events = [(seq, event) for seq, (_, event) in enumerate(self.events)]
         self.next_seq = len(self.events)
 
     def cut(self, low: int, high: int) -> None:
         """Those offsets are missing."""
-        self.events = [(seq, told) for seq, told in self.events if not low <= seq < high]
+        self.events = [(seq, event) for seq, event in self.events if not low <= seq < high]
 
     def runs(self) -> list[tuple[int, list[JournalEvent]]]:
         """Events without a gap, and the offset of the first."""
         runs: list[tuple[int, list[JournalEvent]]] = []
-        for seq, told in self.events:
+        for seq, event in self.events:
             if runs and runs[-1][0] + len(runs[-1][1]) == seq:
-                runs[-1][1].append(told)
+                runs[-1][1].append(event)
             else:
-                runs.append((seq, [told]))
+                runs.append((seq, [event]))
         return runs
 
     def table(self) -> pa.Table:
@@ -132,11 +132,11 @@ class Journal:
         """An archive with one file, or more where offsets are missing, and a snapshot of that boot."""
         manifest = Manifest(directory, STORE)
         runs = self.runs()
-        for first, told in runs:
-            file = f"{folder_of(JOURNAL_LOG, date_of(told[0].ms))}/{first:020d}.parquet"
+        for first, event in runs:
+            file = f"{folder_of(JOURNAL_LOG, date_of(event[0].ms))}/{first:020d}.parquet"
             with Sealing(directory, file, JOURNAL) as sealing:
-                sealing.add(of_events(STORE, "node-a", first, told))
-                sealing.seal(manifest, JOURNAL_LOG, "1", 0, first, first + len(told))
+                sealing.add(of_events(STORE, "node-a", first, event))
+                sealing.seal(manifest, JOURNAL_LOG, "1", 0, first, first + len(event))
         cut = runs[-1][0] + len(runs[-1][1])
         boot = self.boot if boot is None else boot
         with Sealing(directory, f"{SNAPSHOTS}/{cut:020d}-{boot}.parquet", SNAPSHOT) as sealing:
@@ -180,9 +180,9 @@ def _step(journal: Journal, random: Random) -> None:
         journal.end(random.choice(mine), random.choice((EXPIRED, PURGED, DROPPED, CHECKED_OUT)))
     elif what == 10:
         delayed = random.choice(mine)
-        journal.tell(DELAYED, journal.stored[delayed], delayed, number=journal.ms + 10)
+        journal.add(DELAYED, journal.stored[delayed], delayed, number=journal.ms + 10)
         journal.ms += 10
-        journal.tell(DUE, journal.stored[delayed], delayed)
+        journal.add(DUE, journal.stored[delayed], delayed)
     elif what == 11 and random.randrange(5) == 0:
         journal.delete(QUEUES[-1])
     else:
@@ -197,22 +197,22 @@ def _consume(journal: Journal, position: int, random: Random) -> None:
     if what < 6:
         journal.end(position, ACKED, client=client)
     elif what == 6:
-        journal.tell(NACKED, journal.stored[position], position, client=client, reason="rejected")
+        journal.add(NACKED, journal.stored[position], position, client=client, reason="rejected")
         journal.bury(position, "dead")
     elif what == 7:
         journal.bury(position, random.choice(QUEUES), MOVED)
     else:
-        journal.tell(RETURNED, journal.stored[position], position, client=client, reason="lost")
+        journal.add(RETURNED, journal.stored[position], position, client=client, reason="lost")
 
 
 def spoil(journal: Journal, random: Random) -> tuple[dict[str, str], set[str]]:
     """Makes one of each kind of wrong: the wrong verdicts by message-id, and the fanout-message-ids of what is
     half-fanned. Each time on a message that was right before, and without leaving a gap.
     """
-    kept = {told.other for _, told in journal.events} | {told.position for _, told in journal.events if told.other}
-    deleted = {told.queue for _, told in journal.events if told.event == DELETED}
-    plain = [told for _, told in journal.events if told.position not in kept and told.queue not in deleted]
-    acked = [told.position for told in plain if told.event == ACKED]
+    kept = {row.other for _, row in journal.events} | {row.position for _, row in journal.events if row.other}
+    deleted = {row.queue for _, row in journal.events if row.event == DELETED}
+    plain = [row for _, row in journal.events if row.position not in kept and row.queue not in deleted]
+    acked = [row.position for row in plain if row.event == ACKED]
     random.shuffle(acked)
     wrong = {}
     for position in acked[:2]:
@@ -223,7 +223,7 @@ def spoil(journal: Journal, random: Random) -> tuple[dict[str, str], set[str]]:
     journal.stored.pop(named)
     wrong[id_of(named)] = "lost"
     for position in acked[2:4]:
-        journal.tell(ACKED, "orders", position, client="9/again")
+        journal.add(ACKED, "orders", position, client="9/again")
         wrong[id_of(position)] = "doubled"
     journal.stored[acked[4]] = "orders"  # acked, and still there
     wrong[id_of(acked[4])] = "doubled"

@@ -43,9 +43,9 @@ def settings(program: str, **more: str) -> list[str]:
 
 
 class Process:
-    """It runs within the block. says: what it says when it has started; its group is what is asked for."""
+    """It runs within the block. pattern: what it says when it has started; its group is what is asked for."""
 
-    def __init__(self, command: Sequence[str | Path], says: str, directory: Path, memory: str = "256m") -> None:
+    def __init__(self, command: Sequence[str | Path], pattern: str, directory: Path, memory: str = "256m") -> None:
         own = {
             **environment(), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_HOSTNAME": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
@@ -53,23 +53,23 @@ class Process:
         }  # fmt: skip
         self._lines: list[str] = []
         self._found: list[str] = []
-        self._is_told = threading.Event()
+        self._is_found = threading.Event()
         self._process = subprocess.Popen(
             [str(one) for one in command], cwd=directory, env=own, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        self._reader = threading.Thread(target=self._read, args=(says,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(pattern,), daemon=True)
         self._reader.start()
 
-    def _read(self, says: str) -> None:
+    def _read(self, pattern: str) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.append(line)
-            match = re.search(says, line)
+            match = re.search(pattern, line)
             if match is not None and not self._found:
                 self._found.append(match[1])
-                self._is_told.set()
-        self._is_told.set()
+                self._is_found.set()
+        self._is_found.set()
 
     def __enter__(self) -> Self:
         return self
@@ -84,9 +84,9 @@ class Process:
         self._process.wait()
         self._reader.join(STOP_MAX_S)
 
-    def said(self) -> str:
+    def match_of(self) -> str:
         """Once it has started."""
-        assert self._is_told.wait(START_MAX_S) and self._found, "".join(self._lines)
+        assert self._is_found.wait(START_MAX_S) and self._found, "".join(self._lines)
         return self._found[0]
 
 
@@ -100,18 +100,18 @@ class Cluster:
             Process([spark_class, "org.apache.spark.deploy.master.Master", *local],
                     r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", directory)
         )  # fmt: skip
-        self.master = master.said()
+        self.master = master.match_of()
         self.directories = [directory / f"worker-{number}" for number in range(WORKERS)]
         workers = []
         for place in self.directories:
             place.mkdir()
             command = [spark_class, "org.apache.spark.deploy.worker.Worker", *local, "--cores", "2", "--memory", "2g"]
-            says = r"(Successfully registered with master)"
+            pattern = r"(Successfully registered with master)"
             workers.append(stack.enter_context(
-                Process([*command, "--work-dir", place, self.master], says, directory)
+                Process([*command, "--work-dir", place, self.master], pattern, directory)
             ))  # fmt: skip
         for worker in workers:
-            worker.said()
+            worker.match_of()
         grpc = {"spark_connect_grpc_binding_address": "127.0.0.1", "spark_connect_grpc_binding_port": "0"}
         conf = settings("connect", spark_master=self.master, spark_sql_session_timeZone="UTC", **grpc)
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -179,7 +179,7 @@ spark.stop()
 def test_over_spark_connect(cluster: Cluster, archive: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     """The server is the driver on that cluster, and its Python workers map and reduce; functions, and a job."""
     place, wrong = archive
-    remote = f"sc://127.0.0.1:{cluster.server.said().rpartition(':')[2]}"
+    remote = f"sc://127.0.0.1:{cluster.server.match_of().rpartition(':')[2]}"
     done = run(["-c", OVER_CONNECT, remote, str(place)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [{"one": 1, "two": 1, "red": 1, "blue": 1, "fish": 4}, wrong]

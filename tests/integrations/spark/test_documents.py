@@ -43,11 +43,11 @@ def test_programs_of_the_page_work_when_pasted(
         try:
             client.send("/log/clicks", "three")
             names["query"].processAllAvailable()
-            said, end_s = capsys.readouterr().out, time.monotonic() + END_MAX_S
-            while "records behind in" not in said and time.monotonic() < end_s:
+            printed, end_s = capsys.readouterr().out, time.monotonic() + END_MAX_S
+            while "records behind in" not in printed and time.monotonic() < end_s:
                 time.sleep(0.05)  # what a listener is told comes later
-                said += capsys.readouterr().out
-            assert f"None: 0 records behind in /log/clicks at {broker.address}" in said
+                printed += capsys.readouterr().out
+            assert f"None: 0 records behind in /log/clicks at {broker.address}" in printed
         finally:
             names["query"].stop()
             spark.streams.removeListener(names["lag"])

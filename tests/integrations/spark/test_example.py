@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.broker_process import CHECKOUT, BrokerProcess, environment
 from tests.integrations.spark.conftest import SHORT_LIVED
 
-SAID = {
+PRINTED = {
     "spark_mapreduce.py": [
         "1000 orders are in the log",
         *(f"customer-{number} has spent {sum(range(number, 1000, 7)) / 100:.2f}" for number in range(7)),
@@ -32,8 +32,8 @@ def test_the_example_counts_all_clicks(
     spark_tail.click(broker.address)
     spark_tail.count(spark, broker.address)
     spark_tail.show(broker.address)
-    said = capsys.readouterr().out.splitlines()
-    assert said == [f"/queue/example.counts: {page} 100" for page in ("cart", "help", "home")]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [f"/queue/example.counts: {page} 100" for page in ("cart", "help", "home")]
 
 
 @pytest.mark.spark
@@ -45,13 +45,13 @@ def test_examples_that_start_jobs_run_to_their_end() -> None:
     running = {
         name: subprocess.Popen([sys.executable, CHECKOUT / "examples" / name], env=own, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for name in SAID
+        for name in PRINTED
     }  # fmt: skip
     try:
-        for name, wanted in SAID.items():
-            said, complained = running[name].communicate(timeout=240)
-            assert running[name].returncode == 0, said + complained
-            assert [line for line in said.splitlines() if line in wanted] == wanted, said
+        for name, wanted in PRINTED.items():
+            printed, complained = running[name].communicate(timeout=240)
+            assert running[name].returncode == 0, printed + complained
+            assert [line for line in printed.splitlines() if line in wanted] == wanted, printed
             assert [line for line in complained.splitlines() if not line.startswith(NOT_OURS)] == [], complained
     finally:
         for one in running.values():

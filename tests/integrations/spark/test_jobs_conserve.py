@@ -22,8 +22,8 @@ def frames(spark: SparkSession, journal: Journal) -> tuple[DataFrame, DataFrame]
 
 def judged(spark: SparkSession, journal: Journal, boot: int | None = None) -> dict[str, str]:
     """The verdict of each message-id; each has one."""
-    told, stored = frames(spark, journal)
-    rows = verdicts(told, stored, holes(told, boot)).collect()
+    reported, stored = frames(spark, journal)
+    rows = verdicts(reported, stored, holes(reported, boot)).collect()
     found = {row.message_id: row.verdict for row in rows}
     assert len(found) == len(rows)
     return found
@@ -36,7 +36,9 @@ def test_nothing_at_all(spark: SparkSession) -> None:
 def test_what_is_right(spark: SparkSession) -> None:
     journal = lively(1, 400, boots=3)
     found = judged(spark, journal)
-    assert set(found) == {id_of(told.position) for _, told in journal.events if told.position and told.event != STARTED}
+    assert set(found) == {
+        id_of(reported.position) for _, reported in journal.events if reported.position and reported.event != STARTED
+    }
     assert not set(found.values()) & {*WRONG, "open", "unknown-beginning", "unknown-end"}
     assert {one for one, verdict in found.items() if verdict == "stored"} == {id_of(one) for one in journal.stored}
     assert set(found.values()) == {*ENDS, DELETED, "stored"}
@@ -45,12 +47,12 @@ def test_what_is_right(spark: SparkSession) -> None:
 def test_what_was_put_into_it_is_found_and_nothing_else(spark: SparkSession) -> None:
     journal = lively(2, 400, boots=2)
     bad, half = spoil(journal, Random(2))
-    told, stored = frames(spark, journal)
-    gaps = holes(told).cache()
-    found = verdicts(told, stored, gaps).cache()
+    reported, stored = frames(spark, journal)
+    gaps = holes(reported).cache()
+    found = verdicts(reported, stored, gaps).cache()
     assert {row.message_id: row.verdict for row in found.where(found.verdict.isin(*WRONG)).collect()} == bad
-    assert {row.fanout_id for row in half_fanned(told, gaps).collect()} == half
-    rows = {row.message_id: row for row in wrong(told, stored, found).collect()}
+    assert {row.fanout_id for row in half_fanned(reported, gaps).collect()} == half
+    rows = {row.message_id: row for row in wrong(reported, stored, found).collect()}
     assert {one: row.verdict for one, row in rows.items()} == bad
     (there,) = (row for row in rows.values() if row.verdict == "doubled" and row.events[-1] == "stored")
     assert (there.events[0].split()[1], there.events[-2].split()[1]) == (ACCEPTED, ACKED)
@@ -77,7 +79,7 @@ def test_each_verdict(spark: SparkSession) -> None:
     places = [position_of(1, 1 + number) for number in range(len(CASES))]
     for place, (events, is_stored, _) in zip(places, CASES, strict=True):
         for event in events:
-            journal.tell(event, "orders", place)
+            journal.add(event, "orders", place)
         if is_stored:
             journal.stored[place] = "orders"
     journal.number = len(CASES)
@@ -95,8 +97,8 @@ def test_without_a_snapshot_nothing_is_lost_that_was_accepted(spark: SparkSessio
     journal = Journal()
     journal.start(1)
     position = journal.accept("orders")
-    told = spark.createDataFrame(journal.table())
-    found = verdicts(told, None, holes(told)).collect()
+    reported = spark.createDataFrame(journal.table())
+    found = verdicts(reported, None, holes(reported)).collect()
     assert [(row.message_id, row.verdict) for row in found] == [(id_of(position), "open")]
 
 
@@ -115,7 +117,7 @@ def test_a_deleted_queue_takes_what_was_accepted_before_and_nothing_later(spark:
 def test_what_lies_in_a_hole_is_not_called_wrong(spark: SparkSession) -> None:
     journal = Journal(next_seq=100)  # retention has cut what was before
     early = position_of(1, 5)
-    journal.tell(ACKED, "orders", early)
+    journal.add(ACKED, "orders", early)
     journal.number = 9
     first = journal.accept("orders")
     hidden = journal.accept("orders")
@@ -139,9 +141,9 @@ def test_a_boot_that_is_not_told_of_is_a_hole(spark: SparkSession) -> None:
     journal.stored.clear()
     unseen = position_of(2, 7)
     journal.start(3)
-    journal.tell(ACKED, "orders", unseen)
+    journal.add(ACKED, "orders", unseen)
     late = position_of(3, 1)
-    journal.tell(ACKED, "orders", late)
+    journal.add(ACKED, "orders", late)
     journal.number = 1
     journal.accept("orders")
     found = judged(spark, journal)
@@ -164,8 +166,8 @@ def test_the_last_fanout_before_a_hole_may_be_cut_in_two(spark: SparkSession) ->
     journal.accept("orders")
     journal.fan(("orders", "bills"))
     journal.cut(journal.next_seq - 2, journal.next_seq)  # there is nothing behind it: no hole
-    told = spark.createDataFrame(journal.table())
-    found = half_fanned(told, holes(told)).collect()
+    reported = spark.createDataFrame(journal.table())
+    found = half_fanned(reported, holes(reported)).collect()
     assert [(row.fanout_id, row.told, row.copies) for row in found] == [(id_of(position_of(1, 4)), 1, 2)]
 
 
@@ -176,16 +178,16 @@ def disturbed(seed: int) -> Journal:
     spoil(journal, random)
     boot = random.choice((2, 2, 3))
     if seed % 3 == 0:  # that boot is not told of
-        journal.events = [(seq, told) for seq, told in journal.events if told.position >> 64 != boot]
+        journal.events = [(seq, reported) for seq, reported in journal.events if reported.position >> 64 != boot]
         journal.renumber()
     if seed % 3 == 1:
         low = random.randrange(journal.next_seq - 60)
         journal.cut(low, low + random.randrange(1, 60))
     if seed % 2:
         journal.cut(0, random.randrange(1, 100))
-    for _, told in random.sample(journal.events, 8):
-        if told.position:
-            random.choice((journal.forget, lambda place: journal.stored.pop(place, None)))(told.position)
+    for _, reported in random.sample(journal.events, 8):
+        if reported.position:
+            random.choice((journal.forget, lambda place: journal.stored.pop(place, None)))(reported.position)
     journal.renumber() if seed % 3 != 1 and not seed % 2 else None
     return journal
 
@@ -197,10 +199,10 @@ def test_the_audit_without_spark_says_the_same(spark: SparkSession, seed: int, t
     boot = journal.boot + (seed == 5)
     journal.write(tmp_path, boot)
     report = audit(ArchivedJournal(tmp_path))
-    told, stored = frames(spark, journal)
-    gaps = holes(told, boot).cache()
-    found = verdicts(told, stored, gaps).collect()
-    half = {row.fanout_id for row in half_fanned(told, gaps).collect()}
+    reported, stored = frames(spark, journal)
+    gaps = holes(reported, boot).cache()
+    found = verdicts(reported, stored, gaps).collect()
+    half = {row.fanout_id for row in half_fanned(reported, gaps).collect()}
     assert half == {one for one, _ in report.wrong.get("half-fanned", [])}
     assert {row.message_id: row.verdict for row in found if row.verdict in WRONG} == {
         one: verdict for verdict in WRONG for one, _ in report.wrong.get(verdict, [])
@@ -212,6 +214,6 @@ def test_the_audit_without_spark_says_the_same(spark: SparkSession, seed: int, t
 def test_books_are_those_of_the_ledger(spark: SparkSession) -> None:
     journal = lively(3, 200)
     for row in books(*frames(spark, journal)).collect():
-        told = [told for _, told in journal.events if told.queue == row.queue]
-        assert row.accepted == sum(one.event == ACCEPTED for one in told)
+        reported = [reported for _, reported in journal.events if reported.queue == row.queue]
+        assert row.accepted == sum(one.event == ACCEPTED for one in reported)
         assert row.stored == sum(queue == row.queue for queue in journal.stored.values())

@@ -20,7 +20,7 @@ def deaths() -> tuple[Journal, list[int]]:
         for attempt in range(2):
             journal.ms += 1000
             journal.deliver(position, client, attempt)
-            journal.tell(NACKED, "orders", position, client=client)
+            journal.add(NACKED, "orders", position, client=client)
         journal.bury(position, "dead")
         died.append(position)
     dropped, expired, lives = (journal.accept("orders") for _ in range(3))

@@ -26,7 +26,7 @@ from radiator.integrations.spark.jobs.job import (
     read_log,
     write_parquet,
 )
-from radiator.integrations.spark.jobs.progress import Progress, Stage
+from radiator.integrations.spark.jobs.progress import JobProgress, Stage
 from tests.integrations.spark.journals import Journal, lively, write_log
 
 JOBS = [
@@ -45,9 +45,9 @@ def test_every_job_tells_its_options(job: Job, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         main(job, ["--help"])
     assert ended.value.code == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"usage: python -m radiator.spark.jobs.{job.name} ")
-    assert all(option in said for option in ("--archive", "--master", "--remote", "--conf", "--quiet"))
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: python -m radiator.spark.jobs.{job.name} ")
+    assert all(option in printed for option in ("--archive", "--master", "--remote", "--conf", "--quiet"))
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_a_table_says_times_in_utc_and_that_there_is_more(
     frame = spark.createDataFrame(rows, "n int, `odd name` string, share double, missing string")
     time = F.lit(datetime(2026, 11, 21, 8, tzinfo=UTC))
     print_table(frame.withColumn("ts", time).orderBy("n"), rows=3)
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].split() == ["n", "odd", "name", "share", "missing", "ts"]
-    assert said[1].split() == ["0", r"\x1b[31m0", "0.25", "2026-11-21", "08:00:00"]
-    assert said[4:] == ["... and more than these 3"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["n", "odd", "name", "share", "missing", "ts"]
+    assert printed[1].split() == ["0", r"\x1b[31m0", "0.25", "2026-11-21", "08:00:00"]
+    assert printed[4:] == ["... and more than these 3"]
     write_parquet(frame, str(tmp_path / "out"))
     write_parquet(frame.limit(2), str(tmp_path / "out"))
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
@@ -119,8 +119,8 @@ def test_conserve_says_what_is_wrong_and_exits_with_1(
     journal.write(tmp_path)
     args = parser(conserve.CONSERVE).parse_args(["--archive", str(tmp_path), "--out", str(tmp_path / "out")])
     assert conserve.run(spark, args) == 1
-    said = capsys.readouterr().out
-    assert "0 started" not in said and "1 accepted" in said and "The books do not close." in said
+    printed = capsys.readouterr().out
+    assert "0 started" not in printed and "1 accepted" in printed and "The books do not close." in printed
     kept = {row.verdict for row in spark.read.parquet(str(tmp_path / "out" / "verdicts")).collect()}
     assert kept == {"lost", "stored"}
 
@@ -145,20 +145,20 @@ def test_the_other_jobs_run_on_an_archive(
         (deadletters.DEADLETTERS, ["--queue", "orders", "--out", out]),
     ]:
         assert job.run(spark, parser(job).parse_args(["--archive", str(tmp_path), *more])) == 0
-    said = capsys.readouterr().out
-    assert "accept-ack" in said and "partitions with the most" in said and "dead_letter" in said
+    printed = capsys.readouterr().out
+    assert "accept-ack" in printed and "partitions with the most" in printed and "dead_letter" in printed
     assert "<svg" in Path(page).read_text()
 
 
 def test_progress(spark: SparkSession) -> None:
     """Its line, by hand; and that it looks at Spark's own numbers."""
-    progress = Progress(spark, out=io.StringIO())
+    progress = JobProgress(spark, out=io.StringIO())
     assert progress.line() == ""
     progress.stages = {("", 0): Stage(4, 4), ("", 1): Stage(8, 3), ("", 2): Stage(0, 0)}
     assert progress.line() == "1 of 3 stages done, 3 of 8 tasks of what runs"
     progress.stages = {("", 0): Stage(1, 0)}
     assert progress.line() == "0 of 1 stage done, 0 of 1 task of what runs"
-    with Progress(spark, out=io.StringIO(), quiet_s=0, look_s=0.02) as looking:
+    with JobProgress(spark, out=io.StringIO(), quiet_s=0, look_s=0.02) as looking:
         spark.range(2000, numPartitions=8).select(F.udf(lambda n: n)("id")).groupBy().count().collect()
     assert looking.out.getvalue().endswith("\n")  # type: ignore[attr-defined]
     assert " done" in looking.out.getvalue()  # type: ignore[attr-defined]

@@ -26,16 +26,16 @@ def test_spans(spark: SparkSession) -> None:
         journal.deliver(one, "1/jobs")
     journal.ms += 20
     journal.end(plain, ACKED)
-    journal.tell(NACKED, "orders", again)
+    journal.add(NACKED, "orders", again)
     journal.end(handed, ACKED, reason=HANDED_OVER)
     journal.ms += 500
-    journal.tell(DUE, "orders", delayed)
-    journal.tell(DUE, "orders", again, attempt=1)
+    journal.add(DUE, "orders", delayed)
+    journal.add(DUE, "orders", again, attempt=1)
     journal.deliver(again, "2/jobs", attempt=1)
     journal.ms += 7
     journal.deliver(delayed, "2/jobs")
     journal.end(again, ACKED)
-    journal.tell(DELIVERED, "orders", 99)  # of before the journal: when it was accepted is not known
+    journal.add(DELIVERED, "orders", 99)  # of before the journal: when it was accepted is not known
     rows = {row.message_id: tuple(row)[1:] for row in hourly(spark, journal)}
     assert rows == {
         id_of(plain): ("orders", HOUR, 100, 20, 120),

@@ -57,7 +57,7 @@ def test_more_keys_than_a_task_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "sentence"),
     [
         (b"", "no JSON object"),
         (b"[]", "no JSON object"),
@@ -72,8 +72,8 @@ def test_more_keys_than_a_task_holds(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"work": "count-words", "log": "texts", "from_ms": "now"}', "milliseconds"),
     ],
 )
-def test_what_is_no_job(body: bytes, says: str) -> None:
-    with pytest.raises(JobFailed, match=says.replace("[", r"\[")):
+def test_what_is_no_job(body: bytes, sentence: str) -> None:
+    with pytest.raises(JobFailed, match=sentence.replace("[", r"\[")):
         wanted(body, WORKS)
 
 
@@ -107,9 +107,9 @@ def test_jobs_are_answered(spark: SparkSession, broker: BrokerProcess, archive: 
         client.send("/queue/jobs", "{}", {"reply-to": "/admin"})
         assert serve(spark, args(broker, archive), WORKS) == 2
         answers = [client.receive(10), client.receive(10)]
-        told = {one.headers["correlation-id"]: json.loads(one.body) for one in answers if one is not None}
-        assert told["0"] == {"ok": True, "result": {"k": 4}}
-        assert told["1"]["ok"] is False and "There is no work 'rm'" in told["1"]["error"]
+        answer = {one.headers["correlation-id"]: json.loads(one.body) for one in answers if one is not None}
+        assert answer["0"] == {"ok": True, "result": {"k": 4}}
+        assert answer["1"]["ok"] is False and "There is no work 'rm'" in answer["1"]["error"]
         assert len(client.admin({"do": "peek", "queue": "jobs.dead"})["messages"]) == 1
         assert client.admin({"do": "describe", "queue": "jobs"})["messages"] == 0
 
@@ -134,8 +134,8 @@ def test_a_job_whose_worker_dies_is_done_again(
             serve(spark, args(broker, archive), WORKS)
         assert serve(spark, args(broker, archive), WORKS) == 1
         assert len(tries) == 2
-        (told,) = client.admin({"do": "peek", "queue": "told"})["messages"]
-        assert json.loads(told["body"]) == {"ok": True, "result": {"k": 4}}
+        (answered,) = client.admin({"do": "peek", "queue": "told"})["messages"]
+        assert json.loads(answered["body"]) == {"ok": True, "result": {"k": 4}}
 
 
 def test_two_workers_share_the_jobs(spark: SparkSession, broker: BrokerProcess, archive: Path) -> None:

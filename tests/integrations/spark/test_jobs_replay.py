@@ -76,12 +76,12 @@ def test_nothing_is_sent_without_go(
 def test_one_of_a_name_is_sent_once_in_the_order_of_each_partition(
     spark: SparkSession, broker: BrokerProcess, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for said in (
+    for printed in (
         "\nAll of it has been sent to /queue/named.\n",
         "\nNothing has been sent now: a replay of the name 'first' had been sent before.\n",
     ):
         assert replay(spark, broker, archive, "named", "--name", "first", "--go") == 0
-        assert capsys.readouterr().out.endswith(said)
+        assert capsys.readouterr().out.endswith(printed)
     found = received(broker, "named")
     assert sorted(body for body, _ in found) == sorted(f"{p}-{n}" for p in range(2) for n in range(30))
     for partition in "01":

@@ -41,7 +41,7 @@ def test_consumers(spark: SparkSession) -> None:
         position = journal.accept("orders")
         journal.deliver(position, "2/b" if number == 3 else "1/a")
         if number == 0:
-            journal.tell(NACKED, "orders", position, client="1/a")
+            journal.add(NACKED, "orders", position, client="1/a")
         else:
             journal.end(position, ACKED, client="2/b" if number == 3 else "1/a")
     journal.end(journal.accept("orders"), ACKED, client="node/other", reason=HANDED_OVER)

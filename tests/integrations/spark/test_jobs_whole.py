@@ -62,7 +62,7 @@ def test_a_broker_that_is_right(
     lives(broker)
     archive = str(tmp_path / "archive")
     command("archive", "--config", str(broker.config_file), "--to", archive)
-    told = json.loads(command("audit", "--archive", archive, "--json"))
+    answer = json.loads(command("audit", "--archive", archive, "--json"))
     args = parser(conserve.CONSERVE).parse_args(["--archive", archive])
     journal, stored, boot = conserve._read(spark, args)
     assert stored is not None
@@ -71,9 +71,9 @@ def test_a_broker_that_is_right(
     assert half_fanned(journal, gaps).isEmpty()
     assert {"acked", "stored", "dead-lettered", "moved"} <= set(counts)
     assert not {*conserve.WRONG, "open", "unknown-beginning", "unknown-end"} & set(counts)
-    assert told["counts"] == counts
+    assert answer["counts"] == counts
     for job in (latency.LATENCY, deadletters.DEADLETTERS, skew.SKEW):
         assert job.run(spark, parser(job).parse_args(["--archive", archive])) == 0
-    said = capsys.readouterr().out
-    assert "accept-ack" in said and "rejected" in said
+    printed = capsys.readouterr().out
+    assert "accept-ack" in printed and "rejected" in printed
     assert read_log(spark, archive, "clicks").count() == 40

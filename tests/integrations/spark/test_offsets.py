@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from radiator.integrations.spark.offsets import (
     DataLoss,
+    LogState,
     Offsets,
     Range,
     SourceLog,
-    State,
     at_most,
     begin,
     beyond,
@@ -30,9 +30,9 @@ from radiator.model.errors import RadiatorError
 A, B, A2 = SourceLog("a", "1"), SourceLog("b", "1"), SourceLog("a", "2")
 
 
-def state(log: SourceLog, *bounds: tuple[int, int]) -> State:
+def state(log: SourceLog, *bounds: tuple[int, int]) -> LogState:
     first = {partition: one for partition, (one, _) in enumerate(bounds)}
-    return State(log, first, {partition: one for partition, (_, one) in enumerate(bounds)}, len(bounds))
+    return LogState(log, first, {partition: one for partition, (_, one) in enumerate(bounds)}, len(bounds))
 
 
 def test_offsets_are_json_in_one_order() -> None:
@@ -115,7 +115,7 @@ def test_what_is_not_read_any_more_keeps_its_offsets() -> None:
     only_a = {"a": state(A, (0, 9), (0, 9))}
     assert unread(start, only_a) == {B: {0: 3}}
     assert begin(start, only_a) == (start, [])
-    only_one = {"a": State(A, {1: 0}, {1: 9}, 2), "b": state(B, (0, 9))}
+    only_one = {"a": LogState(A, {1: 0}, {1: 9}, 2), "b": state(B, (0, 9))}
     assert unread(start, only_one) == {A: {0: 5}}
     assert begin(start, only_one) == (start, [])
     # another log of that name is none that was left out
@@ -123,9 +123,9 @@ def test_what_is_not_read_any_more_keeps_its_offsets() -> None:
 
 
 def test_a_log_that_is_gone_is_told() -> None:
-    left, [told] = without({A: {0: 5, 1: 7}, B: {0: 3}}, {"a", "c"})
+    left, [reported] = without({A: {0: 5, 1: 7}, B: {0: 3}}, {"a", "c"})
     assert left == {B: {0: 3}}
-    assert told.startswith(
+    assert reported.startswith(
         "/log/a is not there any more: whether it had records from 5 (partition 0), 7 (partition 1) on"
     )
     assert without({A: {0: 5}}, ()) == ({A: {0: 5}}, [])
@@ -156,10 +156,10 @@ def test_how_far_a_batch_is_behind() -> None:
         (state(A2, (0, 9)), {A2: {0: 0}}, "is another log than the one that the checkpoint speaks of"),
     ],
 )
-def test_what_is_lost_is_told(now: State, going: Offsets, sentence: str) -> None:
-    found, [told] = begin({A: {0: 5}}, {"a": now})
+def test_what_is_lost_is_told(now: LogState, going: Offsets, sentence: str) -> None:
+    found, [reported] = begin({A: {0: 5}}, {"a": now})
     assert found == going
-    assert sentence in told
+    assert sentence in reported
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_what_is_lost_is_told(now: State, going: Offsets, sentence: str) -> None
         (state(A2, (0, 9)), []),
     ],
 )
-def test_a_batch_that_is_not_there_whole_is_told(now: State, kept: list[Range]) -> None:
-    found, [told] = still_there([Range(A, 0, 5, 8)], {now.log: now})
+def test_a_batch_that_is_not_there_whole_is_told(now: LogState, kept: list[Range]) -> None:
+    found, [reported] = still_there([Range(A, 0, 5, 8)], {now.log: now})
     assert found == kept
-    assert told == "Not all of offsets 5 to 7 of /log/a, partition 0 (incarnation 1) is there any more."
+    assert reported == "Not all of offsets 5 to 7 of /log/a, partition 0 (incarnation 1) is there any more."
 
 
 def test_a_batch_that_is_there_is_let_be() -> None:

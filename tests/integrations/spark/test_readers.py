@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.integrations.spark import read
-from radiator.integrations.spark.ask import AWAITED_MAX, Broker, lasting
+from radiator.integrations.spark.ask import AWAITED_MAX, BrokerRequests, lasting
 from radiator.integrations.spark.offsets import DataLoss, Json, Range, SourceLog
 from radiator.integrations.spark.options import Connect, SourceOptions, source_options
 from radiator.integrations.spark.read import _records, read_range
@@ -44,8 +44,8 @@ def log(client: Client) -> str:
 
 
 def options(broker: BrokerProcess, name: str, **given: Any) -> SourceOptions:
-    told = {"url": broker.address, "subscribe": name, "startingOffsets": "earliest", **given}
-    return source_options({key: str(value) for key, value in told.items() if value is not None}, is_stream=True)
+    reported = {"url": broker.address, "subscribe": name, "startingOffsets": "earliest", **given}
+    return source_options({key: str(value) for key, value in reported.items() if value is not None}, is_stream=True)
 
 
 def checkout_options(broker: BrokerProcess, queue: str, **given: Any) -> SourceOptions:
@@ -318,13 +318,13 @@ def test_who_waits_for_enough_asks_no_more_often_than_it_takes(
     start = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1000))
     fill(client, f"/log/{log}-two", 1)
     asked = []
-    ask = Broker.ask
+    ask = BrokerRequests.ask
 
-    def remembered(broker: Broker, request: Any, timeout_s: float = 30.0) -> dict[str, Any]:
+    def remembered(broker: BrokerRequests, request: Any, timeout_s: float = 30.0) -> dict[str, Any]:
         asked.append(dict(request))
         return ask(broker, request, timeout_s)
 
-    monkeypatch.setattr(Broker, "ask", remembered)
+    monkeypatch.setattr(BrokerRequests, "ask", remembered)
     assert reader.latestOffset(start, ReadMaxRows(1000)) == start
     [waited] = [one for one in asked if one["do"] == "await"]
     assert sum(waited["next"]) == 2 + 2 * 49
@@ -347,14 +347,14 @@ def test_all_that_is_available_now_is_read_however_little(broker: BrokerProcess,
 def test_a_loss_while_it_waits_is_told(
     broker: BrokerProcess, client: Client, log: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def made_anew(broker: Broker, states: Any, timeout_ms: int, more: int) -> None:
+    def made_anew(broker: BrokerRequests, states: Any, timeout_ms: int, more: int) -> None:
         client.admin({"do": "delete", "log": log})
         client.admin({"do": "declare", "log": log})
 
     fill(client, f"/log/{log}", 3)
-    strict, lenient = (LogReader(options(broker, log, failOnDataLoss=told)) for told in ("true", "false"))
+    strict, lenient = (LogReader(options(broker, log, failOnDataLoss=reported)) for reported in ("true", "false"))
     end = strict.latestOffset(strict.initialOffset(), ReadMaxRows(100))
-    monkeypatch.setattr(Broker, "wait", made_anew)
+    monkeypatch.setattr(BrokerRequests, "wait", made_anew)
     with pytest.raises(DataLoss, match="is another log than the one that the checkpoint speaks of"):
         strict.latestOffset(end, ReadMaxRows(100))
     # the loss is news of itself: it is not waited for more
@@ -366,8 +366,8 @@ def test_a_loss_while_it_waits_is_told(
 
 
 def matched(broker: BrokerProcess, pattern: str, **given: Any) -> LogReader:
-    told = {"subscribe": None, "subscribePattern": pattern, "pollTimeoutMs": 50, **given}
-    return LogReader(options(broker, "", **told))
+    reported = {"subscribe": None, "subscribePattern": pattern, "pollTimeoutMs": 50, **given}
+    return LogReader(options(broker, "", **reported))
 
 
 def names(place: Json) -> list[str]:
@@ -451,10 +451,10 @@ def test_the_progress_says_what_is_read_and_how_far_behind(broker: BrokerProcess
     fill(client, f"/log/{log}", 10)
     reader = LogReader(options(broker, log))
     reader.latestOffset(reader.initialOffset(), ReadMaxRows(4))
-    told = reader.reportLatestOffset()
-    assert told["radiator"]["source"] == f"/log/{log} at {broker.address}"
-    assert told["radiator"]["maxOffsetsBehindLatest"] == told["radiator"]["offsetsBehindLatest"] == 6
-    assert [place["0"] for key, place in told.items() if key != "radiator"] == [10]
+    answer = reader.reportLatestOffset()
+    assert answer["radiator"]["source"] == f"/log/{log} at {broker.address}"
+    assert answer["radiator"]["maxOffsetsBehindLatest"] == answer["radiator"]["offsetsBehindLatest"] == 6
+    assert [place["0"] for key, place in answer.items() if key != "radiator"] == [10]
 
 
 def test_the_progress_of_a_checkout_says_so_too(broker: BrokerProcess, client: Client) -> None:
@@ -463,11 +463,11 @@ def test_the_progress_of_a_checkout_says_so_too(broker: BrokerProcess, client: C
     reader = CheckoutReader(checkout_options(broker, queue))
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(4))
-    told = reader.reportLatestOffset()
-    assert told["radiator"]["source"] == f"/queue/{queue} by checkout of group g at {broker.address}"
-    assert told["radiator"]["offsetsBehindLatest"] == 6
+    answer = reader.reportLatestOffset()
+    assert answer["radiator"]["source"] == f"/queue/{queue} by checkout of group g at {broker.address}"
+    assert answer["radiator"]["offsetsBehindLatest"] == 6
     assert reader.latestOffset(end, ReadMaxRows(100)) == {
-        key: place for key, place in told.items() if key != "radiator"
+        key: place for key, place in answer.items() if key != "radiator"
     }
 
 
@@ -518,15 +518,17 @@ def test_an_empty_queue_is_waited_for_at_the_broker(
     reader = CheckoutReader(checkout_options(broker, queue, pollTimeoutMs=500))
     start = reader.initialOffset()
     asked: list[int] = []
-    checkout = Broker.checkout
+    checkout = BrokerRequests.checkout
 
-    def counted(broker: Broker, queue: str, group: str, most: int, max_bytes: int | None) -> tuple[SourceLog, int, int]:
+    def counted(
+        broker: BrokerRequests, queue: str, group: str, most: int, max_bytes: int | None
+    ) -> tuple[SourceLog, int, int]:
         asked.append(most)
         return checkout(broker, queue, group, most, max_bytes)
 
     if ready:
-        monkeypatch.setattr(Broker, "ready", lambda broker, queue, timeout_ms: ready)
-    monkeypatch.setattr(Broker, "checkout", counted)
+        monkeypatch.setattr(BrokerRequests, "ready", lambda broker, queue, timeout_ms: ready)
+    monkeypatch.setattr(BrokerRequests, "checkout", counted)
     assert reader.latestOffset(start, ReadMaxRows(4)) == start
     assert asked[0] == 0 and set(asked[1:]) == {4}
     assert 4 <= len(asked) <= 9 if ready else len(asked) == 3
@@ -547,9 +549,9 @@ def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client
 
 
 @pytest.mark.parametrize(
-    ("address", "is_told"), [("stomp://127.0.0.1:61613", False), ("stomp://u:secret@127.0.0.1:61613", True)]
+    ("address", "is_warned"), [("stomp://127.0.0.1:61613", False), ("stomp://u:secret@127.0.0.1:61613", True)]
 )
-def test_a_login_that_nobody_checks_is_told(address: str, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_that_nobody_checks_is_told(address: str, is_warned: bool, caplog: pytest.LogCaptureFixture) -> None:
     def columns(*names: str) -> StructType:
         return StructType([StructField(name, StringType()) for name in names])
 
@@ -563,9 +565,9 @@ def test_a_login_that_nobody_checks_is_told(address: str, is_told: bool, caplog:
     ):
         caplog.clear()
         make(**given)
-        told = [record.getMessage() for record in caplog.records]
-        assert len(told) == is_told, make
-        assert all("which no broker checks" in one and "secret" not in one for one in told)
+        reported = [record.getMessage() for record in caplog.records]
+        assert len(reported) == is_warned, make
+        assert all("which no broker checks" in one and "secret" not in one for one in reported)
 
 
 # ---- a broker that is away
@@ -573,13 +575,13 @@ def test_a_login_that_nobody_checks_is_told(address: str, is_told: bool, caplog:
 
 def test_a_broker_that_is_not_there_is_asked_so_many_times() -> None:
     absent = Connect((f"stomp://127.0.0.1:{free_port()}",), 2, 0.01)
-    with pytest.raises(ConnectionLost, match="It was tried 3 times"), Broker(absent) as one:
+    with pytest.raises(ConnectionLost, match="It was tried 3 times"), BrokerRequests(absent) as one:
         one.ready("orders")
 
 
 def test_a_broker_that_was_never_reached_is_given_up_sooner() -> None:
     absent = Connect((f"stomp://127.0.0.1:{free_port()}",), 100, 0.1, unreached_s=0.25)
-    for connection in (lambda: Broker(absent).ready("orders"), lambda: lasting(absent, 5)):
+    for connection in (lambda: BrokerRequests(absent).ready("orders"), lambda: lasting(absent, 5)):
         with pytest.raises(ConnectionLost, match="It was tried 3 times, and given up after 0.25 s, since it was never"):
             connection()
 
@@ -589,7 +591,7 @@ def test_one_that_gives_no_answer_is_given_up_as_soon() -> None:
         address = f"stomp://127.0.0.1:{silent.getsockname()[1]}"
         begin_s = time.monotonic()
         with pytest.raises(ConnectionLost, match="given up after 0.5 s"):
-            Broker(Connect((address,), 100, 0.01, unreached_s=0.5)).ready("orders")
+            BrokerRequests(Connect((address,), 100, 0.01, unreached_s=0.5)).ready("orders")
         assert time.monotonic() - begin_s < 5
 
 
@@ -597,7 +599,7 @@ def test_a_broker_that_was_reached_is_tried_as_often_as_the_options_say(tmp_path
     server = SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}")
     with BrokerProcess(tmp_path, server) as broker:
         connect = Connect((broker.address,), 5, 0.05, unreached_s=0.1)
-        with Broker(connect) as one:
+        with BrokerRequests(connect) as one:
             one.logs()
         with lasting(connect, 5):
             pass
@@ -608,13 +610,13 @@ def test_a_broker_that_was_reached_is_tried_as_often_as_the_options_say(tmp_path
         lasting(connect, 5)
     other = Connect((f"stomp://127.0.0.1:{free_port()}",), 5, 0.01, unreached_s=0.02)
     with pytest.raises(ConnectionLost, match="It was tried 6 times[.]"):
-        Broker(other.reached).logs()  # where another process of the query has reached it
+        BrokerRequests(other.reached).logs()  # where another process of the query has reached it
     assert time.monotonic() - begin_s < 5
 
 
 def test_a_refusal_is_no_reason_to_ask_again(broker: BrokerProcess) -> None:
     begin_s = time.monotonic()
-    with Broker(Connect((broker.address,), 100, 1.0)) as one, pytest.raises(Refusal):
+    with BrokerRequests(Connect((broker.address,), 100, 1.0)) as one, pytest.raises(Refusal):
         one.state("nowhere")
     assert time.monotonic() - begin_s < 5
 

@@ -10,15 +10,15 @@ from radiator.client import Message
 from radiator.integrations.spark.options import sink_options
 from radiator.integrations.spark.outgoing import (
     OVERHEAD_BYTES,
-    STAGE_BYTES,
-    STAGE_MESSAGES,
+    SLICE_BYTES,
+    SLICE_MESSAGES,
     Columns,
-    Outgoing,
+    OutgoingRow,
     check_columns,
     content_id,
-    stages,
+    slices,
 )
-from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, BATCH_BYTES, Rows, ddl
+from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, BATCH_BYTES, ReadRows, ddl
 from radiator.model.errors import RadiatorError
 
 HEADERS = {
@@ -37,8 +37,8 @@ HEADERS = {
 }
 
 
-def rows(include_headers: bool = False, most: int = 10) -> Rows:
-    return Rows("orders", 3, 7, include_headers, most)
+def rows(include_headers: bool = False, most: int = 10) -> ReadRows:
+    return ReadRows("orders", 3, 7, include_headers, most)
 
 
 def test_a_message_becomes_a_row() -> None:
@@ -80,8 +80,8 @@ def test_the_senders_headers_are_a_list_of_pairs() -> None:
 
 def test_the_columns_that_are_told_are_those_that_come() -> None:
     for include, schema in ((False, ARROW), (True, ARROW_HEADERS)):
-        told = ddl(include).replace("array<struct<key:string,value:string>>", "array")
-        assert [column.split()[0] for column in told.split(", ")] == schema.names
+        reported = ddl(include).replace("array<struct<key:string,value:string>>", "array")
+        assert [column.split()[0] for column in reported.split(", ")] == schema.names
 
 
 def test_batches_are_bounded_by_rows_and_by_bytes() -> None:
@@ -139,15 +139,15 @@ def test_columns_that_cannot_be_sent(types: dict[str, str], options: Any, senten
     assert sentence in str(caught.value)
 
 
-def sent(options: Any, **columns: list[Any]) -> list[Outgoing]:
+def sent(options: Any, **columns: list[Any]) -> list[OutgoingRow]:
     return list(Columns(options).rows(iter([pa.RecordBatch.from_pydict(columns)])))
 
 
 def test_a_row_becomes_a_message() -> None:
     pairs = [{"key": "colour", "value": "red"}, {"key": "colour", "value": "blue"}, {"key": "none", "value": None}]
     assert sent(BY_COLUMN, value=["é", None], destination=["/queue/a", "/log/b"], headers=[pairs, None]) == [
-        Outgoing("/queue/a", [("colour", "red"), ("colour", "blue")], "é".encode(), None),
-        Outgoing("/log/b", [], b"", None),
+        OutgoingRow("/queue/a", [("colour", "red"), ("colour", "blue")], "é".encode(), None),
+        OutgoingRow("/log/b", [], b"", None),
     ]
 
 
@@ -199,21 +199,21 @@ def test_rows_that_cannot_be_sent(columns: dict[str, list[Any]], sentence: str) 
 
 
 def test_stages_are_bounded_by_messages_and_by_bytes() -> None:
-    small = Outgoing("/queue/a", [], b"", None)
-    half = Outgoing("/queue/a", [("n", "v")], bytes(STAGE_BYTES // 2 - OVERHEAD_BYTES - 2), None)
-    large = Outgoing("/queue/a", [], bytes(STAGE_BYTES), None)
-    assert [len(one) for one in stages(iter([small] * (STAGE_MESSAGES + 1)))] == [STAGE_MESSAGES, 1]
-    assert [len(one) for one in stages(iter([half, half, small]))] == [2, 1]
-    assert [len(one) for one in stages(iter([small, large, small]))] == [1, 1, 1]
-    assert list(stages(iter([]))) == []
+    small = OutgoingRow("/queue/a", [], b"", None)
+    half = OutgoingRow("/queue/a", [("n", "v")], bytes(SLICE_BYTES // 2 - OVERHEAD_BYTES - 2), None)
+    large = OutgoingRow("/queue/a", [], bytes(SLICE_BYTES), None)
+    assert [len(one) for one in slices(iter([small] * (SLICE_MESSAGES + 1)))] == [SLICE_MESSAGES, 1]
+    assert [len(one) for one in slices(iter([half, half, small]))] == [2, 1]
+    assert [len(one) for one in slices(iter([small, large, small]))] == [1, 1, 1]
+    assert list(slices(iter([]))) == []
 
 
 def test_content_has_an_id() -> None:
-    one = Outgoing("/queue/a", [("a", "1")], b"x", None)
+    one = OutgoingRow("/queue/a", [("a", "1")], b"x", None)
     others = [
-        Outgoing("/queue/b", [("a", "1")], b"x", None),
-        Outgoing("/queue/a", [("a", "2")], b"x", None),
-        Outgoing("/queue/a", [("a", "1")], b"y", None),
+        OutgoingRow("/queue/b", [("a", "1")], b"x", None),
+        OutgoingRow("/queue/a", [("a", "2")], b"x", None),
+        OutgoingRow("/queue/a", [("a", "1")], b"y", None),
     ]
-    assert content_id(one) == content_id(Outgoing("/queue/a", [("a", "1")], b"x", None))
+    assert content_id(one) == content_id(OutgoingRow("/queue/a", [("a", "1")], b"x", None))
     assert len({content_id(each) for each in [one, *others]}) == 4

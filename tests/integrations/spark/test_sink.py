@@ -139,13 +139,13 @@ def test_a_version_that_was_committed_before_is_told(
     broker: BrokerProcess, client: Client, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = sink_options({"url": broker.address}, is_stream=False)
-    row = outgoing.Outgoing(f"/queue/{queue}", [], b"row", None)
-    for destination, told in ((f"/queue/{queue}", f"/queue/{queue}"), (None, "the destinations of its rows")):
+    row = outgoing.OutgoingRow(f"/queue/{queue}", [], b"row", None)
+    for destination, reported in ((f"/queue/{queue}", f"/queue/{queue}"), (None, "the destinations of its rows")):
         task = sink.Task(f"app-{queue}", 7, 0, "try", destination)
         for _ in range(2):
             caplog.clear()
-            sink._commit(options.connect, [sink.Written(task, sink._prepare(options, task, iter([row])))])
-        sentence = f"Version 7 of 'app-{queue}' was committed before to {told}: nothing is sent again."
+            sink._commit(options.connect, [sink.WrittenRows(task, sink._prepare(options, task, iter([row])))])
+        sentence = f"Version 7 of 'app-{queue}' was committed before to {reported}: nothing is sent again."
         assert sentence in caplog.messages
     assert len(taken(client, queue)) == 2
 
@@ -242,7 +242,7 @@ def test_a_task_that_still_runs_when_its_batch_fails_leaves_nothing(
 def test_a_task_that_prepares_when_its_batch_has_been_aborted_is_refused(broker: BrokerProcess, client: Client) -> None:
     options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=False)
     late, other = (sink.Task("app", 1, 0, attempt, "/queue/late") for attempt in ("first", "second"))
-    row = outgoing.Outgoing("/queue/late", [], b"late", None)
+    row = outgoing.OutgoingRow("/queue/late", [], b"late", None)
     sink._let_go(options.connect, late.prefix)
     with pytest.raises(Refusal) as refused:
         sink._prepare(options, late, iter([row]))
@@ -257,9 +257,9 @@ def test_a_task_that_fails_lets_go_of_what_it_has_prepared_itself(broker: Broker
     """Of a stream the driver may have heard of no task at all."""
     options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=True)
 
-    def rows() -> Iterator[outgoing.Outgoing]:
-        for _ in range(outgoing.STAGE_MESSAGES + 1):
-            yield outgoing.Outgoing("/queue/late", [], b"row", None)
+    def rows() -> Iterator[outgoing.OutgoingRow]:
+        for _ in range(outgoing.SLICE_MESSAGES + 1):
+            yield outgoing.OutgoingRow("/queue/late", [], b"row", None)
         assert len(prepared(client)) == 1
         raise ValueError("broken")
 
@@ -273,16 +273,16 @@ def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
 ) -> None:
     """Their names, as long as they may become, have room in one request; one more is refused with a sentence."""
     options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
-    monkeypatch.setattr(outgoing, "STAGE_MESSAGES", 1)
+    monkeypatch.setattr(outgoing, "SLICE_MESSAGES", 1)
     task = sink.Task("a" * APP_MAX_BYTES, TIME_MAX_MS, 999_999, "f" * 16, f"/queue/{queue}")
-    row = outgoing.Outgoing(f"/queue/{queue}", [], b"row", None)
-    written = sink.Written(task, sink._prepare(options, task, repeat(row, sink.NAMES_MAX)))
-    longest = sink.Written(task, [f"{name}-100" for name in written.prepared])
+    row = outgoing.OutgoingRow(f"/queue/{queue}", [], b"row", None)
+    written = sink.WrittenRows(task, sink._prepare(options, task, repeat(row, sink.NAMES_MAX)))
+    longest = sink.WrittenRows(task, [f"{name}-100" for name in written.prepared])
     with pytest.raises(Refusal) as refused:
         sink._commit(options.connect, [longest])
     assert refused.value.code == "not-prepared"
     with pytest.raises(RadiatorError, match="2001 prepared transactions, but one commit can name 2000 only"):
-        sink._commit(options.connect, [written, sink.Written(task, ["one more"])])
+        sink._commit(options.connect, [written, sink.WrittenRows(task, ["one more"])])
     sink._commit(options.connect, [written])
     assert len(taken(client, queue)) == sink.NAMES_MAX
 
@@ -290,8 +290,8 @@ def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
 def test_a_batch_that_nothing_else_bounds_can_be_committed() -> None:
     """The first one of a long log: of rows of any size a stage is full of rows, or at least half full of bytes."""
     bytes_most = DEFAULT_BYTES + DEFAULT_ROWS * outgoing.OVERHEAD_BYTES
-    stages_most = DEFAULT_ROWS / outgoing.STAGE_MESSAGES + bytes_most / (outgoing.STAGE_BYTES / 2)
-    assert stages_most < sink.NAMES_MAX / 2, "the rest is for the last stage of each task"
+    slices_most = DEFAULT_ROWS / outgoing.SLICE_MESSAGES + bytes_most / (outgoing.SLICE_BYTES / 2)
+    assert slices_most < sink.NAMES_MAX / 2, "the rest is for the last stage of each task"
 
 
 @pytest.mark.parametrize("delivery", ["exactlyOnce", "atLeastOnce"])
@@ -315,7 +315,7 @@ def test_what_earlier_tries_of_a_version_have_left_goes_with_its_commit(
 ) -> None:
     """As a driver leaves it that is killed; another version's is not touched."""
     options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
-    row = outgoing.Outgoing(f"/queue/{queue}", [], b"left", None)
+    row = outgoing.OutgoingRow(f"/queue/{queue}", [], b"left", None)
     for version in (1, 2):
         task = sink.Task(f"app-{queue}", version, 0, "killed", f"/queue/{queue}")
         sink._prepare(options, task, iter([row]))

@@ -52,8 +52,8 @@ Load = Callable[..., DataFrame]
 def batch(spark: SparkSession, broker: BrokerProcess, log: str) -> Load:
     def load(**options: Any) -> DataFrame:
         given = {"url": broker.address, "subscribe": log, **options}
-        told = {name: value for name, value in given.items() if value is not None}
-        return spark.read.format("radiator").options(**told).load()
+        reported = {name: value for name, value in given.items() if value is not None}
+        return spark.read.format("radiator").options(**reported).load()
 
     return load
 
@@ -243,10 +243,10 @@ def test_logs_by_a_pattern_and_what_the_progress_says(
         try:
             assert query.awaitTermination(END_MAX_S)
             described = [
-                (told["source"], told["offsetsBehindLatest"])
+                (answer["source"], answer["offsetsBehindLatest"])
                 for progress in query.recentProgress
                 if progress.numInputRows
-                for told in [json.loads(progress.sources[0].latestOffset)["radiator"]]
+                for answer in [json.loads(progress.sources[0].latestOffset)["radiator"]]
             ]
         finally:
             query.stop()

@@ -34,7 +34,7 @@ from radiator.model.peer import (
     Welcome,
 )
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
-from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, SPECS, Said
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, SPECS, LinkFrame
 from radiator.protocols.stomp.frame import encode_message
 from radiator.protocols.stomp.session import StompSession
 from tests.protocols.peer.words import MAKERS, cut
@@ -46,7 +46,7 @@ PUBLISH = Publish("a", 1, 2, 3, b"00ff-1-2t", replace(MESSAGE, destination="/top
 NEWS = NodeState(Version("a", 1, 2), True, [], [], [], [], "")
 
 
-def words(data: bytes, limits: Limits | None = None) -> list[Said]:
+def words(data: bytes, limits: Limits | None = None) -> list[LinkFrame]:
     return list(Frames(limits or Limits(), AFTER_PROOF).words(data))
 
 
@@ -65,13 +65,13 @@ def test_every_word_is_in_the_table_with_each_of_its_fields() -> None:
 @given(st.integers(0, 2**32), st.sampled_from(list(MAKERS)))
 def test_round_trip_of_every_word_in_any_pieces(seed: int, kind: type[PeerFrame]) -> None:
     chance = Random(seed)
-    said = [MAKERS[kind](chance) for _ in range(chance.randrange(1, 4))]
-    data = HEART_BEAT + b"".join(encode(word) + HEART_BEAT * chance.randrange(2) for word in said)
+    sent_words = [MAKERS[kind](chance) for _ in range(chance.randrange(1, 4))]
+    data = HEART_BEAT + b"".join(encode(word) + HEART_BEAT * chance.randrange(2) for word in sent_words)
     frames = Frames(Limits(), AFTER_PROOF)
     heard = [word for piece in cut(data, chance) for word in frames.words(piece)]
-    assert heard == said
+    assert heard == sent_words
     assert frames.held_bytes == 0
-    assert [type(word).__slots__ for word in heard] == [type(word).__slots__ for word in said]
+    assert [type(word).__slots__ for word in heard] == [type(word).__slots__ for word in sent_words]
 
 
 def test_byte_by_byte_nothing_comes_before_the_last() -> None:

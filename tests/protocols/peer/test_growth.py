@@ -74,7 +74,7 @@ def test_what_a_node_has_accepted_every_other_takes(version: int) -> None:
             nodes.wait(1)
         (letter,) = nodes[name].messages(2)
         nodes[name].close(2)
-        for entry in nodes[name].broker.destinations.queues["dead"].in_memory():
+        for entry in nodes[name].broker.destinations.queues.all["dead"].in_memory():
             entry.was_out = False  # so that its path grows on
     block = letter.message.headers
     path = header(letter.message, b"node-path")

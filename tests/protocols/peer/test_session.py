@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from radiator.model.commands import Fail, Open, PeerMessage
 from radiator.model.limits import CONNECT_MAX_BYTES, GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity, PeerFrame, Taken
+from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.replies import Bye, Pause, Receipt, Refuse, Resume, SendToPeer
 from radiator.model.settings import Address, Node
 from radiator.protocols import Session
@@ -23,6 +24,11 @@ from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, s
 
 A = challenge("a", b"a" * 32, "61")
 B = challenge("b", b"b" * 32, "62")
+
+
+def opened(number: int, identity: Identity) -> Open:
+    """A link is its own principal."""
+    return Open(number, identity, principal=Principal(identity.name, RecognisedBy.LINK_PROOF))
 
 
 def refused(session: PeerSession) -> Refused:
@@ -63,10 +69,10 @@ def test_each_says_open_when_the_other_has_proved() -> None:
     assert acceptor.receive(greeting) == []
     assert acceptor.take_outgoing() == GREETING + encode(B)  # and no proof: nobody has shown the secret yet
     assert dialler.receive(GREETING + encode(B)) == []
-    assert acceptor.receive(dialler.take_outgoing()) == [Open(7, Identity("a", "aa", False, "peer://[::1]:5"))]
+    assert acceptor.receive(dialler.take_outgoing()) == [opened(7, Identity("a", "aa", False, "peer://[::1]:5"))]
     assert acceptor.is_open and not dialler.is_open
     last = acceptor.take_outgoing() + acceptor.heart_beat() + acceptor.encode(SendToPeer(7, Taken(3)))
-    assert dialler.receive(last) == [Open(1, Identity("b", "62", True, "")), PeerMessage(1, Taken(3))]
+    assert dialler.receive(last) == [opened(1, Identity("b", "62", True, "")), PeerMessage(1, Taken(3))]
     assert dialler.take_outgoing() == b"" and dialler.buffered_bytes == 0
 
 
@@ -78,7 +84,7 @@ def test_any_pieces_say_the_same(seed: int) -> None:
     words = [MAKERS[kind](chance) for kind in chance.choices(list(MAKERS), k=3)]
     again = side("b")
     pieces = cut(transcript + b"".join(map(encode, words)), chance)
-    heard = [said for piece in pieces for said in again.receive(piece)]
+    heard = [commands for piece in pieces for commands in again.receive(piece)]
     assert heard[1:] == [PeerMessage(7, word) for word in words]
     assert isinstance(heard[0], Open)
 
@@ -274,8 +280,8 @@ def test_a_line_at_its_bound_is_taken() -> None:
 
 def test_a_refusal_by_the_shell_stands_behind_the_line() -> None:
     acceptor = side("b")
-    said = acceptor.encode(Refuse(7, "too-many-connections", "20000 connections are open."))
-    assert said == GREETING + encode(Refused("too-many-connections", "20000 connections are open."))
+    found = acceptor.encode(Refuse(7, "too-many-connections", "20000 connections are open."))
+    assert found == GREETING + encode(Refused("too-many-connections", "20000 connections are open."))
 
 
 def test_a_refusal_of_the_other_side_ends_the_link() -> None:
@@ -355,6 +361,6 @@ def test_flipped_bits_never_raise_and_end_in_one_fail(seed: int, kind: type[Peer
     data = bytearray(encode(MAKERS[kind](chance)))
     for _ in range(chance.randrange(1, 4)):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    said = [word for piece in cut(bytes(data), chance) for word in acceptor.receive(piece)]
-    assert [type(word) for word in said] in ([], [PeerMessage], [Fail])
+    commands = [word for piece in cut(bytes(data), chance) for word in acceptor.receive(piece)]
+    assert [type(word) for word in commands] in ([], [PeerMessage], [Fail])
     assert acceptor.buffered_bytes <= len(data)

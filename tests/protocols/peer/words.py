@@ -164,14 +164,14 @@ def side(
 
 def talk(dialler: PeerSession, acceptor: PeerSession) -> tuple[list[Open | Command], list[Open | Command], bytes]:
     """Both until nobody has more to say: what each said to its broker, and the bytes of the dialler."""
-    dialler_said: list[Open | Command] = []
-    acceptor_said: list[Open | Command] = []
+    dialler_commands: list[Open | Command] = []
+    acceptor_commands: list[Open | Command] = []
     transcript = b""
     while out := dialler.take_outgoing():
         transcript += out
-        acceptor_said += acceptor.receive(out)
-        dialler_said += dialler.receive(acceptor.take_outgoing())
-    return dialler_said, acceptor_said, transcript
+        acceptor_commands += acceptor.receive(out)
+        dialler_commands += dialler.receive(acceptor.take_outgoing())
+    return dialler_commands, acceptor_commands, transcript
 
 
 def linked(limits: Limits | None = None) -> tuple[PeerSession, PeerSession]:

@@ -54,13 +54,13 @@ def expressible(name: bytes, value: bytes, version: int) -> bool:
 def test_header_travels_unchanged_between_every_pair_of_versions(
     sender: int, receiver: int, pairs: list[tuple[str, str]]
 ) -> None:
-    said = [(b"x" + name.encode(), value.encode()) for name, value in pairs]
-    said = [(name, value) for name, value in said if expressible(name, value, sender)]
-    message = Message("/queue/a", block_of(said, sender), sender, b"a\0b", 1)
+    found = [(b"x" + name.encode(), value.encode()) for name, value in pairs]
+    found = [(name, value) for name, value in found if expressible(name, value, sender)]
+    message = Message("/queue/a", block_of(found, sender), sender, b"a\0b", 1)
     wire = encode_message(message, b"s-1-2", b"0", True, False, 0, receiver)
     frame = read(wire, receiver)
     wanted: dict[bytes, bytes] = {}
-    for name, value in said:
+    for name, value in found:
         if expressible(name, value, receiver):
             wanted.setdefault(name, value.strip(b" ") if receiver == V1_0 else value)
     assert {name: value for name, value in frame.headers.items() if name.startswith(b"x")} == wanted

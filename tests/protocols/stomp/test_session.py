@@ -18,6 +18,7 @@ from radiator.model.commands import (
     Commit,
     Disconnect,
     Fail,
+    InvalidSend,
     Nack,
     Open,
     Send,
@@ -51,7 +52,7 @@ def opened(version: int = V1_2, limits: Limits | None = None) -> StompSession:
     return session
 
 
-def said(wire: bytes, version: int = V1_2) -> object:
+def command_of(wire: bytes, version: int = V1_2) -> object:
     (word,) = opened(version).receive(wire)
     return word
 
@@ -157,25 +158,25 @@ def test_second_connect_is_refused(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_command_becomes_its_word(version: int) -> None:
-    assert said(b"SEND\ndestination:a\n\nbody\0", version) == Send(7, "/queue/a", b"", version, b"body")
-    assert said(b"BEGIN\ntransaction:t\nreceipt:r\n\n\0", version) == Begin(7, b"t", b"r")
-    assert said(b"COMMIT\ntransaction:t\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r")
-    assert said(b"ABORT\ntransaction:t\nreceipt:r\n\n\0", version) == Abort(7, b"t", b"r")
-    assert said(b"UNSUBSCRIBE\nid:0\nreceipt:r\n\n\0", version) == Unsubscribe(7, b"0", b"r")
-    assert said(b"DISCONNECT\nreceipt:r\n\n\0", version) == Disconnect(7, b"r")
-    assert said(b"SUBSCRIBE\nid:0\ndestination:/topic/a.#\n\n\0", version) == Subscribe(7, b"0", "/topic/a.#")
+    assert command_of(b"SEND\ndestination:a\n\nbody\0", version) == Send(7, "/queue/a", b"", version, b"body")
+    assert command_of(b"BEGIN\ntransaction:t\nreceipt:r\n\n\0", version) == Begin(7, b"t", b"r")
+    assert command_of(b"COMMIT\ntransaction:t\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r")
+    assert command_of(b"ABORT\ntransaction:t\nreceipt:r\n\n\0", version) == Abort(7, b"t", b"r")
+    assert command_of(b"UNSUBSCRIBE\nid:0\nreceipt:r\n\n\0", version) == Unsubscribe(7, b"0", b"r")
+    assert command_of(b"DISCONNECT\nreceipt:r\n\n\0", version) == Disconnect(7, b"r")
+    assert command_of(b"SUBSCRIBE\nid:0\ndestination:/topic/a.#\n\n\0", version) == Subscribe(7, b"0", "/topic/a.#")
 
 
 def test_ack_names_its_message_as_each_version_does() -> None:
     acked = b"ACK\nid:i\nmessage-id:m\nsubscription:0\ntransaction:t\nreceipt:r\n\n\0"
-    assert said(acked, V1_0) == Ack(7, b"m", None, b"t", b"r")
-    assert said(acked, V1_1) == Ack(7, b"m", b"0", b"t", b"r")
-    assert said(acked, V1_2) == Ack(7, b"i", None, b"t", b"r")
-    assert said(acked.replace(b"ACK", b"NACK"), V1_1) == Nack(7, b"m", b"0", b"t", b"r", True)
-    assert said(b"NACK\nid:i\nrequeue:false\n\n\0") == Nack(7, b"i", requeue=False)
-    assert said(b"NACK\nid:i\nrequeue:true\n\n\0") == Nack(7, b"i")
+    assert command_of(acked, V1_0) == Ack(7, b"m", None, b"t", b"r")
+    assert command_of(acked, V1_1) == Ack(7, b"m", b"0", b"t", b"r")
+    assert command_of(acked, V1_2) == Ack(7, b"i", None, b"t", b"r")
+    assert command_of(acked.replace(b"ACK", b"NACK"), V1_1) == Nack(7, b"m", b"0", b"t", b"r", True)
+    assert command_of(b"NACK\nid:i\nrequeue:false\n\n\0") == Nack(7, b"i", requeue=False)
+    assert command_of(b"NACK\nid:i\nrequeue:true\n\n\0") == Nack(7, b"i")
     assert "requeue 'no'" in failure(b"NACK\nid:i\nrequeue:no\n\n\0")
-    assert said(b"NACK\nmessage-id:m\nsubscription:0\n\n\0", V1_0) == Nack(7, b"m")
+    assert command_of(b"NACK\nmessage-id:m\nsubscription:0\n\n\0", V1_0) == Nack(7, b"m")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -196,15 +197,15 @@ def test_body_is_refused_where_none_is_allowed(version: int) -> None:
         assert "has a body" in failure(head + b"\n\nx\0", version)
         assert "has a body" in failure(head + b"\ncontent-length:2\n\nxy\0", version)
         assert "has a body" in failure(head + b"\n\nx", version)
-        assert not isinstance(said(head + b"\ncontent-length:0\n\n\0", version), Fail)
+        assert not isinstance(command_of(head + b"\ncontent-length:0\n\n\0", version), Fail)
 
 
 def test_body_of_a_1_0_subscribe_is_ignored() -> None:
-    assert said(b"SUBSCRIBE\nid:0\ndestination:a\n\nbody\0", V1_0) == Subscribe(7, b"0", "/queue/a")
+    assert command_of(b"SUBSCRIBE\nid:0\ndestination:a\n\nbody\0", V1_0) == Subscribe(7, b"0", "/queue/a")
 
 
 def test_send_with_every_option() -> None:
-    word = said(
+    word = command_of(
         b"SEND\ndestination:/topic/a\nreceipt:r\\c1\ntransaction:t\nexpiration:50\nexpires:0\npersistent:true\n"
         b"mandatory:true\ndedup-id:d\ncorrelation-id:c\nreply-to:/temp-queue/answers\nfoo:bar\n\nbody\0"
     )
@@ -233,7 +234,7 @@ def test_headers_of_the_hop_and_of_message_are_not_stored() -> None:
     ]  # fmt: skip
     lines = b"".join(b"%b:x\nkept-%d:%b\n" % (name, number, name) for number, name in enumerate(hop))
     for repeated in (b"", b"kept:1\nkept:2\nack:y\n"):
-        word = said(b"SEND\ndestination:a\n" + lines + repeated + b"content-length:0\n\n\0")
+        word = command_of(b"SEND\ndestination:a\n" + lines + repeated + b"content-length:0\n\n\0")
         assert isinstance(word, Send)
         wanted = b"".join(b"kept-%d:%b\n" % (number, name) for number, name in enumerate(hop))
         assert word.headers == wanted + repeated.replace(b"ack:y\n", b"")
@@ -247,7 +248,7 @@ def test_reply_to_travels_unless_it_is_a_temp_queue() -> None:
         (b"reply-to:/temp-queue/a\nreply-to:/queue/b\n", "a", b""),
         (b"reply-to:/queue/b\nreply-to:/temp-queue/a\n", None, b"reply-to:/queue/b\n"),
     ):
-        word = said(b"SEND\ndestination:a\n" + lines + b"\n\0")
+        word = command_of(b"SEND\ndestination:a\n" + lines + b"\n\0")
         assert isinstance(word, Send)
         assert (word.reply_to, word.headers) == (reply_to, stored)
     assert "reply-to '/temp-queue/' names nothing" in failure(b"SEND\ndestination:a\nreply-to:/temp-queue/\n\n\0")
@@ -256,7 +257,7 @@ def test_reply_to_travels_unless_it_is_a_temp_queue() -> None:
 @pytest.mark.parametrize("header", [b"expiration", b"expires"])
 def test_time_of_expiry_is_a_number_of_milliseconds(header: bytes) -> None:
     for value in (b"0", b"1", b"9" * 15):
-        word = said(b"SEND\ndestination:a\n" + header + b":" + value + b"\n\n\0")
+        word = command_of(b"SEND\ndestination:a\n" + header + b":" + value + b"\n\n\0")
         assert isinstance(word, Send)
         assert int(value) in (word.expiration_ms, word.expires_ms)
     for value in (b"", b"-1", b"1.5", b"soon", b"9" * 16, b"9" * 5000):
@@ -265,7 +266,7 @@ def test_time_of_expiry_is_a_number_of_milliseconds(header: bytes) -> None:
 
 
 def test_dedup_id_at_the_limit_is_taken_and_one_past_it_refused() -> None:
-    word = said(b"SEND\ndestination:a\ndedup-id:" + b"d" * DEDUP_ID_MAX_BYTES + b"\n\n\0")
+    word = command_of(b"SEND\ndestination:a\ndedup-id:" + b"d" * DEDUP_ID_MAX_BYTES + b"\n\n\0")
     assert isinstance(word, Send) and word.dedup_id == b"d" * DEDUP_ID_MAX_BYTES
     assert "has 256 bytes" in failure(b"SEND\ndestination:a\ndedup-id:" + b"d" * 256 + b"\n\n\0")
     assert "has 0 bytes" in failure(b"SEND\ndestination:a\ndedup-id:\n\n\0")
@@ -281,24 +282,24 @@ def test_kept_id_at_the_limit_is_taken_and_one_past_it_refused(header: bytes, co
     def wire(size: int) -> bytes:  # of repeated headers the first counts
         return name + b"\n" + header + b":" + b"i" * size + b"\n" + lines + b"\n\n\0"
 
-    assert not isinstance(said(wire(ID_MAX_BYTES)), Fail)
+    assert not isinstance(command_of(wire(ID_MAX_BYTES)), Fail)
     sentence = failure(wire(ID_MAX_BYTES + 1))
     assert sentence.startswith(header.decode()) and "has 1025 bytes: at most 1024 are allowed." in sentence
 
 
 def test_mandatory_is_true_or_false() -> None:
-    word = said(b"SEND\ndestination:a\nmandatory:false\n\n\0")
+    word = command_of(b"SEND\ndestination:a\nmandatory:false\n\n\0")
     assert isinstance(word, Send) and not word.mandatory
     assert "mandatory 'yes' is neither true nor false" in failure(b"SEND\ndestination:a\nmandatory:yes\n\n\0")
 
 
 def test_subscribe_with_every_option() -> None:
-    word = said(
+    word = command_of(
         b"SUBSCRIBE\nid:0\ndestination:a\nack:client-individual\nprefetch-count:5\nactivemq.prefetchSize:9\n"
         b"exclusive:true\nbuffer-max-bytes:1000\nbuffer-max-messages:10\nreceipt:r\n\n\0"
     )
     assert word == Subscribe(7, b"0", "/queue/a", "client-individual", 5, True, 1000, 10, b"r")
-    word = said(b"SUBSCRIBE\nid:0\ndestination:a\nactivemq.prefetchSize:9\nactivemq.exclusive:true\n\n\0")
+    word = command_of(b"SUBSCRIBE\nid:0\ndestination:a\nactivemq.prefetchSize:9\nactivemq.exclusive:true\n\n\0")
     assert word == Subscribe(7, b"0", "/queue/a", "auto", 9, True)
 
 
@@ -306,7 +307,7 @@ def test_subscribe_with_every_option() -> None:
 def test_prefetch_count_at_its_bounds_is_taken_and_one_past_them_refused(header: bytes) -> None:
     head = b"SUBSCRIBE\nid:0\ndestination:a\n" + header + b":%d\n\n\0"
     for count in (1, PREFETCH_COUNT_MAX):
-        word = said(head % count)
+        word = command_of(head % count)
         assert isinstance(word, Subscribe) and word.prefetch_count == count
     for count in (0, PREFETCH_COUNT_MAX + 1):
         assert f"{header.decode()} '{count}' is not a whole number from 1 to 65535" in failure(head % count)
@@ -331,14 +332,14 @@ def test_wrong_value_on_subscribe_is_refused_by_name(line: bytes, part: str) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_subscribe_to_a_log(version: int) -> None:
     head = b"SUBSCRIBE\nid:0\ndestination:/log/events\n"
-    assert said(head + b"\n\0", version) == Subscribe(7, b"0", "/log/events")
-    assert said(head + b"from:earliest\nuntil:end\npartition:0\n\n\0", version) == Subscribe(
+    assert command_of(head + b"\n\0", version) == Subscribe(7, b"0", "/log/events")
+    assert command_of(head + b"from:earliest\nuntil:end\npartition:0\n\n\0", version) == Subscribe(
         7, b"0", "/log/events", start=(EARLIEST, 0), until=(END, 0), partition=0
     )
-    assert said(head + b"ack:client\nfrom:time:5\nuntil:offset:7\ngroup:g/1\n\n\0", version) == Subscribe(
+    assert command_of(head + b"ack:client\nfrom:time:5\nuntil:offset:7\ngroup:g/1\n\n\0", version) == Subscribe(
         7, b"0", "/log/events", "client", start=(TIME, 5), until=(OFFSET, 7), group="g/1"
     )
-    word = said(head + b"partition:%d\n\n\0" % (PARTITIONS_MAX - 1), version)
+    word = command_of(head + b"partition:%d\n\n\0" % (PARTITIONS_MAX - 1), version)
     assert isinstance(word, Subscribe) and word.partition == PARTITIONS_MAX - 1
 
 
@@ -368,10 +369,11 @@ def test_what_only_logs_have_is_refused_elsewhere(line: bytes, destination: byte
 @pytest.mark.parametrize("version", VERSIONS)
 def test_commit_of_what_is_prepared_and_of_a_version(version: int) -> None:
     head = b"COMMIT\ntransaction:t\n"
-    assert said(head + b"prepare:p/1\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r", "p/1")
+    assert command_of(head + b"prepare:p/1\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r", "p/1")
     for number in (0, TIME_MAX_MS):
         wanted = Commit(7, b"t", None, None, "app", number)
-        assert said(head + b"txn-app-id:app\ntxn-version:%d\n\n\0" % number, version) == wanted
+        for line in (b"producer-id:app", b"txn-app-id:app", b"txn-app-id:app\nproducer-id:app"):
+            assert command_of(head + line + b"\ntxn-version:%d\n\n\0" % number, version) == wanted
 
 
 @pytest.mark.parametrize(
@@ -380,11 +382,17 @@ def test_commit_of_what_is_prepared_and_of_a_version(version: int) -> None:
         (b"prepare:", "prepare '' has 0 bytes"),
         (b"prepare:" + b"p" * 256, "has 256 bytes"),
         (b"txn-app-id:" + b"p" * 256 + b"\ntxn-version:1", "txn-app-id 'ppp"),
-        (b"txn-app-id:a", "one of txn-app-id and txn-version"),
-        (b"txn-version:1", "one of txn-app-id and txn-version"),
+        (b"txn-app-id:a", "one of producer-id and txn-version"),
+        (b"txn-version:1", "one of producer-id and txn-version"),
         (b"txn-app-id:a\ntxn-version:-1", "txn-version '-1' is not a whole number from 0 to 999999999999999"),
         (b"txn-app-id:a\ntxn-version:%d" % (TIME_MAX_MS + 1), "txn-version '1000000000000000'"),
-        (b"prepare:p\ntxn-app-id:a\ntxn-version:1", "both prepare and txn-app-id"),
+        (
+            b"producer-id:a\ntxn-app-id:b\ntxn-version:1",
+            "producer-id 'a' and txn-app-id 'b': they are two names of one",
+        ),
+        (b"producer-id:\ntxn-version:1", "producer-id '' has 0 bytes"),
+        (b"producer-id:a", "one of producer-id and txn-version"),
+        (b"prepare:p\ntxn-app-id:a\ntxn-version:1", "both prepare and producer-id"),
     ],
 )
 def test_wrong_value_on_commit_is_refused_by_name(lines: bytes, part: str) -> None:
@@ -434,9 +442,9 @@ def test_destination_is_shown_as_its_subscription_wrote_it(
 
 def test_1_0_values_may_be_padded_and_later_ones_may_not() -> None:
     wire = b"SEND\ndestination: /queue/a\ncontent-length: 2\nfoo: bar\nreceipt: r\n\na\0\0"
-    assert said(wire, V1_0) == Send(7, "/queue/a", b"foo: bar\n", V1_0, b"a\0", b" r")
+    assert command_of(wire, V1_0) == Send(7, "/queue/a", b"foo: bar\n", V1_0, b"a\0", b" r")
     assert "content-length ' 2'" in failure(wire, V1_1)
-    word = said(b"SEND\ndestination: a\n\n\0", V1_2)
+    word = command_of(b"SEND\ndestination: a\n\n\0", V1_2)
     assert isinstance(word, Send) and word.destination == "/queue/ a"
 
 
@@ -446,7 +454,7 @@ def test_bad_name_is_refused(destination: bytes) -> None:
 
 
 def test_unknown_prefix_is_left_to_the_broker() -> None:
-    word = said(b"SEND\ndestination:/foo/x\n\n\0")
+    word = command_of(b"SEND\ndestination:/foo/x\n\n\0")
     assert isinstance(word, Send) and word.destination == "/foo/x"
 
 
@@ -498,8 +506,8 @@ def test_no_headers_make_receive_raise(data: st.DataObject) -> None:
     name = st.sampled_from(
         [b"destination", b"id", b"ack", b"receipt", b"transaction", b"message-id", b"subscription", b"content-length",
          b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"prefetch-count", b"requeue", b"selector",
-         b"exclusive", b"buffer-max-bytes", b"from", b"until", b"partition", b"group", b"prepare", b"txn-app-id",
-         b"txn-version"]
+         b"exclusive", b"buffer-max-bytes", b"from", b"until", b"partition", b"group", b"prepare", b"producer-id",
+         b"txn-app-id", b"txn-version"]
     )  # fmt: skip
     value = st.one_of(
         st.binary(max_size=8), st.sampled_from([b"1", b"true", b"/temp-queue/", b"/log/a", b"offset:1", b"\\c"])
@@ -543,6 +551,47 @@ def test_idle_session_is_small() -> None:
     assert (after - before) / len(kept) < 1536
 
 
+# ---- SENDs that want their refusal as a RECEIPT
+
+WRONG = [
+    (b"delay:soon", "delay"), (b"delay:-1", "delay"), (b"expiration:x", "expiration"), (b"expires:1.5", "expires"),
+    (b"deliver-at:-1", "deliver-at"), (b"mandatory:perhaps", "mandatory"), (b"immediate:2", "immediate"),
+    (b"dedup-id:", "dedup-id"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header, name", WRONG)
+def test_a_send_with_a_wrong_header_is_refused_as_it_asked(header: bytes, name: str) -> None:
+    session = opened()
+    asking = b"SEND\ndestination:/queue/a\nreceipt:r\non-refusal:receipt\n%b\n\nx\0"
+    invalid, following = session.receive(asking % header + b"SEND\ndestination:/queue/a\n\nx\0")
+    assert isinstance(invalid, InvalidSend) and isinstance(following, Send)
+    assert invalid.receipt == b"r" and name in invalid.sentence
+    (failed,) = session.receive(b"SEND\ndestination:/queue/a\nreceipt:r\n%b\n\nx\0" % header)
+    assert isinstance(failed, Fail) and (failed.sentence, failed.receipt) == (invalid.sentence, b"r")
+
+
+@pytest.mark.parametrize("destination", [b"/queue/", b"/temp-queue/", b""])
+def test_so_is_one_to_what_is_no_destination(destination: bytes) -> None:
+    asking = b"SEND\ndestination:%b\nreceipt:r\non-refusal:receipt\n\nx\0"
+    (invalid,) = opened().receive(asking % destination)
+    assert isinstance(invalid, InvalidSend)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"SEND\nreceipt:r\non-refusal:receipt\n\nx\0",
+        b"SEND\ndestination:/queue/a\nreceipt:r\non-refusal:maybe\n\nx\0",
+        b"SEND\ndestination:/queue/a\non-refusal:receipt\n\nx\0",
+        b"SEND\ndestination:/queue/a\nreceipt:r\non-refusal:receipt\ntransaction:t\ndelay:x\n\nx\0",
+        b"SUBSCRIBE\ndestination:/queue/\nid:1\nreceipt:r\non-refusal:receipt\n\n\0",
+    ],
+)
+def test_what_cannot_be_refused_so_ends_the_connection(frame: bytes) -> None:
+    assert isinstance(opened().receive(frame)[-1], Fail)
+
+
 # ---- headers that mean nothing here
 
 
@@ -552,10 +601,10 @@ def test_idle_session_is_small() -> None:
 def test_a_header_that_asks_other_brokers_for_something_is_told_once_and_travels(header: bytes) -> None:
     session = opened()
     wire = b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header
-    first, told = session.receive(wire)
+    first, reported = session.receive(wire)
     assert isinstance(first, Send) and first.headers == header + b"\n"
-    assert isinstance(told, Unheeded)
-    assert (told.destination, told.header) == ("/queue/a", header.partition(b":")[0].decode())
+    assert isinstance(reported, Unheeded)
+    assert (reported.destination, reported.header) == ("/queue/a", header.partition(b":")[0].decode())
     (second,) = session.receive(wire)
     assert isinstance(second, Send) and second.headers == first.headers
 
@@ -563,20 +612,22 @@ def test_a_header_that_asks_other_brokers_for_something_is_told_once_and_travels
 @pytest.mark.parametrize("header", [b"no-local:true", b"activemq.priority:5", b"activemq.retroactive:true"])
 def test_a_subscribe_that_asks_other_brokers_for_something_is_told_once(header: bytes) -> None:
     session = opened()
-    first, told = session.receive(b"SUBSCRIBE\ndestination:/queue/a\nid:1\n%b\n\n\0" % header)
-    assert isinstance(first, Subscribe) and isinstance(told, Unheeded)
-    assert told.header == header.partition(b":")[0].decode()
+    first, reported = session.receive(b"SUBSCRIBE\ndestination:/queue/a\nid:1\n%b\n\n\0" % header)
+    assert isinstance(first, Subscribe) and isinstance(reported, Unheeded)
+    assert reported.header == header.partition(b":")[0].decode()
     assert len(session.receive(b"SUBSCRIBE\ndestination:/queue/a\nid:2\n%b\n\n\0" % header)) == 1
 
 
 def test_who_wants_to_browse_takes_nothing() -> None:
     assert "peek" in failure(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nbrowser:true\n\n\0")
-    assert isinstance(said(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nbrowser:false\nno-local:false\n\n\0"), Subscribe)
+    assert isinstance(
+        command_of(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nbrowser:false\nno-local:false\n\n\0"), Subscribe
+    )
 
 
 @pytest.mark.parametrize("header", [b"priority:0", b"priority: 4", b"persistent:true", b"delay:5"])
 def test_what_is_usual_or_understood_is_not_told(header: bytes) -> None:
-    assert isinstance(said(b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header), Send)
+    assert isinstance(command_of(b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header), Send)
 
 
 @pytest.mark.parametrize("last", [b"DISCONNECT\n\n\0", b"NONSENSE\n\n\0"])

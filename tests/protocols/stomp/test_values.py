@@ -15,6 +15,7 @@ from radiator.protocols.stomp.values import (
     number,
     offered_heart_beats,
     place,
+    stored_block,
 )
 
 KINDS = ["/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/log/"]
@@ -175,3 +176,26 @@ def test_a_name_in_a_header_has_1_to_255_bytes() -> None:
         with pytest.raises(Violation) as caught:
             name({b"group": wrong}, b"group")
         assert f"has {len(wrong)} bytes" in str(caught.value) and "1 to 255" in str(caught.value)
+
+
+def block(*lines: bytes, temp: bool = False) -> bytes:
+    headers: dict[bytes, bytes] = {}
+    for line in lines:
+        name, _, value = line.partition(b":")
+        headers.setdefault(name, value)
+    return stored_block(headers, [*lines], temp)
+
+
+def test_the_block_is_the_application_s_headers_unchanged_and_in_order() -> None:
+    assert block(b"destination:/queue/q", b"b:\\c 1 ", b"receipt:r", b"a:2") == b"b:\\c 1 \na:2\n"
+    assert block(b"destination:/queue/q", b"receipt:r") == b""
+
+
+def test_repeated_headers_are_kept_but_for_those_of_the_hop() -> None:
+    assert block(b"a:1", b"receipt:r", b"a:2", b"receipt:s") == b"a:1\na:2\n"
+
+
+def test_reply_to_travels_unless_it_names_a_temp_queue() -> None:
+    assert block(b"reply-to:/queue/q") == b"reply-to:/queue/q\n"
+    assert block(b"reply-to:/temp-queue/a", b"a:1", temp=True) == b"a:1\n"
+    assert block(b"reply-to:/queue/q", b"reply-to: /temp-queue/a") == b"reply-to:/queue/q\n"

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator.model.commands import Send
 from radiator.model.errors import DamagedRecord
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.journal import ACCEPTED, ACKED, JournalEvent
 from radiator.model.message import Message, position_of
-from radiator.model.writes import KeepApp, KeepPeer, KeepSegment, KeepTransaction, Ledger, PeerStore
-from radiator.storage.codec import blocks, records, transactions
+from radiator.model.writes import KeepPeer, KeepSegment, Ledger, PeerStore
+from radiator.storage.codec import blocks, records
 
 KEY = records.message_key(7, position_of(3, 5))
 DELAYED_KEY = records.delayed_key(7, 1_500, position_of(3, 5))
@@ -163,11 +162,11 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
     _, block = blocks.pack(key, [message, message])
     one = "02" + "0006" + "00000004" + "00000000000003e8" + "00000000000007d0" + b"/log/lk:v\nhello".hex()
     assert block[:-4].hex() == "01" + "00" + "0002" + "00000026" * 2 + one * 2
-    told = [
+    events = [
         JournalEvent(ACKED, 1_002, "q", position_of(3, 5), "1/a", 2, 300),
         JournalEvent(ACCEPTED, 1_000, "q", position_of(3, 6)),
     ]
-    _, block = blocks.pack(key, told)
+    _, block = blocks.pack(key, events)
     names = "0004" + "0005" + "0008" + "0001" + "0003" + b"ackedacceptedq1/a".hex()
     columns = "010102" + "010303" + "010400" + "00" * 3 + "010200" + "02012c0000" + "00"
     times = "00000000000003e8" + "010200"
@@ -179,21 +178,6 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
     assert records.encode_position(records.group_key(7, "g"), [1, 258])[:-4].hex() == (
         "01" + "0002" + "0000000000000001" + "0000000000000102"
     )
-
-
-def test_rows_of_prepared_transactions_are_written_as_the_format_says() -> None:
-    assert transactions.transaction_key(258).hex() == "0000000000000102"
-    assert transactions.send_key(258, 5).hex() == "0000000000000102" + "00000005"
-    assert transactions.app_key("a") == b"a"
-    numbers = "".join(f"{number:016x}" for number in range(1, 5))
-    assert (
-        transactions.encode_transaction(b"k", KeepTransaction(1, "n", 1, 2, 3, 4))[:-4].hex() == "01" + numbers + "6e"
-    )
-    send = Send(0, "/queue/a", b"k:v\n", 1, b"hello", expires_ms=5, deliver_at_ms=6, dedup_id=b"i")
-    assert transactions.encode_send(b"k", send)[:-4].hex() == (
-        "01" + "1d" + "0008" + "0001" + "00000004" + f"{5:016x}{6:016x}" + b"/queue/aik:v\nhello".hex()
-    )
-    assert transactions.encode_app(b"a", KeepApp("a", 1, 2))[:-4].hex() == "01" + f"{1:016x}{2:016x}"
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

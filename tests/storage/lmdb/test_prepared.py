@@ -20,9 +20,9 @@ from radiator.model.writes import (
 )
 from radiator.storage.check import check
 from radiator.storage.codec import records, transactions
-from radiator.storage.codec.tables import APPS, STAGED, STAGES
+from radiator.storage.codec.tables import APPS, PREPARED_SENDS, TRANSACTIONS
 from radiator.storage.lmdb.store import LmdbStore, open_store
-from tests.storage.lmdb.test_store import rewrite
+from tests.storage.breaking import rewrite
 from tests.storage.scribe import MAP_BYTES, send_of
 
 NOW_MS = 1_800_000_000_000
@@ -42,9 +42,9 @@ def store(path: Path) -> LmdbStore:
     return store
 
 
-def row(count: int, applied: int = 0, name: str = "ö", stage: int = 1) -> KeepTransaction:
+def row(count: int, applied: int = 0, name: str = "ö", transaction: int = 1) -> KeepTransaction:
     size = sum(send_of(number).size for number in range(count))
-    return KeepTransaction(stage, name, count, size, applied, NOW_MS)
+    return KeepTransaction(transaction, name, count, size, applied, NOW_MS)
 
 
 def again(store: LmdbStore, path: Path) -> LmdbStore:
@@ -52,11 +52,10 @@ def again(store: LmdbStore, path: Path) -> LmdbStore:
     return open_store(path, MAP_BYTES)
 
 
-def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 << 30, stage: int = 1) -> LoadedPrepared:
-    return store.load_prepared(ReadPrepared(7, stage, first, most, bytes_max))
-
-
-# ---- write and read -----------------------------------------------------------------------------------------------
+def load(
+    store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 << 30, transaction: int = 1
+) -> LoadedPrepared:
+    return store.load_prepared(ReadPrepared(7, transaction, first, most, bytes_max))
 
 
 @pytest.mark.parametrize(
@@ -69,14 +68,8 @@ def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 <
     ],
 )
 def test_sends_come_back_as_they_were_prepared(path: Path, store: LmdbStore, send: Send) -> None:
-    store.commit([replace(row(0, stage=2, name="other"), count=1, size=send.size), StorePrepared(2, 0, [send])])
-    assert load(again(store, path), stage=2) == LoadedPrepared(7, [send], 0)
-
-
-def test_what_belongs_to_the_connection_is_not_kept(store: LmdbStore) -> None:
-    sent = replace(send_of(9), connection=5, receipt=b"r", transaction=b"t")
-    store.commit([KeepTransaction(2, "t", 1, sent.size, 0, 1), StorePrepared(2, 0, [sent])])
-    assert load(store, stage=2).sends == [send_of(9)]
+    store.commit([replace(row(0, transaction=2, name="other"), count=1, size=send.size), StorePrepared(2, 0, [send])])
+    assert load(again(store, path), transaction=2) == LoadedPrepared(7, [send], 0)
 
 
 def test_load_goes_on_from_a_number_up_to_its_limits(path: Path, store: LmdbStore) -> None:
@@ -84,7 +77,9 @@ def test_load_goes_on_from_a_number_up_to_its_limits(path: Path, store: LmdbStor
     store = again(store, path)
     assert load(store).sends == [send_of(number) for number in range(5)]
     assert load(store, 3).sends == [send_of(3), send_of(4)]
-    assert load(store, 5).sends == [] and load(store, stage=3).sends == [] and load(store, stage=0).sends == []
+    assert (
+        load(store, 5).sends == [] and load(store, transaction=3).sends == [] and load(store, transaction=0).sends == []
+    )
     assert load(store, 1, most=2).sends == [send_of(1), send_of(2)]
     size = send_of(0).size
     for bytes_max, taken in ((0, 1), (2 * size - 1, 1), (2 * size, 2)):
@@ -97,16 +92,16 @@ def test_later_sends_have_the_next_numbers(path: Path, store: LmdbStore) -> None
 
 
 def test_transaction_is_applied_in_slices_and_over(path: Path, store: LmdbStore) -> None:
-    assert store.recovery.stages == []
+    assert store.recovery.transactions == []
     store.commit([row(5, name=""), KeepApp("app", 4, NOW_MS + 1), KeepApp("other\0", 0, 0)])
     store.commit([RemovePrepared(1, 0, 2), row(5, 2, name="")])
     store = again(store, path)
-    assert store.recovery.stages == [row(5, 2, name="")]
+    assert store.recovery.transactions == [row(5, 2, name="")]
     assert store.recovery.apps == [KeepApp("app", 4, NOW_MS + 1), KeepApp("other\0", 0, 0)]
     assert load(store).sends == [send_of(2), send_of(3), send_of(4)]
     store.commit([RemovePrepared(1, 2, 5), DropTransaction(1), DropApp("app")])
     store = again(store, path)
-    assert (store.recovery.stages, [one.app for one in store.recovery.apps]) == ([], ["other\0"])
+    assert (store.recovery.transactions, [one.app for one in store.recovery.apps]) == ([], ["other\0"])
     store.close()
     assert check(path).findings == []
 
@@ -115,7 +110,7 @@ def test_transaction_that_is_let_go_of_takes_its_sends_with_it(path: Path, store
     store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, 0, [send_of(9)])])
     store.commit([DropTransaction(1)])
     assert load(store).sends == []
-    assert load(store, stage=2).sends == [send_of(9)]
+    assert load(store, transaction=2).sends == [send_of(9)]
     store.close()
     assert check(path).findings == []
 
@@ -132,13 +127,10 @@ def test_a_batch_that_contradicts_the_store_is_a_bug_and_leaves_nothing(
     assert ([one.app for one in store.recovery.apps], len(load(store).sends)) == (["app"], 5)
 
 
-# ---- damage -------------------------------------------------------------------------------------------------------
-
-
 def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
     store.close()
     for number in (1, 2):
-        rewrite(path, STAGED, transactions.send_key(1, number), b"x" * 80)
+        rewrite(path, PREPARED_SENDS, transactions.send_key(1, number), b"x" * 80)
     store = open_store(path, MAP_BYTES)
     assert load(store) == LoadedPrepared(7, [send_of(0), send_of(3), send_of(4)], 2)
     assert load(store, 1, most=2) == LoadedPrepared(7, [], 2)
@@ -147,32 +139,23 @@ def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
     assert len(findings) == 2 and all("The prepared SEND under key" in finding for finding in findings)
 
 
-@pytest.mark.parametrize("at", [1, 2, 4, 6])
-def test_send_of_impossible_lengths_or_flags_is_damaged(at: int) -> None:
-    key = transactions.send_key(1, 0)
-    value = bytearray(transactions.encode_send(key, send_of(0))[:-4])
-    value[at] ^= 0xE0
-    with pytest.raises(DamagedRecord, match="impossible"):
-        transactions.decode_send(key, records.seal(key, bytes(value)))
-
-
-def stage_row(stage: KeepTransaction) -> tuple[bytes, bytes]:
-    key = transactions.transaction_key(stage.stage)
-    return key, transactions.encode_transaction(key, stage)
+def transaction_row(transaction: KeepTransaction) -> tuple[bytes, bytes]:
+    key = transactions.transaction_key(transaction.transaction)
+    return key, transactions.encode_transaction(key, transaction)
 
 
 @pytest.mark.parametrize(
     ("table", "key", "value", "sentence"),
     [
-        (STAGES, *stage_row(row(5, 6)), "6 of 5"),
-        (STAGES, *stage_row(row(5, 1)), "the first 1 of 5|1 of 5 are out"),
-        (STAGES, *stage_row(row(6)), "5 SENDs left"),
-        (STAGES, *stage_row(row(0, stage=2)), "one name, 'ö'"),
-        (STAGES, transactions.transaction_key(1), None, "There are 5 SENDs of transaction 1"),
-        (STAGES, transactions.transaction_key(1), b"x" * 50, "The prepared transaction under key"),
-        (STAGED, transactions.send_key(1, 4), None, "4 SENDs left"),
-        (STAGED, transactions.send_key(3, 4), b"", "There are 1 SENDs of transaction 3"),
-        (APPS, transactions.app_key("app"), b"x" * 21, "The version of a txn-app-id under key"),
+        (TRANSACTIONS, *transaction_row(row(5, 6)), "6 of 5"),
+        (TRANSACTIONS, *transaction_row(row(5, 1)), "the first 1 of 5|1 of 5 are out"),
+        (TRANSACTIONS, *transaction_row(row(6)), "5 SENDs left"),
+        (TRANSACTIONS, *transaction_row(row(0, transaction=2)), "one name, 'ö'"),
+        (TRANSACTIONS, transactions.transaction_key(1), None, "There are 5 SENDs of transaction 1"),
+        (TRANSACTIONS, transactions.transaction_key(1), b"x" * 50, "The prepared transaction under key"),
+        (PREPARED_SENDS, transactions.send_key(1, 4), None, "4 SENDs left"),
+        (PREPARED_SENDS, transactions.send_key(3, 4), b"", "There are 1 SENDs of transaction 3"),
+        (APPS, transactions.app_key("app"), b"x" * 21, "The version of a producer-id under key"),
     ],
 )
 def test_start_refuses_damaged_books_and_check_says_what_they_are(
@@ -187,7 +170,7 @@ def test_start_refuses_damaged_books_and_check_says_what_they_are(
 
 
 def test_more_that_are_out_than_there_were_are_not_made_up_for_by_another_one(path: Path, store: LmdbStore) -> None:
-    store.commit([row(5, 6, name=""), row(6, stage=2, name="other")])
+    store.commit([row(5, 6, name=""), row(6, transaction=2, name="other")])
     store.close()
     with pytest.raises(StoreError, match="6 of 5 SENDs of transaction 1 are out"):
         open_store(path, MAP_BYTES)
@@ -199,3 +182,18 @@ def test_check_finds_bytes_that_the_row_does_not_say(path: Path, store: LmdbStor
     store.close()
     [finding] = check(path).findings
     assert finding == "The prepared transaction 1 has SENDs of 50 bytes; its row says 1."
+
+
+def test_what_belongs_to_the_connection_is_not_kept(store: LmdbStore) -> None:
+    sent = replace(send_of(9), connection=5, receipt=b"r", transaction=b"t")
+    store.commit([KeepTransaction(2, "t", 1, sent.size, 0, 1), StorePrepared(2, 0, [sent])])
+    assert load(store, transaction=2).sends == [send_of(9)]
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6])
+def test_send_of_impossible_lengths_or_flags_is_damaged(at: int) -> None:
+    key = transactions.send_key(1, 0)
+    value = bytearray(transactions.encode_send(key, send_of(0))[:-4])
+    value[at] ^= 0xE0
+    with pytest.raises(DamagedRecord, match="impossible"):
+        transactions.decode_send(key, records.seal(key, bytes(value)))

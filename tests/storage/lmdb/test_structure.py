@@ -198,5 +198,7 @@ def test_a_broker_that_meets_a_damaged_page_of_a_long_file_ends_with_74_and_its_
                 while True:
                     wire.send_frame("ACK", {"id": wire.message(60)["ack"]})
     assert broker.wait(120) == 74
-    told = "/queue/orders (has message|ends behind)|damaged in LMDB's own structure: page [0-9]+ of the table messages"
-    assert any(" halted " in line for line in broker.log.splitlines()) and re.search(told, broker.log)
+    answer = (
+        "/queue/orders (has message|ends behind)|damaged in LMDB's own structure: page [0-9]+ of the table messages"
+    )
+    assert any(" halted " in line for line in broker.log.splitlines()) and re.search(answer, broker.log)

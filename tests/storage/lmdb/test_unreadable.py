@@ -19,7 +19,7 @@ from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.storage.scribe import MAP_BYTES, Scribe
 
-SAID = "could not be read"
+PRINTED = "could not be read"
 HEADS_BYTES = 2 * 4096
 
 
@@ -71,7 +71,7 @@ def test_plain_reads_that_fail_are_the_disk_s(tmp_path: Path, monkeypatch: pytes
         real: Any = opened(self, *more, **named)
         return FailingFile(real) if self.name in ("data.mdb", "backup") else real
 
-    with monkeypatch.context() as patch, pytest.raises(DiskFailed, match=rf"{SAID} \(Input/output error\)"):
+    with monkeypatch.context() as patch, pytest.raises(DiskFailed, match=rf"{PRINTED} \(Input/output error\)"):
         patch.setattr(Path, "open", fails)
         uses[use]()
     assert (data_dir / "data.mdb").read_bytes() == before
@@ -92,7 +92,7 @@ def test_the_command_says_so_and_ends_with_74(tmp_path: Path, name: str) -> None
     if "attach" in done.stderr or "PTRACE" in done.stderr:
         pytest.skip("strace may not look at processes here")
     assert (done.returncode, done.stdout) == (74, "")
-    assert done.stderr.startswith("radiator: ") and SAID in done.stderr and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("radiator: ") and PRINTED in done.stderr and done.stderr.count("\n") == 1
 
 
 MAPPED = """
@@ -112,7 +112,7 @@ def test_a_page_of_the_map_that_cannot_be_read_leaves_a_line_and_74(tmp_path: Pa
     data_dir = filled(tmp_path / "data")
     done = subprocess.run([sys.executable, "-c", MAPPED, data_dir], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (74, "")
-    assert done.stderr.startswith(f"radiator: {data_dir} {SAID}") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"radiator: {data_dir} {PRINTED}") and done.stderr.count("\n") == 1
 
 
 def test_a_broker_under_which_a_page_cannot_be_read_leaves_a_line_and_goes_on_when_it_can(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_broker_under_which_a_page_cannot_be_read_leaves_a_line_and_goes_on_wh
             wire.message(30)
     assert broker.wait(30) == 74
     [halted] = [line for line in broker.log.splitlines() if " halted " in line]
-    assert f'status=74 sentence="{file} {SAID}: its disk failed, or the file was cut.' in halted
+    assert f'status=74 sentence="{file} {PRINTED}: its disk failed, or the file was cut.' in halted
     assert "Traceback" not in broker.log
     file.write_bytes(whole)
     broker.start()

@@ -23,10 +23,7 @@ from radiator.storage.codec.operations import (
 )
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.scribe import MAP_BYTES
-from tests.storage.tree import Tree, rows_of
-
-# the writer would not know them from any others
-ONE, TWO, PAIRED, INDEX = b"messages", b"delayed", b"counts", b"dedup_by_time"
+from tests.storage.tree import INDEX, ONE, TWO, Tree, drawn, leaf_pages, rows_of
 
 
 @pytest.fixture
@@ -66,29 +63,6 @@ def test_what_is_not_as_an_operation_says_leaves_no_trace(store: LmdbStore, wron
     writer.apply([Insert(ONE, rows("x")), Insert(ONE, rows("c")), Insert(ONE, rows("w", "y"))])
 
 
-def drawn(chance: Random, tree: Tree) -> Operation:
-    """One that fits what is there."""
-    table, keys = chance.choice([ONE, TWO, PAIRED]), [bytes([number, chance.randrange(3)]) for number in range(12)]
-    there = sorted(tree.rows[table])
-    some = sorted(chance.sample(keys, chance.randint(1, 4)))
-    start, end = sorted(chance.sample(keys, 2))
-    new = [key for key in some if key not in there]
-    kind = chance.randrange(9)
-    if kind < 3 and new:
-        return Insert(table, [(key, chance.randbytes(12)) for key in new])
-    if kind == 3 and there:
-        return Delete(table, sorted(chance.sample(there, chance.randint(1, len(there)))))
-    if kind == 4:
-        return DeleteIfPresent(table, some)
-    if kind == 5:
-        return DeleteRange(table, start, end)
-    if kind == 6:
-        return DeleteFirst((ONE, TWO), start, end, chance.randrange(5), False, PAIRED, chance.randrange(2))
-    if kind == 7:
-        return UpsertIndexed(ONE, some[0], b"\1" + chance.randbytes(8) + b"rest", INDEX, b"i")
-    return Upsert(table, [(key, chance.randbytes(12)) for key in some])
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_any_operations_do_what_they_say(store: LmdbStore, seed: int) -> None:
     chance = Random(seed)
@@ -100,3 +74,22 @@ def test_any_operations_do_what_they_say(store: LmdbStore, seed: int) -> None:
             tree.apply(batch[-1:])
         store._writer.apply(batch)
         assert rows_of(store) == tree.rows
+
+
+@pytest.mark.parametrize("gone", [Delete(ONE, [b"z"]), DeleteIfPresent(ONE, [b"z"]), DeleteRange(ONE, b"z", b"zz")])
+def test_rows_lie_densely_behind_one_that_has_gone(store: LmdbStore, gone: Operation) -> None:
+    """What comes behind the last row that is there is appended, not sorted in: half of the pages would be empty."""
+    store._writer.apply([Insert(ONE, rows("z"))])
+    store._writer.apply([gone])
+    for table in (ONE, TWO):
+        keys = [f"a{number:05}" for number in range(300)]
+        store._writer.apply([Insert(table, rows(key, value=bytes(1000))) for key in keys])
+    assert leaf_pages(store, ONE) == leaf_pages(store, TWO) == 75, "four to a page"
+
+
+def test_a_row_that_is_put_behind_the_last_one_is_no_place_to_append_before(store: LmdbStore) -> None:
+    for put in (Upsert(ONE, rows("z")), UpsertIndexed(TWO, b"z", b"\1" + bytes(8), ONE, b"i")):
+        store._writer.apply([Insert(ONE, rows("a" + type(put).__name__))])
+        store._writer.apply([put])
+        store._writer.apply([Insert(ONE, rows("b" + type(put).__name__))])
+    assert sorted(rows_of(store)[ONE])[-1] == b"z"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from radiator.tools.archive.archiver import Archiver, Plan, locked
+from radiator.tools.archive.archiver import ArchivePlan, Archiver, locked
 from radiator.tools.archive.source import Source
 
 
@@ -31,7 +31,7 @@ def main(store: Path, directory: Path, seal_rows: int) -> None:
 
 def _archive(store: Path, directory: Path, seal_rows: int) -> None:
     with locked(directory), Source(store) as source:
-        Archiver(source, Plan(directory=directory, seal_rows=seal_rows), lambda sentence: None).run()
+        Archiver(source, ArchivePlan(directory=directory, seal_rows=seal_rows), lambda sentence: None).run()
 
 
 def _die_at(step: int) -> None:

@@ -66,7 +66,7 @@ class Writer:
             self._book(row, message.size, message.accepted_ms)
         self.store.commit([*writes, KeepSegments(log, [copy(row)])])
 
-    def tell(self, log: int, events: list[JournalEvent]) -> None:
+    def add(self, log: int, events: list[JournalEvent]) -> None:
         """One commit."""
         row = self._segment(log, 0, len(events))
         first = row.first + row.count
@@ -112,5 +112,5 @@ class Writer:
         row.last_ms = ms
 
 
-def told(number: int, event: str = "accepted", boot: int = 1) -> JournalEvent:
+def event_of(number: int, event: str = "accepted", boot: int = 1) -> JournalEvent:
     return JournalEvent(event, NOON_MS + number, "orders", position_of(boot, number), "", 0, 200)

@@ -18,28 +18,28 @@ from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.message import Message, position_of
 from radiator.storage.codec.records import record_key
 from radiator.storage.codec.tables import RECORDS
-from radiator.tools.archive.archiver import DAMAGED_SHOWN, Archiver, Plan, locked
+from radiator.tools.archive.archiver import DAMAGED_SHOWN, ArchivePlan, Archiver, locked
 from radiator.tools.archive.history import History
 from radiator.tools.archive.manifest import NAME, ArchiveError, read
 from radiator.tools.archive.rows import JOURNAL, LOG, Checksum, of_events, of_messages
 from radiator.tools.archive.sealing import sha256_of
 from radiator.tools.archive.source import Source
-from radiator.tools.archive.verify import Report, verify
-from tests.storage.lmdb.test_store import rewrite
-from tests.tools.archive.logs import DAY_MS, NOON_MS, Writer, record, told
+from radiator.tools.archive.verify import VerifyReport, verify
+from tests.storage.breaking import rewrite
+from tests.tools.archive.logs import DAY_MS, NOON_MS, Writer, event_of, record
 
 
 def archive(writer: Writer, directory: Path, **settings: Any) -> tuple[Archiver, list[str]]:
     """One run; what it said."""
-    said: list[str] = []
+    sentence: list[str] = []
     writer.close()
     try:
         with locked(directory), Source(writer.path) as source:
-            archiver = Archiver(source, Plan(directory=directory, **settings), said.append)
+            archiver = Archiver(source, ArchivePlan(directory=directory, **settings), sentence.append)
             archiver.run()
     finally:
         writer.open()
-    return archiver, said
+    return archiver, sentence
 
 
 def rows_of(directory: Path, log: str) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def rows_of(directory: Path, log: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row.get("partition", 0), row.get("offset", row.get("seq"))))
 
 
-def is_whole(directory: Path) -> Report:
+def is_whole(directory: Path) -> VerifyReport:
     report = verify(directory)
     assert report.findings == []
     return report
@@ -96,8 +96,8 @@ def test_a_1_0_header_is_not_unescaped() -> None:
 
 def test_an_event_is_a_row(writer: Writer, to: Path) -> None:
     log = writer.log("journal")
-    event = told(7)._replace(event="moved", client="3/s", other=position_of(2, 9), other_queue="dead", number=5)
-    writer.tell(log, [told(6), event])
+    event = event_of(7)._replace(event="moved", client="3/s", other=position_of(2, 9), other_queue="dead", number=5)
+    writer.add(log, [event_of(6), event])
     archive(writer, to, node="n1")
     first, row = rows_of(to, "journal")
     store_id = writer.store_id
@@ -111,7 +111,7 @@ def test_an_event_is_a_row(writer: Writer, to: Path) -> None:
 def test_the_checksum_of_rows_does_not_depend_on_batches(cuts: list[int]) -> None:
     for batch in (
         of_messages("l", 0, 3, [record(number) for number in range(500)]),
-        of_events("s", "", 0, [told(number)._replace(client="c" * (number % 3)) for number in range(500)]),
+        of_events("s", "", 0, [event_of(number)._replace(client="c" * (number % 3)) for number in range(500)]),
     ):
         whole, parts = Checksum(batch.schema), Checksum(batch.schema)
         whole.feed(batch)
@@ -124,7 +124,7 @@ def test_the_checksum_of_rows_does_not_depend_on_batches(cuts: list[int]) -> Non
 
 @pytest.mark.parametrize("column", JOURNAL.names)
 def test_any_other_value_has_another_checksum(column: str) -> None:
-    batch = of_events("s", "n", 0, [told(number) for number in range(10)])
+    batch = of_events("s", "n", 0, [event_of(number) for number in range(10)])
     values = batch.column(column).to_pylist()
     values[5] = {"ts": batch.column("ts")[9].as_py()}.get(column, 77 if isinstance(values[5], int) else "other")
     other = batch.set_column(
@@ -201,8 +201,8 @@ def test_what_is_not_of_this_archive_is_refused(writer: Writer, to: Path, tmp_pa
     writer.drop(log)
     writer.append(writer.log("l"), [record(0)])
     writer.append(writer.log("other"), [record(0)])
-    archiver, said = archive(writer, to)
-    assert archiver.rows == 1 and len(archiver.passed_over) == 1 and "deleted and declared again" in said[0]
+    archiver, found = archive(writer, to)
+    assert archiver.rows == 1 and len(archiver.passed_over) == 1 and "deleted and declared again" in found[0]
     assert len(rows_of(to, "l")) == 1 and len(rows_of(to, "other")) == 1
     with locked(to), pytest.raises(ArchiveError, match="Another process"), locked(to):
         pass
@@ -223,8 +223,8 @@ def test_retention_that_is_faster_is_said_and_recorded(writer: Writer, to: Path)
         writer.append(log, [record(number) for number in range(600)])
     writer.cut(log)
     writer.cut(log)
-    archiver, said = archive(writer, to)
-    assert archiver.gaps == 1 and "offsets 500 to 1099 (600 records) cannot be archived any more" in said[0]
+    archiver, found = archive(writer, to)
+    assert archiver.gaps == 1 and "offsets 500 to 1099 (600 records) cannot be archived any more" in found[0]
     assert [(gap.first, gap.next, gap.reason) for gap in read(to).gaps] == [(500, 1100, "retention")]
     report = is_whole(to)
     assert len(report.notes) == 1 and "offsets 500 to 1099 are missing" in report.notes[0]
@@ -237,8 +237,8 @@ def test_what_was_before_the_first_run_is_no_gap(writer: Writer, to: Path) -> No
     for _ in range(2):
         writer.append(log, [record(number) for number in range(600)])
     writer.cut(log)
-    archiver, said = archive(writer, to)
-    assert archiver.gaps == 0 and said == ["l, partition 0: begins at offset 600; what was before is not there."]
+    archiver, found = archive(writer, to)
+    assert archiver.gaps == 0 and found == ["l, partition 0: begins at offset 600; what was before is not there."]
     assert is_whole(to).rows == 600
 
 
@@ -249,8 +249,8 @@ def test_a_damaged_block_is_a_gap_and_the_others_are_there(writer: Writer, to: P
     writer.close()
     rewrite(writer.path, RECORDS, record_key(log, 0, 10), b"nonsense")
     writer.open()
-    archiver, said = archive(writer, to)
-    assert archiver.gaps == 1 and "damaged" in said[0]
+    archiver, found = archive(writer, to)
+    assert archiver.gaps == 1 and "damaged" in found[0]
     assert [row["offset"] for row in rows_of(to, "l")] == [*range(10), *range(20, 40)]
     assert [(gap.first, gap.next, gap.reason) for gap in read(to).gaps] == [(10, 20, "damaged")]
 
@@ -264,7 +264,7 @@ def test_killed_at_every_step_no_row_is_twice_and_none_missing(writer: Writer, t
     log, journal = writer.log("l"), writer.log("journal")
     for number in range(0, 40, 10):
         writer.append(log, [record(number + one) for one in range(10)])
-    writer.tell(journal, [told(number) for number in range(30)])
+    writer.add(journal, [event_of(number) for number in range(30)])
     writer.queue("orders", [position_of(1, number) for number in range(30)])
     command = [sys.executable, str(Path(__file__).with_name("killed.py")), str(writer.path), str(to), "20"]
     writer.close()
@@ -297,14 +297,14 @@ def test_a_finished_file_that_the_manifest_has_not_is_adopted(writer: Writer, to
     writer.append(log, [record(number) for number in range(600)])
     writer.cut(log)
     writer.cut(log)
-    archiver, said = archive(writer, to)
-    assert said == [f"{file.relative_to(to)} was finished when the last run ended: adopted."] and archiver.gaps == 0
+    archiver, found = archive(writer, to)
+    assert found == [f"{file.relative_to(to)} was finished when the last run ended: adopted."] and archiver.gaps == 0
     assert file.stat().st_ino == number and is_whole(to).rows == 1800
     # one that is torn, or out of order, is not
     manifest.write_text("".join(lines[:-1]))
     file.write_bytes(file.read_bytes()[:-1])
-    said = archive(writer, to)[1]
-    assert "removed, it is copied once more" in said[0] and "does not belong" in said[1] and "GAP" in said[2]
+    found = archive(writer, to)[1]
+    assert "removed, it is copied once more" in found[0] and "does not belong" in found[1] and "GAP" in found[2]
 
 
 def test_a_torn_line_of_the_manifest_is_cut_off(writer: Writer, to: Path) -> None:
@@ -314,8 +314,8 @@ def test_a_torn_line_of_the_manifest_is_cut_off(writer: Writer, to: Path) -> Non
     whole = (to / NAME).read_bytes()
     for size in (len(whole) - 1, whole.rstrip(b"\n").rfind(b"\n") + 1, 5, 0):
         (to / NAME).write_bytes(whole[:size])
-        archiver, said = archive(writer, to)
-        assert archiver.rows == (0 if said else 10) and len(rows_of(to, "l")) == 10
+        archiver, found = archive(writer, to)
+        assert archiver.rows == (0 if found else 10) and len(rows_of(to, "l")) == 10
         is_whole(to)
 
 
@@ -374,7 +374,7 @@ def test_each_run_finds_a_file_that_is_missing_or_cut_off(writer: Writer, to: Pa
         writer.append(log, [record(number)])
     writer.append(other, [record(0)])
     journal = writer.log("journal")
-    writer.tell(journal, [told(1)])
+    writer.add(journal, [event_of(1)])
     archive(writer, to, seal_rows=1)
     files = {name: [one.file for one in read(to).files if one.log == name] for name in ("l", "m", "journal")}
     (to / files["l"][3]).unlink()
@@ -384,13 +384,13 @@ def test_each_run_finds_a_file_that_is_missing_or_cut_off(writer: Writer, to: Pa
     (to / read(to).snapshots[0].file).unlink()
     # what a run does not append to, it does not look at
     assert archive(writer, to, names=["journal"])[0].damaged == 1
-    archiver, said = archive(writer, to, names=["l"])
+    archiver, found = archive(writer, to, names=["l"])
     size = cut.stat().st_size
-    assert archiver.damaged == 2 and said[:2] == [
+    assert archiver.damaged == 2 and found[:2] == [
         f"DAMAGED: {files['l'][3]} is missing.",
         f"DAMAGED: {files['l'][5]} has {size} bytes; the manifest says {size + 7}.",
     ]
-    assert said[2].startswith("2 files of the archive damaged, and not written again: `radiator archive --verify ")
+    assert found[2].startswith("2 files of the archive damaged, and not written again: `radiator archive --verify ")
     # it goes on all the same, and what cannot be seen without reading is left to --verify
     writer.append(log, [record(0)])
     sound = to / files["l"][7]
@@ -399,8 +399,8 @@ def test_each_run_finds_a_file_that_is_missing_or_cut_off(writer: Writer, to: Pa
     assert (archiver.damaged, archiver.rows) == (4, 1)
     for file in files["l"]:
         (to / file).unlink(missing_ok=True)
-    archiver, said = archive(writer, to, names=["l"])
-    assert archiver.damaged == DAMAGED_SHOWN + 2 and len(said) == DAMAGED_SHOWN + 1
+    archiver, found = archive(writer, to, names=["l"])
+    assert archiver.damaged == DAMAGED_SHOWN + 2 and len(found) == DAMAGED_SHOWN + 1
 
 
 def test_verify_finds_a_missing_file(whole: Path) -> None:
@@ -467,7 +467,7 @@ def test_the_journal_comes_with_what_is_stored_and_two_snapshots_are_kept(writer
     writer.queue("orders", [position_of(1, 1), position_of(1, 2)])
     writer.queue("$outbox/n2", [position_of(1, 3)])
     for number in range(4):
-        writer.tell(journal, [told(number)])
+        writer.add(journal, [event_of(number)])
         archive(writer, to)
     stored = History(to).stored()
     store_id = writer.store_id

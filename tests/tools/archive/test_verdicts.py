@@ -23,7 +23,7 @@ from radiator.model.journal import (
     STARTED,
 )
 from radiator.model.message import SEQUENCE_BITS, position_of
-from radiator.tools.audit.verdicts import ENDS, HALF_FANNED, Auditor, Columns, Recount, Report
+from radiator.tools.audit.verdicts import ENDS, HALF_FANNED, Auditor, AuditReport, Columns, Recount
 
 Event = tuple[int, str, str, int, int, str, int]  # seq, event, queue, id, other, other_queue, number
 
@@ -42,14 +42,14 @@ class Tale:
     def start(self, boots: int = 1) -> None:
         self.boot += boots
         self.number = 0
-        self.tell(STARTED, "", position_of(self.boot, 0))
+        self.add(STARTED, "", position_of(self.boot, 0))
 
-    def tell(self, event: str, queue: str, one: int, other: int = 0, other_queue: str = "", number: int = 0) -> None:
+    def add(self, event: str, queue: str, one: int, other: int = 0, other_queue: str = "", number: int = 0) -> None:
         self.events.append((len(self.events), event, queue, one, other, other_queue, number))
 
     def accept(self, queue: str = "q") -> int:
         one = self.take()
-        self.tell(ACCEPTED, queue, one)
+        self.add(ACCEPTED, queue, one)
         self.stored.add(one)
         self.queue_of[one] = queue
         return one
@@ -60,7 +60,7 @@ class Tale:
 
     def end(self, one: int, event: str = ACKED, other: int = 0, other_queue: str = "") -> None:
         self.stored.remove(one)
-        self.tell(event, self.queue_of[one], one, other, other_queue)
+        self.add(event, self.queue_of[one], one, other, other_queue)
 
     def become(self, one: int, event: str = DEAD_LETTERED) -> int:
         other = self.accept("dead")
@@ -70,12 +70,12 @@ class Tale:
     def fan(self, *queues: str) -> int:
         common = self.take()
         for queue in queues:
-            self.tell(COPIED, queue, self.accept(queue), common, "", len(queues))
+            self.add(COPIED, queue, self.accept(queue), common, "", len(queues))
         return common
 
     def delete(self, queue: str) -> None:
         self.stored -= {one for one in self.stored if self.queue_of[one] == queue}
-        self.tell(DELETED, queue, 0)
+        self.add(DELETED, queue, 0)
 
 
 def columns_of(events: list[Event]) -> Iterator[Columns]:
@@ -90,7 +90,7 @@ def columns_of(events: list[Event]) -> Iterator[Columns]:
         yield tuple(zip(*piece, strict=True))
 
 
-def audited(tale: Tale, boot: int | None = 0) -> Report:
+def audited(tale: Tale, boot: int | None = 0) -> AuditReport:
     """boot: 0: of the tale; None: there is no snapshot."""
     boot = tale.boot if boot == 0 else boot
     auditor = Auditor(lambda one: one)
@@ -236,7 +236,7 @@ def test_doubled(again: str) -> None:
     one = tale.accept()
     tale.end(one)
     tale.accept()
-    tale.tell(again, "q", one)
+    tale.add(again, "q", one)
     report = audited(tale)
     assert report.wrong == {"doubled": [(one, "q")]} and report.counts == {"doubled": 1, "stored": 1}
 
@@ -254,7 +254,7 @@ def test_ghost(event: str) -> None:
     tale = Tale()
     one = tale.take()
     tale.accept()
-    tale.tell(event, "q", one)
+    tale.add(event, "q", one)
     assert audited(tale).wrong == {"ghost": [(one, "q")]}
 
 
@@ -337,12 +337,12 @@ def random_tale(random: Random) -> Tale:
         if step < 0.35 or not one:
             tale.accept(random.choice("ab"))
         elif step < 0.55:
-            tale.tell(DELIVERED, tale.queue_of[one], one)
+            tale.add(DELIVERED, tale.queue_of[one], one)
             tale.end(one, random.choice([ACKED, ACKED, EXPIRED, DROPPED, PURGED, CHECKED_OUT]))
         elif step < 0.7:
             tale.become(one, random.choice([DEAD_LETTERED, MOVED]))
         elif step < 0.8:
-            tale.tell(random.choice([DELIVERED, NACKED]), tale.queue_of[one], one)
+            tale.add(random.choice([DELIVERED, NACKED]), tale.queue_of[one], one)
         elif step < 0.9:
             tale.fan(*"abc"[: random.randrange(2, 4)])
         elif step < 0.94:

@@ -16,8 +16,8 @@ def run(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Run:
     def command(*arguments: str) -> tuple[int, str, str]:
         """Runs `radiator` in this process: exit status, stdout, stderr."""
         status = main([*arguments, "--broker", broker.address])
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
 
     return command
 

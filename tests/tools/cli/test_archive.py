@@ -54,13 +54,13 @@ def test_beside_a_broker(broker: BrokerProcess, tmp_path: Path, capsys: pytest.C
     files[-1].unlink()
     next(to.glob("log=clicks/*/*.parquet"), files[0]).unlink(missing_ok=True)
     assert main(["archive", "--verify", str(to)]) == 1
-    said = capsys.readouterr()
-    assert "is missing." in said.out and "wrong in" in said.err
+    printed = capsys.readouterr()
+    assert "is missing." in printed.out and "wrong in" in printed.err
     # each run says so too, and that no run mends it
     assert main(line) == 1
-    said = capsys.readouterr()
-    assert said.out.startswith(f"0 rows archived in {to}: ") and "radiator: DAMAGED: log=clicks/date=" in said.err
-    assert f"not written again: `radiator archive --verify {to}` lists all" in said.err
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"0 rows archived in {to}: ") and "radiator: DAMAGED: log=clicks/date=" in printed.err
+    assert f"not written again: `radiator archive --verify {to}` lists all" in printed.err
     (to / "_manifest.jsonl").write_text("nonsense\n")
     assert main(["archive", "--verify", str(to)]) == 1
     assert "Line 1 of " in capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "sentence"),
     [
         ("--to X", 2, "Where are the data? Say --data DATA_DIR, or --config FILE."),
         ("--config CONFIG", 2, "One of the arguments --to --verify is required"),
@@ -97,11 +97,11 @@ def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, status: int, said: str
+    broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, status: int, sentence: str
 ) -> None:
     words = {"CONFIG": str(broker.config_file), "X": str(tmp_path / "x")}
     assert main(["archive", *(words.get(word, word) for word in line.split())]) == status
-    assert said in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err
 
 
 def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from radiator.model.journal import JournalEvent
 from radiator.model.message import message_id, position_of
 from radiator.tools.cli import main
 from tests.broker_process import BrokerProcess
-from tests.tools.archive.logs import NOON_MS, Writer, told
+from tests.tools.archive.logs import NOON_MS, Writer, event_of
 
 CONFIG = """
 [journal]
@@ -32,7 +32,7 @@ children = ["only"]
 """
 
 
-class Said:
+class Runner:
     """What a command printed."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,13 +40,13 @@ class Said:
 
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         status = main([str(one) for one in arguments])
-        said = self._capsys.readouterr()
-        return status, said.out, said.err
+        printed = self._capsys.readouterr()
+        return status, printed.out, printed.err
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Said:
-    return Said(capsys)
+def run(capsys: pytest.CaptureFixture[str]) -> Runner:
+    return Runner(capsys)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProc
         yield broker, one
 
 
-def test_everything_is_accounted_for(run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+def test_everything_is_accounted_for(run: Runner, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
     broker, _ = lived
     status, out, err = run("audit", "--config", broker.config_file, "--json")
     of_store = json.loads(out)
@@ -91,7 +91,7 @@ def test_everything_is_accounted_for(run: Said, lived: tuple[BrokerProcess, str]
     assert "stored 4 still in their queues" in " ".join(out.split()) and "in 1 stretch without a gap" in out
 
 
-def test_one_messages_story(run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+def test_one_messages_story(run: Runner, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
     broker, one = lived
     status, out, err = run("explain", "--config", broker.config_file, one)
     assert (status, err) == (0, "")
@@ -123,7 +123,7 @@ def test_one_messages_story(run: Said, lived: tuple[BrokerProcess, str], tmp_pat
     assert run("explain", "--archive", tmp_path / "archive", one)[1] == out
 
 
-def test_a_fanouts_story_is_that_of_its_copies(run: Said, lived: tuple[BrokerProcess, str]) -> None:
+def test_a_fanouts_story_is_that_of_its_copies(run: Runner, lived: tuple[BrokerProcess, str]) -> None:
     broker, _ = lived
     with Client(broker.address, answer_timeout_s=10) as client:
         headers = client.admin({"do": "peek", "queue": "audit"})["messages"][0]["headers"]
@@ -135,7 +135,7 @@ def test_a_fanouts_story_is_that_of_its_copies(run: Said, lived: tuple[BrokerPro
     assert "one of 1 copy of " in run("explain", "--data", broker.data_dir, lone["message_id"])[1]
 
 
-def test_a_message_that_nothing_is_told_of(run: Said, lived: tuple[BrokerProcess, str]) -> None:
+def test_a_message_that_nothing_is_told_of(run: Runner, lived: tuple[BrokerProcess, str]) -> None:
     broker, one = lived
     store_id = one.partition("-")[0]
     foreign = "0123456789abcdef"
@@ -150,7 +150,7 @@ def test_a_message_that_nothing_is_told_of(run: Said, lived: tuple[BrokerProcess
 
 
 def test_an_archive_that_cannot_be_read_is_status_2(
-    run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path
+    run: Runner, lived: tuple[BrokerProcess, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
     broker, one = lived
@@ -184,14 +184,20 @@ def torn(tmp_path: Path) -> Path:
     writer = Writer(tmp_path / "store")
     journal = writer.log("journal")
     events = [JournalEvent("started", NOON_MS, "", position(0), reason="clean")]
-    events += [told(number) for number in range(1, 8)]
-    events += [told(1, "acked"), told(2, "acked"), told(2, "acked"), told(50, "acked"), told(3, "acked")]
+    events += [event_of(number) for number in range(1, 8)]
+    events += [
+        event_of(1, "acked"),
+        event_of(2, "acked"),
+        event_of(2, "acked"),
+        event_of(50, "acked"),
+        event_of(3, "acked"),
+    ]
     events += [
         JournalEvent("accepted", NOON_MS, "a", position(61)),
         JournalEvent("fanout-copy", NOON_MS, "a", position(61), other=position(60), number=2, address="/fanout/f"),
-        told(70),
+        event_of(70),
     ]
-    writer.tell(journal, events)
+    writer.add(journal, events)
     # 4 is lost; 3 has ended and is there; 55 was never accepted
     writer.queue("orders", [position(number) for number in (3, 5, 6, 7, 55, 70)])
     writer.queue("a", [position(61)])
@@ -209,7 +215,7 @@ def ids(answer: dict[str, Any]) -> dict[str, list[int]]:
 WRONG = {"lost": [4], "doubled": [2, 3], "ghost": [50, 55], "half-fanned": [60]}
 
 
-def test_what_is_wrong_is_listed_and_the_exit_status_is_1(run: Said, torn: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_listed_and_the_exit_status_is_1(run: Runner, torn: Path, tmp_path: Path) -> None:
     status, out, err = run("audit", "--data", torn, "--json")
     answer = json.loads(out)
     assert (status, err) == (1, "radiator: 6 messages not accounted for.\n")
@@ -225,12 +231,21 @@ def test_what_is_wrong_is_listed_and_the_exit_status_is_1(run: Said, torn: Path,
     assert status == 1 and ids(json.loads(out)) == WRONG
 
 
-def test_what_is_set_aside_is_accounted_for_and_explained(run: Said, tmp_path: Path) -> None:
+def test_what_is_set_aside_is_accounted_for_and_explained(run: Runner, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "store")
     journal = writer.log("journal")
     started = JournalEvent("started", NOON_MS, "", position(0), reason="clean")
-    writer.tell(
-        journal, [started, told(1), told(2), told(1, "set-aside"), told(2, "acked"), started, told(1, "set-aside")]
+    writer.add(
+        journal,
+        [
+            started,
+            event_of(1),
+            event_of(2),
+            event_of(1, "set-aside"),
+            event_of(2, "acked"),
+            started,
+            event_of(1, "set-aside"),
+        ],
     )
     writer.queue("orders", [position(1)])
     writer.close()
@@ -240,7 +255,7 @@ def test_what_is_set_aside_is_accounted_for_and_explained(run: Said, tmp_path: P
     assert status == 0 and out.count("set aside in orders: no link can carry it to another node") == 2
 
 
-def test_without_a_journal_it_says_how_to_have_one(run: Said, tmp_path: Path) -> None:
+def test_without_a_journal_it_says_how_to_have_one(run: Runner, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "store")
     writer.close()
     for command in (["audit"], ["explain", "a-1-1"]):
@@ -250,7 +265,7 @@ def test_without_a_journal_it_says_how_to_have_one(run: Said, tmp_path: Path) ->
         )
 
 
-def test_what_cannot_be_asked_is_status_2(run: Said, tmp_path: Path) -> None:
+def test_what_cannot_be_asked_is_status_2(run: Runner, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[server]\ndata_dir = "{tmp_path / "nowhere"}"\n')
     for command in (["audit"], ["explain", "a-1-1"]):

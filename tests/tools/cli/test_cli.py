@@ -93,10 +93,10 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_usage_error_is_one_sentence_and_status_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("radiator")
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("radiator")
+    assert printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_usage_error_is_one_sentence_and_status_2(line: str, capsys: pytest.Capt
 )
 def test_nobody_at_the_address_is_one_sentence_and_status_1(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*line.split(), "--broker", NOBODY]) == 1
-    said = capsys.readouterr()
-    assert said.err == f"radiator: Cannot connect to {NOBODY}: Connection refused. Is the broker running?\n"
+    printed = capsys.readouterr()
+    assert printed.err == f"radiator: Cannot connect to {NOBODY}: Connection refused. Is the broker running?\n"
 
 
 def test_broker_is_taken_from_the_environment(
@@ -133,7 +133,13 @@ def test_broker_is_taken_from_the_environment(
     assert main(["queues"]) == 1
     assert NOBODY in capsys.readouterr().err
     monkeypatch.setenv("RADIATOR_BROKER", "nonsense")
-    assert main(["queues"]) == 2
+    for words in (["queues"], ["send", "/queue/a", "x"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err == (
+            "radiator: $RADIATOR_BROKER: The broker's address 'nonsense' cannot be used: it must be stomp://HOST:PORT, "
+            "such as stomp://127.0.0.1:61613, or stomp+unix:PATH.\n"
+        )
+    assert main(["queues", "--broker", NOBODY]) == 1
 
 
 def test_sentence_shows_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +201,7 @@ def test_no_data_directory_is_status_1_and_2_of_check(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "sentence"),
     [
         (["statz"], "There is no command 'statz'; did you mean \"stats\"? Try `radiator --help`."),
         (["xyzzy"], "There is no command 'xyzzy'; it is one of serve, config, "),
@@ -206,7 +212,7 @@ def test_no_data_directory_is_status_1_and_2_of_check(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_slip_is_told_with_what_was_meant(line: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slip_is_told_with_what_was_meant(line: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line) == 2
     out, err = capsys.readouterr()
-    assert said in err and err.count("\n") == 1 and ".." not in err and out == ""
+    assert sentence in err and err.count("\n") == 1 and ".." not in err and out == ""

@@ -76,15 +76,15 @@ def test_bash_completes_what_is_typed_at_a_terminal(place: Path, capsys: pytest.
     if child == 0:
         os.chdir(place)
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**os.environ, "PS1": "$ ", "TERM": "dumb"})
-    said = b""
+    output = b""
 
     def wait_for(wanted: bytes) -> None:
-        nonlocal said
+        nonlocal output
         end_s = time.monotonic() + 20
-        while wanted not in said:
-            assert time.monotonic() < end_s and select.select([ours], [], [], 20)[0], said
-            said += os.read(ours, 65_536)
-        said = said[said.index(wanted) + len(wanted) :]
+        while wanted not in output:
+            assert time.monotonic() < end_s and select.select([ours], [], [], 20)[0], output
+            output += os.read(ours, 65_536)
+        output = output[output.index(wanted) + len(wanted) :]
 
     try:
         os.write(ours, b". ./script; echo rea''dy\n")

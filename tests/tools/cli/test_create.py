@@ -39,7 +39,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "sentence"),
     [
         (
             "send ordrs body",
@@ -85,10 +85,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         ("move orders 'a.*'", "There is no /queue/a.*."),
     ],
 )
-def test_what_is_not_there_is_not_made(run: Run, client: Client, line: str, said: str) -> None:
+def test_what_is_not_there_is_not_made(run: Run, client: Client, line: str, sentence: str) -> None:
     before = client.admin({"do": "stats", "section": "queues"})["queues"].keys()
     status, out, err = run(*shlex.split(line))
-    assert (status, out) == (1, "") and err.endswith(f"{said}\n"), err
+    assert (status, out) == (1, "") and err.endswith(f"{sentence}\n"), err
     assert client.admin({"do": "stats", "section": "queues"})["queues"].keys() == before
 
 
@@ -101,8 +101,8 @@ def test_a_name_that_is_no_utf_8_is_one_sentence(run: Run, line: str) -> None:
 
 
 def test_a_queue_is_not_moved_into_itself(run: Run) -> None:
-    said = (2, "", "radiator: /queue/a cannot be moved into itself.\n")
-    assert run("move", "a", "/queue/a") == run("move", "a", "a", "--create") == said
+    printed = (2, "", "radiator: /queue/a cannot be moved into itself.\n")
+    assert run("move", "a", "/queue/a") == run("move", "a", "a", "--create") == printed
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_create_makes_it(run: Run, client: Client, line: str) -> None:
 def test_what_is_there_is_used(run: Run, client: Client) -> None:
     for name in ("orders.parked", "memory"):
         assert run("send", name, "body") == run("send", name, "body", "--create") == (0, "", "")
-        told = json.loads(run("receive", "queue", name, "--count", "1", "--json")[1])
-        assert (told["destination"], told["body"], told["redelivered"]) == (f"/queue/{name}", "body", False)
+        answer = json.loads(run("receive", "queue", name, "--count", "1", "--json")[1])
+        assert (answer["destination"], answer["body"], answer["redelivered"]) == (f"/queue/{name}", "body", False)
         out = run("peek", f"/queue/{name}")[1]
         assert f"destination:/queue/{name}\n" in out and "amq" not in out
         assert run("purge", name)[0] == 0

@@ -100,10 +100,10 @@ def test_every_setting_is_an_option(run: Run, option: str, value: str, means: ob
 
 def test_the_options_are_those_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["declare", "queue", "--help"]) == 0
-    said = capsys.readouterr().out
-    options = set(re.findall(r"^  --([a-z-]+) VALUE", said, re.M))
+    printed = capsys.readouterr().out
+    options = set(re.findall(r"^  --([a-z-]+) VALUE", printed, re.M))
     assert {option.replace("-", "_") for option in options} == set(QUEUE)
-    assert "radiator declare queue" in said.partition("example:")[2]
+    assert "radiator declare queue" in printed.partition("example:")[2]
 
 
 @pytest.mark.parametrize("kind", ["exchange", "fanout"])
@@ -114,8 +114,8 @@ def test_each_kind_has_an_example(kind: str, capsys: pytest.CaptureFixture[str])
 
 def test_a_wrong_value_is_said_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["declare", "queue", "q", "--max-bytes", "many", "--broker", "stomp://127.0.0.1:1"]) == 2
-    said = capsys.readouterr().err
-    assert 'Argument --max-bytes: is "many"; it must be a size such as "64MiB"' in said
+    printed = capsys.readouterr().err
+    assert 'Argument --max-bytes: is "many"; it must be a size such as "64MiB"' in printed
     assert main(["declare", "exchange", "x", "--type", "headers"]) == 2
     assert 'it must be one of "direct", "topic", "fanout"' in capsys.readouterr().err
 
@@ -306,13 +306,13 @@ def test_top_fills_a_terminal_and_no_more(broker: BrokerProcess, run: Run) -> No
     sized = {name: value for name, value in environment().items() if name not in ("LINES", "COLUMNS")}
     with subprocess.Popen(command, env=sized, stdout=theirs, stderr=subprocess.PIPE) as running:
         os.close(theirs)
-        said = b""
+        printed = b""
         with contextlib.suppress(OSError):  # its end, as Linux tells it
             while more := os.read(ours, 65_536):
-                said += more
+                printed += more
         assert running.wait(20) == 0
     os.close(ours)
-    nothing, *looks = said.decode().split("\x1b[H\x1b[2J")
+    nothing, *looks = printed.decode().split("\x1b[H\x1b[2J")
     assert nothing == "" and len(looks) == 2
     assert all(look.count("\n") == 9 for look in looks)  # 6 queues, what stands around them, and a line for the cursor
     for number in range(9):

@@ -220,8 +220,8 @@ def run(place: Place, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple
         place.prepare(name, words)
         capsys.readouterr()
         status = main(words)
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
 
     return command
 
@@ -318,10 +318,10 @@ def forms(name: str) -> list[list[str]]:
     return [[], ["--json"]] if has(name, "--json") else [[]]
 
 
-def fails(said: tuple[int, str, str], status: int, lines: int = 1) -> None:
+def fails(found: tuple[int, str, str], status: int, lines: int = 1) -> None:
     """With that status, one sentence on stderr and nothing on stdout."""
-    ended, out, err = said
-    assert (ended, out) == (status, "") and err.startswith("radiator") and err.count("\n") == lines, said
+    ended, out, err = found
+    assert (ended, out) == (status, "") and err.startswith("radiator") and err.count("\n") == lines, found
 
 
 @pytest.mark.parametrize("name", sorted(LINES))
@@ -351,9 +351,9 @@ def test_nobody_at_the_address_is_status_1(place: Place, capsys: pytest.CaptureF
     for form in forms(name):
         words = place.words(name, LINES[name][0], *form)[:-2]
         status = main([*words, "--broker", NOBODY])
-        said = capsys.readouterr()
-        fails((status, said.out, said.err), EXIT_REFUSED)
-        assert "Is the broker running?" in said.err
+        printed = capsys.readouterr()
+        fails((status, printed.out, printed.err), EXIT_REFUSED)
+        assert "Is the broker running?" in printed.err
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

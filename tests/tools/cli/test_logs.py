@@ -34,7 +34,7 @@ def test_a_log_is_declared_described_and_deleted(run: Run, client: Client) -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "sentence"),
     [
         ("declare log x --partitions 0", 2, "partitions"),
         ("declare log x --partition-key customer", 2, "JSON pointer"),
@@ -46,9 +46,9 @@ def test_a_log_is_declared_described_and_deleted(run: Run, client: Client) -> No
         ("purge /log/clicks", 2, "'/log/clicks' is no queue"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, said: str) -> None:
+def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, sentence: str) -> None:
     ended, out, err = run(*line.split())
-    assert (ended, out) == (status, "") and said in err and "Traceback" not in err
+    assert (ended, out) == (status, "") and sentence in err and "Traceback" not in err
 
 
 def test_a_log_may_be_bound_and_a_child_of_a_fanout(run: Run, client: Client) -> None:

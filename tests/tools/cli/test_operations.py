@@ -196,7 +196,7 @@ def test_stats_tells_json_and_prometheus(run: Run, client: Client) -> None:
     assert families["radiator_delivery_latency_seconds"][2]["_count", ""] >= 1
     assert 0 < families["radiator_disk_free_bytes"][2]["", ""] <= families["radiator_disk_room_bytes"][2]["", ""]
     known = {metric.name: (metric.kind, metric.help) for metric in metrics()}
-    assert {name: (kind, told) for name, (kind, told, _) in families.items()}.items() <= known.items()
+    assert {name: (kind, answered) for name, (kind, answered, _) in families.items()}.items() <= known.items()
 
 
 def test_stats_says_loudly_that_a_ledger_does_not_add_up(
@@ -368,8 +368,8 @@ def test_bench_on_a_log_says_what_stays_there(run: Run, client: Client) -> None:
     assert sum(client.admin({"do": "describe", "log": "benched"})["partitions"]["next"]) == kept
     client.admin({"do": "delete", "log": "benched"})
     client.admin({"do": "declare", "log": "benched"})
-    told = json.loads(run(*bench, "--json")[1])
-    assert told["records"] == client.admin({"do": "describe", "log": "benched"})["partitions"]["next"][0] > 0
+    answer = json.loads(run(*bench, "--json")[1])
+    assert answer["records"] == client.admin({"do": "describe", "log": "benched"})["partitions"]["next"][0] > 0
 
 
 def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -> None:
@@ -388,5 +388,5 @@ def test_options_may_stand_anywhere(run: Run) -> None:
 
 
 def test_move_to_what_is_no_queue_is_a_usage_error(run: Run) -> None:
-    status, _, said = run("move", "orders", "/topic/x")
-    assert status == 2 and "'/topic/x' is no queue" in said
+    status, _, printed = run("move", "orders", "/topic/x")
+    assert status == 2 and "'/topic/x' is no queue" in printed

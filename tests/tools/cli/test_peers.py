@@ -44,7 +44,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
 
         monkeypatch.setattr("radiator.tools.cli.peers.ask", ask)
         monkeypatch.setattr("radiator.tools.cli.peers.DRAIN_POLL_S", 0)
-        monkeypatch.setattr("radiator.tools.cli.peers.DRAIN_TELL_S", 0)
+        monkeypatch.setattr("radiator.tools.cli.peers.DRAIN_PROGRESS_S", 0)
         return asked
 
     yield play
@@ -76,8 +76,8 @@ def test_peers_of_an_older_broker_has_no_cause(script: Script, capsys: pytest.Ca
 def test_peers_says_that_a_node_is_drained_and_has_no_peers(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script({"peers": [{"ok": True, "node": "c", "draining": True, "peers": [], "nodes": []}]})
     assert main(["peers"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("This is node c, which is being drained.\n\nIt has no peers")
+    printed = capsys.readouterr().out
+    assert printed.startswith("This is node c, which is being drained.\n\nIt has no peers")
 
 
 def test_peers_says_that_the_node_is_none_any_more(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,10 +107,10 @@ def test_queues_tells_what_is_in_doubt(
 def test_release_without_force_does_nothing(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     asked = script({})
     assert main(["peer", "release", "b"]) == 2
-    said = capsys.readouterr()
-    assert (asked, said.out, said.err.count("\n")) == ([], "", 1)
-    assert "may be processed twice if b ever had it, or comes back" in said.err
-    assert "--force" in said.err
+    printed = capsys.readouterr()
+    assert (asked, printed.out, printed.err.count("\n")) == ([], "", 1)
+    assert "may be processed twice if b ever had it, or comes back" in printed.err
+    assert "--force" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_release_says_that_it_may_duplicate(
     asked = script({"peer-release": [{"ok": True, "released": released}]})
     assert main(["peer", "release", "b", "--force"]) == 0
     assert asked == [{"do": "peer-release", "peer": "b", "force": True}]
-    said = capsys.readouterr().out
-    assert said.startswith(words)
-    assert "may be processed twice if b ever had it, or comes back" in said
+    printed = capsys.readouterr().out
+    assert printed.startswith(words)
+    assert "may be processed twice if b ever had it, or comes back" in printed
 
 
 def test_help_of_release_says_that_it_may_duplicate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,10 +137,10 @@ def test_peers_tells_where_copies_find_no_room(script: Script, capsys: pytest.Ca
     dropped = {**full, "name": "d", "outbox_blocked": 0, "copies_kept": False, "outbox_dropped": 7}
     script({"peers": [{**PEERS, "peers": [dropped, full]}]})
     assert main(["peers"]) == 0
-    said = capsys.readouterr().out
-    assert "3 (2.0 KiB of 4.0 KiB)" in said
-    assert "b     its outbox is full, and 1 producer waits: `radiator peer drop` ends that\n" in said
-    assert "d     not kept until it is linked (7 copies dropped): `radiator peer keep`\n" in said
+    printed = capsys.readouterr().out
+    assert "3 (2.0 KiB of 4.0 KiB)" in printed
+    assert "b     its outbox is full, and 1 producer waits: `radiator peer drop` ends that\n" in printed
+    assert "d     not kept until it is linked (7 copies dropped): `radiator peer keep`\n" in printed
 
 
 def test_drop_needs_force(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,11 +149,13 @@ def test_drop_needs_force(script: Script, capsys: pytest.CaptureFixture[str]) ->
     assert not asked and "Nothing was done" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("dropped", "said"), [(1, "1 copy that waited for node b is"), (3, "3 copies that waited")])
-def test_drop_and_keep(dropped: int, said: str, script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("dropped", "sentence"), [(1, "1 copy that waited for node b is"), (3, "3 copies that waited")]
+)
+def test_drop_and_keep(dropped: int, sentence: str, script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     asked = script({"peer-drop": [{"ok": True, "dropped": dropped}], "peer-keep": [{"ok": True, "changed": True}]})
     assert main(["peer", "drop", "b", "--force"]) == 0
-    assert capsys.readouterr().out.startswith(said)
+    assert capsys.readouterr().out.startswith(sentence)
     assert main(["peer", "keep", "b"]) == 0
     assert capsys.readouterr().out == "Copies are kept for node b again from now on.\n"
     assert asked == [{"do": "peer-drop", "peer": "b", "force": True}, {"do": "peer-keep", "peer": "b"}]

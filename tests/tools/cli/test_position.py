@@ -92,7 +92,7 @@ def test_a_group_is_made_and_forgotten(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "sentence"),
     [
         ("nothing g", 1, "/log/nothing is not declared"),
         ("/queue/clicks g", 2, "'/queue/clicks' is no log"),
@@ -110,9 +110,9 @@ def test_a_group_is_made_and_forgotten(run: Run) -> None:
         ("wide g --to offset:1", 1, "/log/wide has 2 partitions, and --to offset:... names 1 offset"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, said: str) -> None:
+def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, sentence: str) -> None:
     ended, out, err = run("position", *line.split())
-    assert (ended, out) == (status, "") and said in err and err.count("\n") == 1
+    assert (ended, out) == (status, "") and sentence in err and err.count("\n") == 1
 
 
 def test_not_while_somebody_reads(run: Run, client: Client) -> None:

@@ -152,11 +152,11 @@ def test_every_long_command_says_how_far_it_is_and_what_it_did(
                 if place == "terminal":
                     patched.setattr("sys.stderr", terminal)
                 assert main(line) == 0, name
-            said = capsys.readouterr()
-            assert end in said.out and re.search(r"\d\.\d s\b", said.out), f"{name}: {said.out}"
+            printed = capsys.readouterr()
+            assert end in printed.out and re.search(r"\d\.\d s\b", printed.out), f"{name}: {printed.out}"
             if place == "terminal":
                 assert re.search(meanwhile, terminal.getvalue()) and terminal.line == "", (
                     f"{name}: {terminal.getvalue()}"
                 )
             else:
-                assert said.err == "", name
+                assert printed.err == "", name

@@ -111,6 +111,6 @@ def test_exposition_leaves_out_what_the_broker_did_not_say() -> None:
 
 def test_every_metric_is_of_the_list() -> None:
     known = {metric.name: (metric.kind, metric.help) for metric in metrics()}
-    for name, (kind, told, _) in read(exposition(ANSWER)).items():
+    for name, (kind, reported, _) in read(exposition(ANSWER)).items():
         if name != "radiator_odd_name__total":
-            assert known[name] == (kind, told)
+            assert known[name] == (kind, reported)

@@ -35,16 +35,16 @@ def test_everything_is_put_into_its_place_and_once_is_enough(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert install(tmp_path) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     made = tree(tmp_path)
     assert set(made) == {str(path.relative_to("/")) for path in FILES} | {CONFIG}
     for name in made:
-        assert f"{tmp_path / name}: made\n" in said
+        assert f"{tmp_path / name}: made\n" in printed
     assert made[CONFIG] == (CHECKOUT / "radiator/deploy/config.toml").read_text()
     assert install(tmp_path) == 0
     assert tree(tmp_path) == made
-    said = capsys.readouterr().out
-    assert "made" not in said and said.count("is as it should be") == len(FILES)
+    printed = capsys.readouterr().out
+    assert "made" not in printed and printed.count("is as it should be") == len(FILES)
 
 
 def test_units_run_the_program_that_is_installed(tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_a_changed_file_stays_and_the_new_one_is_beside_it(tmp_path: Path, capsy
         (tmp_path / name).write_text("mine\n" + made[name])
     capsys.readouterr()
     assert install(tmp_path) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert tree(tmp_path) == made | {
         UNIT: "mine\n" + made[UNIT], CONFIG: "mine\n" + made[CONFIG], f"{UNIT}.new": made[UNIT]
     }  # fmt: skip
-    assert f"{tmp_path / UNIT}: was changed here, and stays" in said
-    assert f"{tmp_path / CONFIG}: is there, and stays" in said
+    assert f"{tmp_path / UNIT}: was changed here, and stays" in printed
+    assert f"{tmp_path / CONFIG}: is there, and stays" in printed
 
 
 def test_what_another_version_made_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

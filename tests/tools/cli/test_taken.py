@@ -36,8 +36,8 @@ def test_release_gives_back_what_a_group_has(run: Run, client: Client) -> None:
     (row,) = [line for line in run("queues")[1].splitlines() if line.startswith("orders ")]
     assert row.endswith("2 checked out")
     assert re.search(r"^checked out +2$", run("describe", "queue", "orders")[1], re.M)
-    said = run("release", "/queue/orders", "etl")
-    assert said == (0, "2 messages of the group etl went back to orders; the group is over.\n", "")
+    printed = run("release", "/queue/orders", "etl")
+    assert printed == (0, "2 messages of the group etl went back to orders; the group is over.\n", "")
     status, _, sentence = run("release", "orders", "etl")
     assert status == 1 and "'etl' has nothing of /queue/orders checked out" in sentence
     assert client.admin({"do": "stats"})["queues"]["orders"]["messages"] == 3
@@ -48,8 +48,8 @@ def test_prepared_aborts_all_whose_names_begin_so(run: Run, client: Client, brok
         prepare(broker, name, "orders", 1)
     assert run("prepared", "--abort-all", "job-1-") == (0, "2 transactions aborted: nothing of them was sent.\n", "")
     assert run("prepared", "--abort-all", "job-") == (0, "1 transaction aborted: nothing of it was sent.\n", "")
-    said = "No transaction is prepared under a name that begins with job- (any more).\n"
-    assert run("prepared", "--abort-all", "job-") == (1, said, "")
+    refused = "radiator: No transaction is prepared under a name that begins with job- (any more).\n"
+    assert run("prepared", "--abort-all", "job-") == (1, "", refused)
     prepare(broker, "job-1-a", "orders", 1)
     assert run("prepared", "--abort-all", "job-1-a")[0] == run("prepared", "--abort-all", "other")[0] == 0
     assert client.admin({"do": "prepared"})["count"] == 0
@@ -69,5 +69,5 @@ def test_prepared_lists_and_aborts(run: Run, client: Client, broker: BrokerProce
     assert rows[2].split()[:3] == ["etl\\t2", "prepared", "1"] and len(rows) == 3
     assert [one["name"] for one in json.loads(run("prepared", "--json")[1])["prepared"]] == ["etl-1", "etl\t2"]
     assert run("prepared", "--abort", "etl\t2") == (0, "etl\\t2 is aborted: nothing of it was sent.\n", "")
-    assert run("prepared", "--abort", "etl-1") == (1, "No transaction is prepared as etl-1 (any more).\n", "")
+    assert run("prepared", "--abort", "etl-1") == (1, "", "radiator: No transaction is prepared as etl-1 (any more).\n")
     assert run("purge", "small")[0] == 0

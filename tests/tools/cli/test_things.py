@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from radiator.model.addresses import KINDS
 from radiator.tools.cli import COMMANDS, main, parser
-from radiator.tools.cli.things import DESTINATIONS, Thing, Word, thing
+from radiator.tools.cli.things import DESTINATIONS, ArgumentWord, Thing, thing
 
 
-def words_of(one: argparse.ArgumentParser) -> tuple[Word, ...]:
+def words_of(one: argparse.ArgumentParser) -> tuple[ArgumentWord, ...]:
     return next((getattr(action, "words", ()) for action in one._actions if hasattr(action, "words")), ())
 
 
@@ -33,7 +33,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return found
 
 
-def line(words: tuple[Word, ...], say: Any) -> list[str]:
+def line(words: tuple[ArgumentWord, ...], say: Any) -> list[str]:
     """A command line with every needed word, each thing as `say` says it."""
     texts: list[str] = []
     for word in words:
@@ -71,7 +71,7 @@ def test_both_forms_mean_the_same_in_every_command(name: str) -> None:
     words = NAMING[name]
     for at in range(max(len(word.kinds) for word in words)):
 
-        def kind(word: Word, at: int = at) -> str:
+        def kind(word: ArgumentWord, at: int = at) -> str:
             return word.kinds[min(at, len(word.kinds) - 1)]
 
         spoken = parser().parse_args([*name.split(), *line(words, lambda word: [kind(word), "n/a.b"])])
@@ -109,7 +109,7 @@ def test_what_is_meant(text: str, kinds: tuple[str, ...], is_what: Thing) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         (
             " orders",
@@ -130,14 +130,14 @@ def test_what_is_meant(text: str, kinds: tuple[str, ...], is_what: Thing) -> Non
         ("", "'' names nothing; write NAME or /queue/NAME"),
     ],
 )
-def test_what_cannot_be_meant(text: str, said: str) -> None:
+def test_what_cannot_be_meant(text: str, sentence: str) -> None:
     with pytest.raises(ValueError) as wrong:
         thing(text, ("queue", "log"))
-    assert said in str(wrong.value)
+    assert sentence in str(wrong.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("delete queue", "Behind 'queue' stands the NAME of one; what is itself called so is '/queue/queue'."),
         ("move queue a", "The following arguments are required: TO."),
@@ -160,10 +160,10 @@ def test_what_cannot_be_meant(text: str, said: str) -> None:
         ),
     ],
 )
-def test_a_slip_is_a_usage_error(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_is_a_usage_error(text: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(text)) == 2
     out, err = capsys.readouterr()
-    assert said in err and err.count("\n") == 1 and out == ""
+    assert sentence in err and err.count("\n") == 1 and out == ""
 
 
 def test_no_kind_of_address_is_forgotten() -> None:
@@ -174,10 +174,10 @@ def test_no_kind_of_address_is_forgotten() -> None:
 @given(st.text(st.sampled_from("/aq \t$*é") | st.characters(), max_size=12), st.sampled_from(DESTINATIONS))
 def test_what_is_understood_has_one_address(text: str, kind: str) -> None:
     """It is refused, or its address and its KIND NAME mean the same as it does."""
-    for said in (text, f"{kind}/{text}", f"/{kind}/{text}"):
+    for found in (text, f"{kind}/{text}", f"/{kind}/{text}"):
         try:
-            one = thing(said, DESTINATIONS)
+            one = thing(found, DESTINATIONS)
         except ValueError:
             continue
         assert thing(one.address, DESTINATIONS) == one
-        assert one.address == said or (one == Thing("queue", said) and said == said.strip() and said[0] != "/")
+        assert one.address == found or (one == Thing("queue", found) and found == found.strip() and found[0] != "/")

@@ -37,7 +37,7 @@ class Top:
     """Runs it in a terminal of its own."""
 
     def __init__(self, broker: BrokerProcess, lines: int, columns: int, *arguments: str) -> None:
-        self.said = ""
+        self.printed = ""
         command = [sys.executable, "-m", "radiator", "top", "--broker", broker.address, "--interval", "0.1", *arguments]
         sized = {name: value for name, value in environment().items() if name not in ("LINES", "COLUMNS")}
         self.ours, self.theirs = pty.openpty()
@@ -65,10 +65,10 @@ class Top:
     def looks(self, count: int) -> list[list[str]]:
         """The lines of each of the first ones, once there are so many whole ones."""
         end_s = time.monotonic() + 20
-        while self.said.count("\x1b[H\x1b[2J") <= count:
-            assert time.monotonic() < end_s and select.select([self.ours], [], [], 20)[0], self.said
-            self.said += os.read(self.ours, 65_536).decode()
-        return [look.split("\r\n") for look in self.said.split("\x1b[H\x1b[2J")[1:-1]]
+        while self.printed.count("\x1b[H\x1b[2J") <= count:
+            assert time.monotonic() < end_s and select.select([self.ours], [], [], 20)[0], self.printed
+            self.printed += os.read(self.ours, 65_536).decode()
+        return [look.split("\r\n") for look in self.printed.split("\x1b[H\x1b[2J")[1:-1]]
 
     def press(self, keys: bytes) -> None:
         os.write(self.ours, keys)
@@ -79,7 +79,7 @@ class Top:
         while (ended := os.waitpid(self.child, os.WNOHANG)) == (0, 0):
             assert time.monotonic() < end_s, "it goes on"
             if select.select([self.ours], [], [], 0.01)[0]:
-                self.said += os.read(self.ours, 65_536).decode()
+                self.printed += os.read(self.ours, 65_536).decode()
         self.child = 0
         return os.waitstatus_to_exitcode(ended[1])
 
@@ -117,7 +117,7 @@ def test_ends_and_leaves_the_terminal_as_it_was(broker: BrokerProcess, how: str)
             top.press({"Ctrl-C": b"\x03"}.get(how, how.encode()))
         assert top.wait() == 0
         assert top.is_as_it_was
-        assert "Traceback" not in top.said
+        assert "Traceback" not in top.printed
 
 
 def test_other_keys_change_nothing(broker: BrokerProcess) -> None:

@@ -86,7 +86,7 @@ def test_of_what_leads_to_queues(run: Run, client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "said"),
+    ("name", "status", "sentence"),
     [
         ("nothing", 1, "radiator: There is no /queue/nothing.\n"),
         ("/log/nothing", 1, "radiator: /log/nothing is not declared"),
@@ -96,6 +96,6 @@ def test_of_what_leads_to_queues(run: Run, client: Client) -> None:
         ("/temp-queue/x", 2, "radiator: '/temp-queue/x' is one connection's own"),
     ],
 )
-def test_what_is_not_there(run: Run, name: str, status: int, said: str) -> None:
+def test_what_is_not_there(run: Run, name: str, status: int, sentence: str) -> None:
     ended, out, err = run("why", name)
-    assert (ended, out) == (status, "") and err.startswith(said)
+    assert (ended, out) == (status, "") and err.startswith(sentence)

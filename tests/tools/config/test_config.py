@@ -317,7 +317,7 @@ children = ["{queue}q", "/log/l"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("[server]\nlisten = [", "is not TOML"),
         ("[queue.a]\n[queue.a]\n", "is not TOML"),  # two things with one name
@@ -355,12 +355,12 @@ children = ["{queue}q", "/log/l"]
         ("[peer.b]\nadress = 'peer://b:1'", 'peer.b.adress is no setting of this table; did you mean "address"?'),
     ],
 )
-def test_a_mistake_is_said_once(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_said_once(tmp_path: Path, text: str, sentence: str) -> None:
     if text.startswith("[peer"):
         text = f"node = {{name = 'a', listen = 'peer://[::1]:0', secret_file = '{secret(tmp_path)}'}}\n{text}"
     found = mistakes(tmp_path, text)
     assert len(found) == 1
-    assert said in found[0]
+    assert sentence in found[0]
 
 
 def test_names_at_the_limit_are_accepted(tmp_path: Path) -> None:

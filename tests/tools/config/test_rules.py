@@ -403,12 +403,12 @@ def test_a_rule_lets_pass(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_rule_refuses_once(case: str, tmp_path: Path) -> None:
-    text, said = WRONG[case]
+    text, found = WRONG[case]
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(tmp_path / "config.toml")
     assert len(caught.value.mistakes) == 1
-    assert said in caught.value.mistakes[0]
+    assert found in caught.value.mistakes[0]
 
 
 def test_a_wrong_value_is_not_reported_by_a_rule_too(tmp_path: Path) -> None:

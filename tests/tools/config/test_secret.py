@@ -72,8 +72,8 @@ def test_a_secret_that_others_may_read_or_write_is_refused(file: Path, mode: int
 
 
 def test_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    said = why_not(tmp_path / "cluster.secret")
-    assert said.endswith(f"which cannot be read (No such file or directory); {MAKE}, and copy it to every node")
+    found = why_not(tmp_path / "cluster.secret")
+    assert found.endswith(f"which cannot be read (No such file or directory); {MAKE}, and copy it to every node")
 
 
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:

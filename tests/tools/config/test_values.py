@@ -9,7 +9,7 @@ import pytest
 from radiator.model.limits import GIB, KIB, MIB, Limits
 from radiator.model.settings import Address, ListenAddress, LogSettings, QueueSettings, UnixAddress
 from radiator.model.validation import LOG, QUEUE, parse_size, size_text
-from radiator.protocols.peer.fields import ADDRESS, Reader
+from radiator.protocols.peer.fields import ADDRESS, FieldReader
 from radiator.tools.config.values import (
     CREATE,
     EXCHANGE,
@@ -74,7 +74,7 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("", "write an address as"),
         ("127.0.0.1:61613", "write an address as"),
@@ -103,25 +103,25 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
         ("stomp+unix:/a?group=a:b", 'whose group is "a:b"'),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, said: str) -> None:
+def test_what_is_no_address_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=".") as caught:
         parse_address(text)
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("peer://host", "write an address as peer://HOST:PORT"),
         ("stomp://host:1", 'has the scheme "stomp" (clients connect to listen of [server]); it must be one of "peer"'),
         ("pear://host:1", 'has the scheme "pear"; it must be one of "peer"; did you mean "peer"?'),
     ],
 )
-def test_what_is_no_address_of_a_node_is_refused(text: str, said: str) -> None:
+def test_what_is_no_address_of_a_node_is_refused(text: str, sentence: str) -> None:
     for name in ("node.listen", "node.advertise", "peer.address"):
         with pytest.raises(ValueError, match=".") as caught:
             checked(name, text)
-        assert said in str(caught.value)
+        assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a", "_", "9", "node-1.example", "a..b", "x" * 64])
@@ -378,7 +378,7 @@ def test_a_wrong_value_is_refused(name: str, value: object) -> None:
 )
 def test_what_is_advertised_is_taken_by_other_nodes(text: str) -> None:
     raw = ADDRESS.write(str(checked("node.advertise", text)))
-    assert ADDRESS.read(Reader(raw, 0, len(raw), Limits())) == text
+    assert ADDRESS.read(FieldReader(raw, 0, len(raw), Limits())) == text
 
 
 def test_a_long_value_is_shown_short() -> None:

@@ -33,10 +33,10 @@ _NAMED = "named"  # not an event: another message has become this one
 
 
 def verdicts(journal: DataFrame, stored: DataFrame | None, gaps: DataFrame) -> DataFrame:
-    """message_id and verdict, of every message that is told of or stored.
+    """message_id and verdict of every message that has events or is stored.
 
-    journal: of one store, up to the cut of the snapshot; stored: what that had, with a column message_id, None: there
-    is no snapshot; gaps: as `holes` found them.
+    journal: of one store, up to the cut of the snapshot; stored: the messages of the snapshot, by a column message_id;
+    None: there is no snapshot; gaps: as `holes` found them.
     """
     lives = _lives(journal, stored)
     is_deleted = (F.col("accepted") > 0) & F.col("is_deleted")
@@ -92,8 +92,9 @@ def _alone(frame: DataFrame, column: str, event: str) -> DataFrame:
 
 
 def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
-    """One row. holes: the places (boot, number) that each lies between, null: no bound; last_hole: the offset behind
-    the last one (beyond all offsets where it has no end); fanouts: the last that is told of before each.
+    """One row. holes: the places (boot, number) between which each hole lies; null: no bound; last_hole: the offset
+    behind the last hole (beyond all offsets where it has no end); fanouts: the id of the last message to a fanout
+    whose copies were reported before each hole.
 
     boot: of the snapshot; None: that of the last event.
     """
@@ -201,15 +202,15 @@ def wrong(journal: DataFrame, stored: DataFrame | None, found: DataFrame) -> Dat
     `SEQ EVENT`, and `stored` behind them where it is.
     """
     bad = found.where(F.col("verdict").isin(*WRONG))
-    told = journal.select("message_id", "seq", "event", "queue")
+    events = journal.select("message_id", "seq", "event", "queue")
     became = journal.where(F.col("event").isin(DEAD_LETTERED, MOVED)).select(
         F.col("other_id").alias("message_id"), "seq", F.concat(F.lit("from "), "event").alias("event"),
         F.col("other_queue").alias("queue"),
     )  # fmt: skip
-    told = told.union(became)
+    events = events.union(became)
     if stored is not None:
-        told = told.union(stored.select("message_id", F.lit(2**63 - 1), F.lit(STORED), "queue"))
-    events = told.join(bad.select("message_id"), "message_id", "left_semi")
+        events = events.union(stored.select("message_id", F.lit(2**63 - 1), F.lit(STORED), "queue"))
+    events = events.join(bad.select("message_id"), "message_id", "left_semi")
     stories = events.groupBy("message_id").agg(
         F.array_sort(F.collect_list(F.struct("seq", "event", "queue"))).alias("events")
     )

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
-from radiator.integrations.spark.jobs.progress import Progress
+from radiator.integrations.spark.jobs.progress import JobProgress
 from radiator.model.errors import EXIT_USAGE, RadiatorError
 from radiator.model.settings import JOURNAL
 from radiator.tools.cli.text import printable, table
@@ -72,7 +72,7 @@ def with_session(job: Job, args: argparse.Namespace) -> int:
     with errors_only() if args.quiet else nullcontext():
         spark = session(job.name, args)
         try:
-            with nullcontext() if args.quiet else Progress(spark, is_remote=bool(args.remote)):
+            with nullcontext() if args.quiet else JobProgress(spark, is_remote=bool(args.remote)):
                 return job.run(spark, args)
         finally:
             spark.stop()

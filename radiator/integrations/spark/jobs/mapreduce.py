@@ -164,7 +164,7 @@ def _batches(pairs: Iterable[tuple[str, Any]]) -> Iterator[pa.RecordBatch]:
 # ---- jobs
 
 
-class Wanted(NamedTuple):
+class WantedJob(NamedTuple):
     """One job. from_ms, until_ms: of acceptance, the latter not included; partitions: empty, all of them."""
 
     work: str
@@ -174,24 +174,24 @@ class Wanted(NamedTuple):
     until_ms: int
 
 
-def wanted(body: bytes, works: dict[str, Work]) -> Wanted:
+def wanted(body: bytes, works: dict[str, Work]) -> WantedJob:
     """Raises JobFailed for what is no job, or one for work that is not offered."""
     try:
-        told = json.loads(body)
+        job = json.loads(body)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
+        job = None
+    if not isinstance(job, dict):
         raise JobFailed("The job is no JSON object.")
-    partitions = told.pop("partitions", [])
-    found = Wanted(
-        told.pop("work", ""),
-        told.pop("log", ""),
+    partitions = job.pop("partitions", [])
+    found = WantedJob(
+        job.pop("work", ""),
+        job.pop("log", ""),
         partitions,
-        told.pop("from_ms", 0),
-        told.pop("until_ms", _TIME_MAX_MS),
+        job.pop("from_ms", 0),
+        job.pop("until_ms", _TIME_MAX_MS),
     )
-    if told:
-        raise JobFailed(f"The job has {sorted(told)[0][:40]!r}; it may have {', '.join(Wanted._fields)}.")
+    if job:
+        raise JobFailed(f"The job has {sorted(job)[0][:40]!r}; it may have {', '.join(WantedJob._fields)}.")
     if not isinstance(found.work, str) or found.work not in works:
         raise JobFailed(f"There is no work {str(found.work)[:40]!r}; there is {', '.join(sorted(works))}.")
     if not isinstance(found.log, str) or not 1 <= len(found.log.encode()) <= 255:
@@ -203,7 +203,7 @@ def wanted(body: bytes, works: dict[str, Work]) -> Wanted:
     return found
 
 
-def chosen(records: DataFrame, job: Wanted) -> DataFrame:
+def chosen(records: DataFrame, job: WantedJob) -> DataFrame:
     """The records that the job is about."""
     ms = F.unix_millis("timestamp")
     mine = records.where((ms >= job.from_ms) & (ms < job.until_ms))

@@ -27,10 +27,11 @@ class Stage(NamedTuple):
         return 0 < self.tasks <= self.tasks_done
 
 
-class Progress:
-    """Says it while its `with` block runs. Spark plans as it goes, so the number of all stages may grow on the way.
+class JobProgress:
+    """Reports progress while its `with` block runs. Spark plans as it goes, so the number of stages may grow on the
+    way.
 
-    In a session of its own it looks every half second; over Spark Connect the server tells.
+    In a session of its own it looks every half second; over Spark Connect the server reports.
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class Progress:
         self.stages: dict[tuple[str, int], Stage] = {}  # by operation ("" in a session of its own) and number
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="progress", daemon=True)
-        self._begun_s = self._said_s = time.monotonic()
-        self._said = ""
+        self._begun_s = self._shown_s = time.monotonic()
+        self._shown = ""
 
     def __enter__(self) -> Self:
         if self.is_remote:
-            self.spark.registerProgressHandler(self._told)
+            self.spark.registerProgressHandler(self._on_progress)
         else:
             self._thread.start()
         return self
@@ -60,11 +61,11 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.is_remote:
-            self.spark.removeProgressHandler(self._told)
+            self.spark.removeProgressHandler(self._on_progress)
         else:
             self._over.set()
             self._thread.join()
-        if self._said and self.out.isatty():
+        if self._shown and self.out.isatty():
             self.out.write("\n")
 
     def line(self) -> str:
@@ -85,31 +86,33 @@ class Progress:
         while not self._over.wait(self.look_s):
             jobs.update(tracker.getActiveJobsIds())
             for job in jobs:
-                told = tracker.getJobInfo(job)
-                for number in told.stageIds if told is not None else ():
+                job_info = tracker.getJobInfo(job)
+                for number in job_info.stageIds if job_info is not None else ():
                     stage = tracker.getStageInfo(number)
                     if stage is not None:
                         self.stages["", number] = Stage(stage.numTasks, stage.numCompletedTasks)
-                    elif told is not None and told.status == "SUCCEEDED":
+                    elif job_info is not None and job_info.status == "SUCCEEDED":
                         self.stages["", number] = Stage(1, 1)  # its result was at hand already: nothing to do
                     else:
                         self.stages.setdefault(("", number), Stage(0, 0))
             self._say()
 
-    def _told(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+    def _on_progress(
+        self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
         for stage in stages or ():
             self.stages[operation_id or "", stage.stage_id] = Stage(stage.num_tasks, stage.num_completed_tasks)
         self._say()
 
     def _say(self) -> None:
         line, now_s = self.line(), time.monotonic()
-        if not line or line == self._said or now_s - self._begun_s < self.quiet_s:
+        if not line or line == self._shown or now_s - self._begun_s < self.quiet_s:
             return
         if self.out.isatty():
             self.out.write(f"\r{line:<70}")
-        elif now_s - self._said_s >= LINE_S or not self._said:
+        elif now_s - self._shown_s >= LINE_S or not self._shown:
             self.out.write(f"{line}\n")
         else:
             return
         self.out.flush()
-        self._said, self._said_s = line, now_s
+        self._shown, self._shown_s = line, now_s

@@ -15,7 +15,7 @@ import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
 from radiator.client.address import DEFAULT_ADDRESS
-from radiator.integrations.spark.ask import Broker
+from radiator.integrations.spark.ask import BrokerRequests
 from radiator.integrations.spark.jobs.job import Job, JobFailed, main, print_table, read_log
 from radiator.integrations.spark.options import sink_options
 from radiator.integrations.spark.sink import ledger
@@ -49,9 +49,9 @@ def summary(records: DataFrame) -> DataFrame:
 
 
 def messages(records: DataFrame, label: str = "replay") -> DataFrame:
-    """What `format("radiator")` sends for each: value, key, headers, dedup_id. In order within a partition.
+    """The columns that `format("radiator")` sends: value, key, headers, dedup_id. In order within a partition.
 
-    label: begins each dedup_id, so that another one sends the same records again.
+    label: each dedup_id begins with it, so that another label sends the same records again.
     """
     place = F.concat_ws("/", F.lit(label), "log", "partition", "offset")
     headers = F.filter("headers", lambda one: ~one.getField("key").isin(*NOT_AGAIN))
@@ -92,7 +92,7 @@ def was_sent(spark: SparkSession, options: dict[str, str]) -> bool:
 
     def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            with Broker(connect) as broker:
+            with BrokerRequests(connect) as broker:
                 was_sent = any(broker.version(app) is not None for app in apps)
             yield pa.RecordBatch.from_pydict({"was_sent": pa.array([was_sent])})
 

@@ -82,7 +82,7 @@ _STREAM = [
 _LOG = _at(["latestOffset"], "broker", "driver")
 _FILES = _at(["the batch's file"], "broker", "driver")
 _CHECKOUT = _at(["checkout", "checkout-ack"], "broker", "broker, a moment later", "driver")
-_STAGED = [
+_PREPARED = [
     *_at(["prepare"], "broker", "broker, a moment later", "process", "driver"),
     *_at(["commit"], "broker", "broker, a moment later", "driver", "raise"),
     *_at(["letting go"], "broker", "driver"),
@@ -91,8 +91,8 @@ ANYWHERE = [Crash("broker"), Crash("broker"), Crash("worker"), Crash("worker"), 
 CRASHES = {
     "files": [*_STREAM, *_LOG, *_FILES, Crash("reader")],
     "drain": [*_STREAM, *_CHECKOUT, *_FILES, Crash("reader")],
-    "copy": [*_STREAM, *_LOG, *_STAGED, *_at(["commit"], "abort")],
-    "batches": _STAGED,
+    "copy": [*_STREAM, *_LOG, *_PREPARED, *_at(["commit"], "abort")],
+    "batches": _PREPARED,
 }
 
 
@@ -181,11 +181,11 @@ class Producer:
 
 @dataclass
 class Campaign:
-    """directory: for everything, and empty. said: gets a line for each crash."""
+    """directory: for everything, and empty. report: gets a line for each crash."""
 
     directory: Path
     seed: int
-    said: Callable[[str], object] = lambda line: None
+    report: Callable[[str], object] = lambda line: None
     done: Counter[Crash] = field(default_factory=Counter)
     lives: int = 0
     slept: list[str] = field(default_factory=list)  # steps that were not reached in time
@@ -242,7 +242,7 @@ class Campaign:
         if self._driver is not None:
             if self._driver.poll() is not None and not self._may_fall and not self._is_sparks_fault():
                 self.fallen += 1
-                self.said(f"the driver has ended by itself: {self.directory / 'driver.log'}")
+                self.report(f"the driver has ended by itself: {self.directory / 'driver.log'}")
             for pid in tree([self._driver.pid]):
                 _kill(pid)
             self._driver.wait()
@@ -288,7 +288,7 @@ class Campaign:
             happened = self._at_step(crash)
         else:
             happened = self._at_any_time(crash.victim)
-        self.said(f"{self.done.total() + happened:4} {crash}" + ("" if happened else ": not reached"))
+        self.report(f"{self.done.total() + happened:4} {crash}" + ("" if happened else ": not reached"))
         if happened:
             self.done[crash] += 1
         else:
@@ -448,10 +448,10 @@ class Campaign:
         with Client(self._broker.address) as client:
             client.send_many(f"/queue/{EARLY}", [f"{EARLY}-{number}" for number in range(EARLY_MESSAGES)])
 
-    def _wait(self, is_so: Callable[[], bool], timeout_s: float, said: str) -> None:
+    def _wait(self, is_so: Callable[[], bool], timeout_s: float, sentence: str) -> None:
         end_s = time.monotonic() + timeout_s
         while not is_so():
-            assert time.monotonic() < end_s and self.is_alive, f"{said}: {self.directory / 'driver.log'}"
+            assert time.monotonic() < end_s and self.is_alive, f"{sentence}: {self.directory / 'driver.log'}"
             time.sleep(0.02)
 
 

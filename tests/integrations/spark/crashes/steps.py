@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from radiator.integrations.spark import sink
-from radiator.integrations.spark.ask import Broker
-from radiator.integrations.spark.schema import Rows
+from radiator.integrations.spark.ask import BrokerRequests
+from radiator.integrations.spark.schema import ReadRows
 from radiator.integrations.spark.source import CheckoutReader, LogReader, RadiatorDataSource
 
 PLACE = "RADIATOR_CRASHES"  # the environment variable with the campaign's directory
@@ -48,8 +48,8 @@ def here(step: str) -> None:
         wanted.rename(claimed)
         # another step may have come to be wanted since
         claimed.rename(stopped if _text(claimed) == step else wanted)
-    while (said := _text(stopped)) is not None:
-        if said == "raise":
+    while (found := _text(stopped)) is not None:
+        if found == "raise":
             stopped.unlink()
             raise Failed(step)
         time.sleep(LOOK_S)
@@ -77,14 +77,14 @@ def _stop_around(owner: Any, name: str, step: str) -> None:
 
 
 def _stop_within_reads() -> None:
-    original = Rows.add
+    original = ReadRows.add
 
-    def add(rows: Rows, message: Any) -> None:
+    def add(rows: ReadRows, message: Any) -> None:
         original(rows, message)
         if len(rows) % RECORDS == 3:
             here("within a read")
 
-    Rows.add = add  # type: ignore[method-assign,assignment]
+    ReadRows.add = add  # type: ignore[method-assign,assignment]
 
 
 def _ack_early() -> None:
@@ -102,14 +102,14 @@ if PLACE in os.environ:  # else who only wants a word from here would have the s
     _stop_around(LogReader, "latestOffset", "latestOffset")
     _stop_around(LogReader, "partitions", "partitions")
     _stop_around(CheckoutReader, "partitions", "partitions")
-    _stop_around(Broker, "checkout", "checkout")
-    _stop_around(Broker, "checkout_ack", "checkout-ack")
-    _stop_around(Rows, "take", "the end of a read")
-    _stop_around(sink, "_prepare_stage", "prepare")
+    _stop_around(BrokerRequests, "checkout", "checkout")
+    _stop_around(BrokerRequests, "checkout_ack", "checkout-ack")
+    _stop_around(ReadRows, "take", "the end of a read")
+    _stop_around(sink, "_prepare_slice", "prepare")
     _stop_around(sink, "_send", "send")
-    _stop_around(Broker, "commit", "commit")
+    _stop_around(BrokerRequests, "commit", "commit")
     _stop_around(sink.StreamWriter, "abort", "abort")
-    _stop_around(Broker, "abort", "letting go")
+    _stop_around(BrokerRequests, "abort", "letting go")
     _stop_within_reads()
     _ack_early()
 

@@ -1,0 +1,34 @@
+"""Requests about bindings: which queues and logs get what is sent to an exchange."""
+
+from typing import Protocol
+
+from radiator.core.ports import AnsweringPort
+from radiator.core.request import Request
+from radiator.core.routing.destinations import Destinations
+from radiator.model.administration import AddBinding, RemoveBinding
+from radiator.model.answers import Declared, Deleted
+
+
+class BindingsPort(AnsweringPort, Protocol):
+    """What these requests may ask of the broker."""
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+
+def bind(request: Request[BindingsPort], command: AddBinding) -> None:
+    """What is sent to the exchange with a key that matches goes into the queue too."""
+    exchange, key, target = command.exchange, command.key, command.target
+    created = request.parts.destinations.bind(exchange, key, target)
+    if created:
+        request.parts.context.note("info", "bound", exchange=exchange, key=key, queue=target)
+    request.answer_synced(lambda: Declared(created))
+
+
+def unbind(request: Request[BindingsPort], command: RemoveBinding) -> None:
+    """No longer, by this binding."""
+    exchange, key, target = command.exchange, command.key, command.target
+    is_gone = request.parts.destinations.unbind(exchange, key, target)
+    if is_gone:
+        request.parts.context.note("info", "unbound", exchange=exchange, key=key, queue=target)
+    request.answer_synced(lambda: Deleted(int(is_gone)))

@@ -1,0 +1,89 @@
+"""Bytes that a linked node may still hand over: granted by the taker, and respected by the giver.
+
+A count of messages bounds nothing where each may have 16 MiB, and one copy of a fanout is stored once for each child.
+So besides the counts (Credit) the taker grants bytes, measured by what storing a message with all its copies costs it.
+What all links together have been granted is reserved: neither they nor local clients can fill the disk beyond the marks
+at which SENDs wait. A message that finds no room waits at its own node; if it is larger than what is left, its node
+says so (Want), and gets that room in turn with the other nodes.
+"""
+
+from collections.abc import Iterable
+
+from radiator.core.cluster.link import Link
+from radiator.core.routing.admission import Admission
+from radiator.core.turn import TurnContext
+from radiator.model.errors import LinkError
+from radiator.model.limits import LINK_CAPACITY_BYTES, LINK_CAPACITY_SHARE, largest_message_bytes
+from radiator.model.peer import Capacity, Want, cost_bytes
+
+
+class Capacities:
+    """The taking side of all links. is_scarce: a node wants more than there is, so all wait for the Tick."""
+
+    __slots__ = ("context", "admission", "is_scarce")
+
+    def __init__(self, context: TurnContext, admission: Admission) -> None:
+        self.context = context
+        self.admission = admission
+        self.is_scarce = False
+
+    @property
+    def available_bytes(self) -> int:
+        """What may still be promised. A batch reckons with half as much again on the disk as its messages have."""
+        admission = self.admission
+        if admission.disk_wait_list.is_tight:
+            return 0
+        return max(0, admission.disk_left_bytes - self.context.open.disk_bytes) * 2 // 3 - admission.promised_bytes
+
+    def take(self, link: Link, is_copies: bool, cost: int) -> None:
+        """So much comes in. Raises LinkError where it was not promised."""
+        lane = link.takes[is_copies]
+        if cost > lane.left:
+            what = "Copies" if is_copies else "Messages of queues"
+            raise LinkError(f"{what} of {lane.used + cost} bytes on this link, where {lane.through} were granted.")
+        lane.used += cost
+        self.admission.promised_bytes -= cost
+
+    def want(self, link: Link, word: Want, children: int) -> None:
+        """A message waits for so much room. Raises LinkError where none can cost so much, stored so often."""
+        most = cost_bytes(largest_message_bytes(self.admission.limits), children)
+        if word.size > most:
+            raise LinkError(f"A message that costs {word.size} bytes waits there: none can cost more than {most}.")
+        link.takes[word.is_copies].wanted = word.size
+
+    def unlinked(self, link: Link) -> None:
+        """Nothing more comes on it."""
+        for lane in link.takes:
+            self.admission.promised_bytes -= lane.left
+            lane.through = lane.used
+
+    def top_up(self, link: Link, is_copies: bool, links: int) -> None:
+        """After something came: at once where there is enough for all."""
+        if not self.is_scarce:
+            self.grant(link, is_copies, links)
+
+    def grant_all(self, links: Iterable[Link]) -> None:
+        """ON TICK: what each link lacks, those first that have got nothing for longest."""
+        self.is_scarce = False
+        lanes = [(link.takes[is_copies].granted_turn, is_copies, link) for link in links for is_copies in (False, True)]
+        for _, is_copies, link in sorted(lanes, key=lambda lane: lane[0]):
+            self.grant(link, is_copies, len(lanes) // 2)
+
+    def grant(self, link: Link, is_copies: bool, links: int) -> None:
+        """Promise what it lacks, as far as there is room: some in any case, and what is wanted whole or not at all."""
+        lane, available = link.takes[is_copies], self.available_bytes
+        base = min(LINK_CAPACITY_BYTES, available // (LINK_CAPACITY_SHARE * links))
+        if lane.left >= max(lane.wanted, base // 2):
+            return
+        more = max(base, lane.wanted) - lane.left
+        if more > available:
+            self.is_scarce = True
+            more = base - lane.left
+            if more <= 0:
+                return
+        lane.through += more
+        lane.granted_turn = self.context.turn_number
+        self.admission.promised_bytes += more
+        if lane.left >= lane.wanted:
+            lane.wanted = 0
+        link.send(Capacity(is_copies, lane.through))

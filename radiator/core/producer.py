@@ -1,0 +1,19 @@
+"""What a SEND needs of the producer that it comes from, and nothing else."""
+
+from radiator.core.queues.dedup import Dedup
+
+
+class Producer:
+    """A connection, or a prepared transaction on its way into its destinations. Each waits for room on its own.
+
+    found: the results of its dedup-id look-ups on the disk: the request, and whether the id is there. held_batch: the
+    last batch that anything of it waits for. Of plans that are partly for the disk, the rest is applied when a batch is
+    committed: rest_batch: that of the last such plan; rest_bytes: what all of them hold until then.
+    """
+
+    __slots__ = ("found", "held_batch", "rest_batch", "rest_bytes")
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Dedup, bytes], tuple[int, bool]] = {}
+        self.held_batch = 0
+        self.rest_batch = self.rest_bytes = 0

@@ -1,0 +1,90 @@
+"""One request of an operator while it is carried out: what it may use, and how it is answered."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from radiator.core.answers import Made, Making
+from radiator.core.connections import Connection
+from radiator.core.ports import AnsweringPort
+from radiator.core.queues.queue import Queue
+from radiator.model.answers import AdminAnswer
+from radiator.model.errors import Refusal
+from radiator.model.limits import AWAITS_MAX, LOOKED_AT_PER_COPY
+from radiator.model.rendering import Rendering
+
+Port = TypeVar("Port", bound=AnsweringPort, covariant=True)
+
+
+class Request(Generic[Port]):
+    """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers;
+    None: they are not sent. give: puts the text of an answer there.
+    """
+
+    __slots__ = ("connection", "give", "parts", "queue", "rendering")
+
+    def __init__(
+        self,
+        parts: Port,
+        connection: Connection,
+        rendering: Rendering,
+        queue: Queue | None,
+        give: Callable[[bytes], None],
+    ) -> None:
+        self.parts = parts
+        self.connection = connection
+        self.rendering = rendering
+        self.queue = queue
+        self.give = give
+
+    def answer(self, answer: AdminAnswer) -> None:
+        """Granted: give this answer now. It must be short, however much there is."""
+        self.give(self.rendering.whole(answer))
+
+    def answer_in_slices(self, make: Callable[[], Made]) -> None:
+        """Granted: what `make` returns, which may have Rows, as soon as others have got theirs."""
+        if self.queue is not None:
+            self.parts.answers.begin(Making(self.connection, self.queue, make, self.rendering, self.give, self.refuse))
+
+    def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
+        """Granted: what `make` returns, when all that was decided up to now is on the disk."""
+
+        def synced() -> None:
+            try:
+                if in_slices:
+                    self.answer_in_slices(make)
+                else:
+                    self.answer(make())
+            except Refusal as refusal:
+                self.refuse(refusal)
+
+        self.parts.context.open.then.append(synced)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """It is not granted, and its connection stays. Where nobody is there to hear it, the log does."""
+        if self.queue is None:
+            number, code = self.connection.number, refusal.code
+            self.parts.context.note("warning", "request_refused", connection=number, code=code, sentence=str(refusal))
+        self.give(self.rendering.refusal(refusal))
+
+    def costs(self, looked_at: int) -> None:
+        """It looks at so many things at once: the turn has room for so much less."""
+        self.parts.admission.copies += looked_at // LOOKED_AT_PER_COPY
+
+    def begin_waiting(self) -> Callable[[], None]:
+        """One more of its connection waits, until what is returned is called. Raises Refusal."""
+        connection = self.connection
+        if connection.awaits >= AWAITS_MAX:
+            raise Refusal(
+                "bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may."
+            )
+        connection.awaits += 1
+
+        def answered() -> None:
+            connection.awaits -= 1
+
+        return answered
+
+
+def warnings(given: Mapping[str, object], found: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Sentences about settings that are given and have no effect. found: all that have none, and why."""
+    return tuple(f"`{key}` has no effect: it {wrong}." for key, wrong in found if key in given)

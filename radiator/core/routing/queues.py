@@ -1,0 +1,275 @@
+"""All queues that have a name: recovered at the start, created by first use, declared, and deleted.
+
+Some names are the broker's own: `$outbox/NODE`, where copies wait for another node, and `$durable/...`, the queues of
+durable subscriptions. No client can send or subscribe to these by their names.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from radiator.core.journal_writer import JournalWriter
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.memory_queue import MemoryQueue
+from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.windows import Windows
+from radiator.core.routing.fanouts import Fanouts
+from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, unfit
+from radiator.core.routing.surroundings import Surroundings
+from radiator.core.turn import WRITE_COST_BYTES
+from radiator.model.errors import Refusal, StoreError
+from radiator.model.patterns import is_pattern
+from radiator.model.recovery import StoredQueue
+from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.validation import check_dead_letter, queue_name
+from radiator.model.writes import Declare, KeepSettings, Ledger, Retire
+
+
+class Queues:
+    """all: the queues of clients, by name. durables: those of durable subscriptions, by their whole name. outboxes: by
+    node. stored: the persistent ones of all these, by number. dying_into: the persistent queues whose dead letters go
+    to a queue, by the name of that queue. on_new: is called with each persistent queue of clients that is created.
+    """
+
+    __slots__ = (
+        "all", "around", "context", "declarations", "durables", "dying_into", "fanouts", "journal", "on_new",
+        "outboxes", "ports", "stored", "windows",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        declarations: Declarations,
+        around: Surroundings,
+        *,
+        ports: QueuePorts,
+        windows: Windows,
+        fanouts: Fanouts,
+        journal: JournalWriter | None,
+    ) -> None:
+        self.declarations = declarations
+        self.around = around
+        self.context = ports.context
+        self.ports = ports
+        self.windows = windows
+        self.fanouts = fanouts
+        self.journal = journal
+        self.all: dict[str, Queue] = {}
+        self.durables: dict[str, DurableQueue] = {}
+        self.outboxes: dict[str, DurableQueue] = {}
+        self.stored: dict[int, DurableQueue] = {}
+        self.dying_into: dict[str, dict[Queue, None]] = {}
+        self.on_new: Callable[[Queue], None] = lambda queue: None
+
+    # ---- which there are --------------------------------------------------------------------------------------------
+
+    def everything(self) -> list[Queue]:
+        """Every queue that has a name of its own, outboxes and those of durable subscriptions included."""
+        return [*self.all.values(), *self.durables.values(), *self.outboxes.values()]
+
+    def find(self, name: str) -> Queue | None:
+        """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
+        names, key = self._place(name)
+        return names.get(key)
+
+    def _place(self, name: str) -> tuple[dict[str, Any], str]:
+        """Where a queue of that name stands, and under which key."""
+        if name.startswith(OUTBOX_PREFIX):
+            return self.outboxes, name.removeprefix(OUTBOX_PREFIX)
+        return (self.durables if name.startswith(DURABLE_PREFIX) else self.all), name
+
+    @property
+    def count(self) -> int:
+        """As max_destinations counts them."""
+        return len(self.all) + len(self.durables)
+
+    # ---- the start --------------------------------------------------------------------------------------------------
+
+    def recover(self, queues: Iterable[StoredQueue]) -> None:
+        """Those that the store has. Raises StoreError where one has messages, and is to be in memory now."""
+        for found in queues:
+            settings = self._settings(found.name, found.settings)
+            if settings.persistent:
+                queue = self._open(found.number, found.name, settings, found.ledger)
+                queue.next_due_ms = found.next_due_ms
+                queue.given = found.settings
+            elif found.ledger.stored:
+                raise StoreError(
+                    f"/queue/{found.name} is declared with persistent = false, but {found.ledger.stored} messages of "
+                    "it are stored: "
+                    "declare it persistent and consume or purge them first."
+                )
+            else:
+                self.context.write(Retire(found.number, found.name, 0))
+
+    def make_declared(self) -> None:
+        """Those that config.toml declares are there."""
+        for name in self.declarations.queues:
+            self.make(name).is_declared = True
+
+    def check_kept(self, name: str, text: str) -> None:
+        """Raises StoreError where config.toml now says of other queues what does not go with the dead letters of this,
+        declared at run time.
+        """
+        if name in self.all and name not in self.declarations.queues:
+            try:
+                check_dead_letter(name, self.all[name].settings, self.settings_for)
+            except Refusal as refusal:
+                raise unfit(name, text, refusal) from refusal
+
+    # ---- made -------------------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Queue:
+        """The queue of that name; created if it is declared or first use may create it. Raises Refusal otherwise."""
+        found = self.all.get(name)
+        if found is not None:
+            return found
+        if is_pattern(name):
+            raise Refusal("wildcard", f"/queue/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`.")
+        if name.startswith(OUTBOX_PREFIX):
+            raise Refusal("reserved", f"/queue/{name} is kept for messages that wait for another node.")
+        if name.startswith(DURABLE_PREFIX):
+            raise Refusal("reserved", f"/queue/{name} is kept for a durable subscription.")
+        if name not in self.declarations.queues:
+            if not self.declarations.may_create_queue(name):
+                raise Refusal(
+                    "no-such-destination",
+                    f"/queue/{name} is not declared, and [create] does not allow queues to be created by first use.",
+                )
+            self.around.check_count()
+        return self._create(name)
+
+    def make(self, name: str) -> Queue:
+        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it."""
+        found = self.all.get(name)
+        return self._create(name) if found is None else found
+
+    def durable(self, name: str) -> DurableQueue:
+        """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
+        found = self.durables.get(name)
+        if found is None:
+            self.around.check_count()
+            self._create(name)
+            found = self.durables[name]
+        return found
+
+    def outbox(self, node: str) -> DurableQueue:
+        """Where copies wait for that node; made where it is not there."""
+        found = self.outboxes.get(node)
+        if found is None:
+            self._create(OUTBOX_PREFIX + node)
+            found = self.outboxes[node]
+        return found
+
+    def _create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        if ">" in name:
+            sentence = "`>` is no wildcard here, but a character of the name."
+            self.context.note("warning", "no_wildcard", queue=name, sentence=sentence)
+        settings = settings or self._settings(name)
+        queue: Queue
+        if settings.persistent:
+            number = self.around.take_number()
+            self.context.write(Declare(number, name))
+            queue = stored = self._open(number, name, settings, Ledger())
+            self.context.part(stored)
+        else:
+            queue = self.all[name] = MemoryQueue(name, settings, self.ports)
+        queue.is_declared = name in self.declarations.queues
+        self.around.made(queue)
+        return queue
+
+    def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
+        queue = DurableQueue(number, name, settings, ledger, self.ports, self.windows)
+        self._note_dying(queue, settings)
+        names, key = self._place(name)
+        names[key] = self.stored[number] = queue
+        if names is not self.outboxes:
+            queue.journal = self.journal
+        if names is self.all:
+            self.on_new(queue)
+        return queue
+
+    # ---- settings ---------------------------------------------------------------------------------------------------
+
+    def _settings(self, name: str, text: str = "", by: Declarations | None = None) -> QueueSettings:
+        """See queue_settings.in_force. by: by these declarations instead of those in force."""
+        return in_force(name, text, by or self.declarations, self.fanouts.all)
+
+    def settings_for(self, name: str) -> QueueSettings:
+        """Of the queue of that name, or what it would get by config.toml if it was made now."""
+        found = self.find(name)
+        return self._settings(name) if found is None else found.settings
+
+    def settings_by(self, queue: Queue, declarations: Declarations) -> QueueSettings:
+        """What would be in force for a queue that is there. Raises StoreError as a start with these does."""
+        return self._settings(queue.name, queue.given, declarations)
+
+    def use(self, queue: Queue, settings: QueueSettings) -> None:
+        """These are in force for it: for what comes from now on. What it holds above a lower bound stays."""
+        if queue.is_persistent:
+            self._forget_dying(queue)
+            self._note_dying(queue, settings)
+        if settings.expires_ms != queue.settings.expires_ms:
+            queue.used()
+        queue.settings = settings
+        queue.unblock_waiters()
+
+    def _note_dying(self, queue: Queue, settings: QueueSettings) -> None:
+        if settings.dead_letter is not None:
+            self.dying_into.setdefault(settings.dead_letter, {})[queue] = None
+
+    def _forget_dying(self, queue: Queue) -> None:
+        target = queue.settings.dead_letter
+        if target is not None:
+            others = self.dying_into[target]
+            del others[queue]
+            if not others:
+                del self.dying_into[target]
+
+    # ---- declared at run time, deleted ------------------------------------------------------------------------------
+
+    def declare(self, name: str, settings: QueueSettings, text: str) -> bool:
+        """Whether it was made. text: what was given of the settings, as JSON. Raises Refusal `declared-otherwise`
+        where it is there with other settings, or config.toml has others for it.
+        """
+        found = self.all.get(name)
+        there = self.declarations.queues.get(name) if found is None else found.settings
+        if there is not None and there != settings:
+            here, wanted = asdict(there), asdict(settings)
+            key = next(key for key in here if here[key] != wanted[key])
+            where = "declared in the configuration" if found is None else "there already"
+            raise Refusal(
+                "declared-otherwise", f"/queue/{name} is {where}: its {key} is {here[key]}, not {wanted[key]}."
+            )
+        if found is not None:
+            found.used()
+            return False
+        self.check_name(name)
+        target = settings.dead_letter
+        self.around.check_count(1 + (target is not None and target not in self.all))
+        queue = self._create(name, settings)
+        if target is not None:
+            self.make(target)
+        queue.given = "" if text == "{}" else text
+        if queue.is_persistent and queue.given:
+            self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
+        return True
+
+    def check_name(self, name: str) -> None:
+        """Raises Refusal where no queue can be declared under that name."""
+        if name.startswith((OUTBOX_PREFIX, DURABLE_PREFIX)):
+            raise Refusal("reserved", f"/queue/{name} is a name that the broker keeps for itself.")
+        try:
+            queue_name(name)
+        except ValueError as error:
+            raise Refusal("wildcard" if is_pattern(name) else "bad-request", f"A queue {error}.") from None
+
+    def delete(self, queue: Queue) -> None:
+        """Its name is free at once, and its bindings go; what it stored is swept later, in slices. Who is subscribed
+        to it gets nothing more, and what becomes of a message that is out no longer matters.
+        """
+        self.around.release(queue)
+        names, key = self._place(queue.name)
+        del names[key]
+        if self.stored.pop(queue.number, None) is not None:
+            self._forget_dying(queue)
+        queue.delete()

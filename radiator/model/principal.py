@@ -1,0 +1,58 @@
+"""The identity of a connection: in whose name its commands are carried out.
+
+A session gives it with Open, and it does not change until the connection ends. Whether that principal may do what its
+commands ask is decided in core/authorization.py, and nowhere else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from radiator.model.errors import Refusal
+
+
+class RecognisedBy(StrEnum):
+    """What has proved a principal's identity."""
+
+    NOTHING = "nothing"
+    """A client without any proof."""
+    PEER_CREDENTIALS = "peer-credentials"
+    """The system: it knows the process at the other end of a unix socket."""
+    LINK_PROOF = "link-proof"
+    """A node that has proved to have the secret of the links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The identity of a connection. Equal principals have the same rights.
+
+    name: unique among those that are recognised by the same. uid, gid: of the process at the other end of a unix
+    socket, as it connected; None where they are not known.
+    """
+
+    name: str
+    recognised_by: RecognisedBy = RecognisedBy.NOTHING
+    uid: int | None = None
+    gid: int | None = None
+
+
+ANYONE = Principal("anyone")
+"""A client of which nothing is known. Today it may do everything, like every principal."""
+
+
+Check = Callable[[], Principal]
+"""Finds out a client's identity. It runs in a thread of its own and may take long; so it uses only its own arguments,
+and changes nothing that others see. Raises Refusal where nobody is recognised.
+"""
+Verdict = Principal | Refusal
+"""The result of a Check. A Refusal too where it failed in any other way: then nobody is recognised."""
+
+
+def unix_principal(uid: int, gid: int) -> Principal:
+    """A process of this machine."""
+    return Principal(f"uid:{uid}", RecognisedBy.PEER_CREDENTIALS, uid, gid)
+
+
+def node_principal(name: str) -> Principal:
+    """A linked node, by the name that it has proved."""
+    return Principal(name, RecognisedBy.LINK_PROOF)

@@ -1,0 +1,74 @@
+"""What the headers of a client's frame ask for beyond its command, checked."""
+
+from radiator.model.commands import AUTO
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
+from radiator.protocols.stomp.values import LOG, TEMP_QUEUE, address, name, number
+
+_KEPT_IDS = (b"transaction", b"id")
+_LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
+
+
+def check_ids(headers: dict[bytes, bytes]) -> None:
+    """Bounds a client's ids: they are kept as long as the things that they name."""
+    for header in _KEPT_IDS:
+        value = headers.get(header)
+        if value is not None and len(value) > ID_MAX_BYTES:
+            raise Violation(
+                f"{header.decode()} {shown(value)} has {len(value)} bytes: at most {ID_MAX_BYTES} are allowed."
+            )
+
+
+def dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
+    """The dedup-id, of 1 to DEDUP_ID_MAX_BYTES."""
+    value = headers.get(b"dedup-id")
+    if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
+        raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
+    return value
+
+
+def survives_refusal(headers: dict[bytes, bytes]) -> bool:
+    """Whether a refusal of this SEND comes as its RECEIPT, and its connection stays open."""
+    value = headers.get(b"on-refusal")
+    if value is None:
+        return False
+    if value != b"receipt":
+        raise Violation(f"on-refusal {shown(value)} is not `receipt`; without this header a refusal is an ERROR.")
+    if not asks_for_receipt(headers):
+        raise Violation("on-refusal:receipt is for a SEND with `receipt`, and without `transaction`.")
+    return True
+
+
+def asks_for_receipt(headers: dict[bytes, bytes]) -> bool:
+    """Whether it says so in a way that can be heeded, whatever else is wrong with the SEND."""
+    return headers.get(b"on-refusal") == b"receipt" and b"receipt" in headers and b"transaction" not in headers
+
+
+def group_of(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:
+    """The group of a SUBSCRIBE to a log. Headers that only logs use are refused for other destinations."""
+    given = [header for header in _LOG_OPTIONS if header in headers]
+    if given and not destination.startswith(LOG):
+        raise Violation(
+            f"SUBSCRIBE to {shown(headers[b'destination'])} with {given[0].decode()}: only a log ({LOG}NAME) has it."
+        )
+    group = name(headers, b"group")
+    if group is not None and ack == AUTO:
+        raise Violation(
+            f"group {shown(headers[b'group'])} with ack:auto: ACK moves a group's position, so it needs ack:client or "
+            "ack:client-individual."
+        )
+    return group
+
+
+def ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:
+    """In seconds, under either spelling."""
+    seconds = number(headers, b"ack-timeout-s", 1, ACK_TIMEOUT_MAX_S)
+    return number(headers, b"ack_timeout_s", 1, ACK_TIMEOUT_MAX_S) if seconds is None else seconds
+
+
+def temp_queue_of(headers: dict[bytes, bytes]) -> str | None:
+    """The NAME of the sender's temp queue, where `reply-to` names one."""
+    value = headers.get(b"reply-to")
+    if value is None or not value.startswith(TEMP_QUEUE):
+        return None
+    return address(value, "reply-to").removeprefix(TEMP_QUEUE.decode())

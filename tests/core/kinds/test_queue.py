@@ -1,0 +1,50 @@
+"""`/queue/NAME`: made by its first use where that may be; nothing in it is a pattern."""
+
+import pytest
+
+from radiator.model.settings import Declarations
+from tests.core.node import Node
+from tests.core.words import send, subscribe
+
+
+def node_of(**declared: bool) -> Node:
+    node = Node(Declarations(**declared))
+    node.open(1, 2)
+    return node
+
+
+def test_first_use_makes_it_by_a_send_or_a_subscribe() -> None:
+    node = node_of(create_queues=True)
+    node.say(send(1, "a/b", b"1"), subscribe(2, "c"), subscribe(2, "a/b", name=b"other"))
+    assert node.has("a/b") and node.has("c") and node.bodies(2) == [b"1"]
+
+
+def test_where_first_use_may_not_both_are_refused() -> None:
+    for word in (send(1, "q"), subscribe(1, "q")):
+        node = node_of()
+        node.say(word)
+        assert node.refusal(1).code == "no-such-destination" and not node.has("q")
+
+
+@pytest.mark.parametrize("name", ["a.*", "#", "a.#.b"])
+def test_a_pattern_is_no_queue_to_subscribe_to(name: str) -> None:
+    node = node_of(create_queues=True)
+    node.say(subscribe(1, name))
+    assert node.refusal(1).code == "wildcard"
+
+
+def test_an_immediate_send_needs_a_consumer_and_makes_no_queue() -> None:
+    node = node_of(create_queues=True)
+    node.say(send(1, "q", immediate=True))
+    assert node.refusal(1).code == "no-consumer" and not node.has("q")
+    node.open(3)
+    node.say(subscribe(2, "q"), send(3, "q", b"now", immediate=True))
+    assert node.bodies(2) == [b"now"]
+
+
+def test_it_keeps_back_what_is_delayed() -> None:
+    node = node_of(create_queues=True)
+    node.say(subscribe(2, "q"), send(1, "q", b"later", delay_ms=5000))
+    assert node.bodies(2) == []
+    node.wait(5)
+    assert node.bodies(2) == [b"later"]

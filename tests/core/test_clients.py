@@ -1,0 +1,89 @@
+"""Connections as they come and go."""
+
+from radiator.model.commands import Closed, Open, Read, Unheeded, Written
+from radiator.model.limits import UNHEEDED_NOTED
+from radiator.model.replies import Deliver
+from tests.core.node import Node
+from tests.core.words import send, subscribe
+
+BURST = [send(2, "/topic/t", b"1"), send(2, "/topic/t", b"2")]
+
+
+def test_wildcard_of_activemq_in_the_name_of_a_queue_is_told_once() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.say(subscribe(2, "orders.>"), send(1, "orders.>"), send(1, "orders.a"), send(1, "orders.>"))
+    (line,) = [note for note in node.notes if note.event == "no_wildcard"]
+    assert (line.level, line.fields["queue"]) == ("warning", "orders.>")
+    assert len(node.messages(2)) == 1 and node.stored("orders.a") == [b"x"]
+
+
+def test_a_header_that_means_nothing_here_is_told_once_a_destination_and_of_so_many() -> None:
+    node = Node()
+    node.open(1, 2)
+    for number in range(UNHEEDED_NOTED + 10):
+        for connection in (1, 2):
+            node.say(Unheeded(connection, f"/queue/q{number}", "priority", "There are none."))
+    noted = [note for note in node.notes if note.event == "header_unheeded"]
+    assert [note.fields["destination"] for note in noted] == [f"/queue/q{number}" for number in range(UNHEEDED_NOTED)]
+    assert (noted[0].level, noted[0].fields["header"]) == ("warning", "priority")
+
+
+def turn(node: Node, *events: object) -> list[object]:
+    return list(node.broker.turn(list(events), node.now_s, node.now_ms).replies)  # type: ignore[arg-type]
+
+
+def flushed(node: Node) -> None:
+    """A turn that ended early because of a topic burst, with more behind it."""
+    node.open(1, 2)
+    node.say(subscribe(1, "/topic/t", buffer_max_messages=1))
+    node.auto = False
+
+
+def test_connection_that_opens_and_closes_behind_a_flush_leaves_nothing() -> None:
+    node = Node()
+    flushed(node)
+    turn(node, Read(2, [*BURST]), Open(5), Read(5, [send(5, "q")]))
+    turn(node, Written(1, 1), Closed(5))
+    assert sorted(node.broker.connections) == [1, 2]
+    node.auto = True
+    node.turn([])
+    assert node.stored("q") == [b"x"]
+
+
+def test_reports_of_what_was_written_never_go_backwards() -> None:
+    node = Node()
+    flushed(node)
+    node.say(subscribe(1, "/topic/u"))
+    turn(node, Read(2, [send(2, "/topic/u")]))
+    turn(node, Written(1, 1), Read(2, [*BURST]), Written(1, 1))
+    out = turn(node, Written(1, 2))
+    assert [type(r) for r in out] == [Deliver]
+    turn(node, Written(1, 3), Read(2, [send(2, "/topic/u")]))
+    turn(node, Written(1, 4))
+    assert not node.broker.connections[1].unwritten and node.broker.connections[1].outbox_bytes == 0
+
+
+def test_words_of_unknown_connections_are_ignored() -> None:
+    node = Node()
+    assert turn(node, Read(7, [send(7, "q", receipt=b"r")]), Written(7, 1), Closed(7)) == []
+
+
+def test_replies_to_a_closed_connection_do_no_harm() -> None:
+    node = Node(auto=False)
+    node.open(1)
+    node.say(send(1, "q", receipt=b"r"))
+    node.seal()
+    node.turn([Closed(1)])
+    node.commit()
+    assert node.stored("q") == [b"x"]
+
+
+def test_accepted_send_of_a_lost_connection_is_stored() -> None:
+    node = Node(auto=False)
+    node.open(1)
+    node.say(send(1, "q", receipt=b"r"))
+    node.turn([Closed(1)])
+    node.auto = True
+    node.turn([])
+    assert node.stored("q") == [b"x"]

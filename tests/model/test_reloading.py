@@ -1,0 +1,101 @@
+"""What of a configuration that is read again is in force at once, and what waits for a restart."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from radiator.model.limits import Limits
+from radiator.model.reloading import NOW, RESTART, Difference, declarations_of, differences, merged, tables_of
+from radiator.model.settings import (
+    JOURNAL,
+    Binding,
+    Config,
+    Declarations,
+    ExchangeSettings,
+    LogSettings,
+    QueueSettings,
+)
+
+CONFIG = Config(data_dir=Path("/d"), disk_free_min=0, declarations=Declarations(), limits=Limits())
+
+
+def with_queues(**queues: QueueSettings) -> Config:
+    return replace(CONFIG, declarations=Declarations(queues=queues))
+
+
+def found(read: Config, running: Config = CONFIG) -> list[Difference]:
+    return differences(running, read, ".".join)
+
+
+def test_the_same_differs_in_nothing() -> None:
+    assert found(replace(CONFIG)) == []
+    assert merged(CONFIG, replace(CONFIG)) == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("read", "setting", "effect"),
+    [
+        (replace(CONFIG, limits=Limits(max_connections=7)), "limits.max_connections", NOW),
+        (replace(CONFIG, limits=Limits(max_headers=7)), "limits.max_headers", RESTART),
+        (replace(CONFIG, disk_free_min=5), "server.disk_free_min", NOW),
+        (replace(CONFIG, data_dir=Path("/e")), "server.data_dir", RESTART),
+        (with_queues(q=QueueSettings(max_messages=5)), "queue.q", NOW),
+    ],
+)
+def test_each_setting_takes_effect_when_the_table_says(read: Config, setting: str, effect: str) -> None:
+    (difference,) = found(read)
+    assert (difference.setting, difference.takes_effect) == (setting, effect)
+    in_force = merged(CONFIG, read)
+    assert (in_force == read) is (effect == NOW)
+    assert bool(found(read, in_force)) is (effect == RESTART)
+
+
+def test_what_needs_a_restart_keeps_what_it_leads_to() -> None:
+    """A queue cannot become one in memory while the broker runs, so its dead-letter queue stays declared."""
+    running = with_queues(q=QueueSettings(dead_letter="dead"), dead=QueueSettings())
+    read = with_queues(q=QueueSettings(persistent=False, max_messages=5))
+    in_force = merged(running, read).declarations.queues
+    assert in_force["q"].persistent and "dead" in in_force
+    assert {one.takes_effect for one in found(read, running) if one.setting == "queue.q.persistent"} == {RESTART}
+
+
+def test_a_queue_that_the_file_names_no_more_is_taken_back() -> None:
+    running = with_queues(q=QueueSettings(), r=QueueSettings())
+    assert [*merged(running, with_queues(r=QueueSettings())).declarations.queues] == ["r"]
+    (difference,) = found(with_queues(r=QueueSettings()), running)
+    assert (difference.setting, difference.new, difference.takes_effect) == ("queue.q", None, NOW)
+
+
+def test_what_is_declared_is_the_same_when_it_has_been_tables() -> None:
+    declared = Declarations(
+        queues={"q": QueueSettings(max_bytes=5), "dead": QueueSettings()},
+        queue_patterns=[("a.b.*", QueueSettings(dead_letter="dead")), ("a.#", QueueSettings())],
+        fanouts={"f": ("q", "/log/l"), "g": ("q",)},
+        topics=["t", "u.*"],
+        cluster_fanouts=frozenset("f"),
+        cluster_topics=frozenset("t"),
+        exchanges={"e": ExchangeSettings(type="topic"), "empty": ExchangeSettings()},
+        bindings=[Binding("e", "k.*", "q"), Binding("amq.direct", "k", "/log/l")],
+        logs={"l": LogSettings(partitions=3), JOURNAL: LogSettings(retention_ms=7)},
+        has_journal=True,
+        create_queues=True,
+    )
+    named: dict[str, dict[str, dict[str, object]]] = {}
+    for (kind, name), table in tables_of(replace(CONFIG, declarations=declared)).items():
+        named.setdefault(kind, {})[name] = table
+    assert declarations_of(named) == declared
+
+
+def test_what_a_table_does_not_give_is_as_the_default() -> None:
+    named: dict[str, dict[str, dict[str, object]]] = {
+        kind: {kind[0]: {}} for kind in ("queue", "log", "exchange", "fanout", "topic")
+    }
+    named["exchange"]["amq.topic"] = {}
+    assert declarations_of(named | {"journal": {"": {}}, "create": {"": {}}}) == Declarations(
+        queues={"q": QueueSettings()},
+        logs={"l": LogSettings()},
+        exchanges={"e": ExchangeSettings()},
+        fanouts={"f": ()},
+        topics=["t"],
+    )

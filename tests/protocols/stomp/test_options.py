@@ -1,0 +1,74 @@
+"""What the headers of a client's frame ask for: valid, at the limit, one past it, and where it means nothing."""
+
+import pytest
+
+from radiator.model.commands import AUTO, CLIENT
+from radiator.model.errors import Violation
+from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
+from radiator.protocols.stomp.options import (
+    ack_timeout_s,
+    check_ids,
+    dedup_id,
+    group_of,
+    survives_refusal,
+    temp_queue_of,
+)
+
+
+@pytest.mark.parametrize("header", [b"id", b"transaction"])
+def test_a_kept_id_has_at_most_so_many_bytes(header: bytes) -> None:
+    check_ids({header: b"i" * ID_MAX_BYTES})
+    check_ids({b"other": b"i" * (ID_MAX_BYTES + 1)})
+    with pytest.raises(Violation, match=f"{header.decode()} .* has {ID_MAX_BYTES + 1} bytes: at most {ID_MAX_BYTES}"):
+        check_ids({header: b"i" * (ID_MAX_BYTES + 1)})
+
+
+def test_a_dedup_id_has_1_to_so_many_bytes() -> None:
+    assert dedup_id({}) is None
+    for size in (1, DEDUP_ID_MAX_BYTES):
+        assert dedup_id({b"dedup-id": b"d" * size}) == b"d" * size
+    for size in (0, DEDUP_ID_MAX_BYTES + 1):
+        with pytest.raises(Violation, match=f"has {size} bytes"):
+            dedup_id({b"dedup-id": b"d" * size})
+
+
+def test_a_refusal_is_survived_where_its_receipt_can_tell_it() -> None:
+    assert not survives_refusal({b"receipt": b"r"})
+    assert survives_refusal({b"on-refusal": b"receipt", b"receipt": b"r"})
+    for more in ({}, {b"receipt": b"r", b"transaction": b"t"}):
+        with pytest.raises(Violation, match="for a SEND with `receipt`, and without `transaction`"):
+            survives_refusal({b"on-refusal": b"receipt", **more})
+    with pytest.raises(Violation, match="is not `receipt`"):
+        survives_refusal({b"on-refusal": b"error", b"receipt": b"r"})
+
+
+def test_a_group_is_of_a_log_and_of_who_acks() -> None:
+    headers = {b"destination": b"/log/l", b"group": b"g"}
+    assert group_of(headers, "/log/l", CLIENT) == "g"
+    assert group_of({b"destination": b"/log/l"}, "/log/l", AUTO) is None
+    with pytest.raises(Violation, match="with ack:auto"):
+        group_of(headers, "/log/l", AUTO)
+
+
+@pytest.mark.parametrize("header", [b"from", b"until", b"partition", b"group"])
+def test_what_only_a_log_has_is_refused_elsewhere(header: bytes) -> None:
+    with pytest.raises(Violation, match=f"with {header.decode()}: only a log"):
+        group_of({b"destination": b"/queue/q", header: b"1"}, "/queue/q", CLIENT)
+
+
+@pytest.mark.parametrize("header", [b"ack-timeout-s", b"ack_timeout_s"])
+def test_an_ack_timeout_has_two_spellings_and_bounds(header: bytes) -> None:
+    assert ack_timeout_s({}) is None
+    for value in (1, ACK_TIMEOUT_MAX_S):
+        assert ack_timeout_s({header: b"%d" % value}) == value
+    for wrong in (0, ACK_TIMEOUT_MAX_S + 1):
+        with pytest.raises(Violation, match=header.decode()):
+            ack_timeout_s({header: b"%d" % wrong})
+
+
+def test_reply_to_names_a_temp_queue_or_travels() -> None:
+    assert temp_queue_of({}) is None
+    assert temp_queue_of({b"reply-to": b"/queue/q"}) is None
+    assert temp_queue_of({b"reply-to": b"/temp-queue/a"}) == "a"
+    with pytest.raises(Violation, match="reply-to '/temp-queue/' names nothing"):
+        temp_queue_of({b"reply-to": b"/temp-queue/"})

@@ -1,0 +1,147 @@
+"""Where everything meets: what clients say comes to the broker, what it says comes back, and receipts wait for commits.
+
+A real broker over a real store, in this process, on this hub.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+
+from radiator.core.broker import Broker
+from radiator.core.parts import Machine
+from radiator.model.commands import Reread
+from radiator.model.errors import StoreError
+from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.settings import Config, Declarations
+from radiator.server.dialer import Dialer
+from radiator.server.dispatcher import Dispatcher
+from radiator.server.links import LinkDialer
+from radiator.server.reread import Rereader
+from radiator.storage.lmdb.store import LmdbStore, open_store
+from tests.server.shell import Shell, read, until
+
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
+DECLARED = Declarations(create_queues=True)
+
+
+class Running(Shell):
+    """commits: how many writes each had."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.store: LmdbStore = open_store(path, 64 * MIB)
+        self.commits: list[int] = []
+        self.applied: list[Config] = []
+        commit = self.store.commit
+
+        def counted(writes: Any) -> Any:
+            self.commits.append(len(writes))
+            return commit(writes)
+
+        self.store.commit = counted  # type: ignore[method-assign]
+        machine = Machine(GIB, 0, os.urandom, "test", time.monotonic(), time.time_ns() // 1_000_000, False)
+        self.broker = Broker(DECLARED, Limits(), self.store.recovery, machine, None)
+        config = Config(data_dir=path, disk_free_min=0, declarations=DECLARED, limits=Limits())
+        rereader = Rereader(self.loop, config, lambda running: Reread(running), self.inbox, self.log)
+        links = LinkDialer(None, "s", Limits(), self.log, self.inbox.report)
+        dialer = Dialer(links, self.connections, Limits())
+        self.dispatcher = Dispatcher(
+            self.loop, self.broker, self.store, path, self.inbox, self.connections, dialer, self.log, 0.0, rereader,
+            self.applied.append,
+        )  # fmt: skip
+        self.dispatcher.start()
+
+    def connected(self) -> Any:
+        other = self.client()
+        other.send(CONNECT)
+        assert read(other).startswith(b"CONNECTED\n")
+        return other
+
+    def close(self) -> None:
+        self.dispatcher.sync_at_once()
+        self.inbox.stop()
+        until(lambda: self.dispatcher.is_stopped and self.dispatcher.is_at_rest)
+        super().close()
+        until(lambda: self.dispatcher.is_at_rest)
+        self.dispatcher.finish()
+        self.store.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_receipt_comes_behind_the_commit_of_its_message(running: Running) -> None:
+    client, before = running.connected(), sum(running.commits)
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n\nx\0")
+    assert read(client) == b"RECEIPT\nreceipt-id:r\n\n\0\n"
+    assert sum(running.commits) > before
+
+
+def test_what_one_sends_another_gets(running: Running) -> None:
+    producer, consumer = running.connected(), running.connected()
+    consumer.send(b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:auto\n\n\0")
+    producer.send(b"SEND\ndestination:/queue/q\n\nhello\0")
+    assert read(consumer).endswith(b"\n\nhello\0\n")
+
+
+def test_those_who_wait_for_the_disk_share_commits(running: Running) -> None:
+    clients = [running.connected() for _ in range(4)]
+    before = len(running.commits)
+    for _ in range(5):
+        for client in clients:
+            client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n\nx\0")
+        for client in clients:
+            assert b"receipt-id:r" in read(client)
+    assert len(running.commits) - before <= 10, "20 receipts"
+
+
+def test_no_more_often_than_the_interval_says_and_at_once_for_the_stop(running: Running) -> None:
+    client = running.connected()
+    running.dispatcher.sync_every(60)
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:1\n\nx\0")
+    assert b"receipt-id:1" in read(client), "the last one was before"
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:2\n\nx\0")
+    gevent.sleep(0.05)
+    with pytest.raises(BlockingIOError):
+        client.recv(100)
+    running.dispatcher.sync_at_once()
+    running.inbox.wake()
+    assert b"receipt-id:2" in read(client)
+
+
+def test_what_the_broker_notes_is_logged_with_whose_it_is(running: Running) -> None:
+    client = running.connected()
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a.*\n\n\0")
+    assert read(client).startswith(b"ERROR\n")
+    (fields,) = [fields for _, event, fields in running.log.lines if event == "refused"]
+    assert fields["peer"] == "peer" and fields["code"] == "wildcard"
+
+
+def test_the_clock_ticks_with_what_the_disk_has(running: Running) -> None:
+    client = running.connected()
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:1\n\n" + b"x" * 100_000 + b"\0")
+    read(client)
+    before = running.broker.parts.disk.store_used_bytes
+    running.dispatcher._ticked()
+    until(lambda: running.broker.parts.disk.store_used_bytes != before)
+    assert running.broker.parts.disk.store_used_bytes < 64 * MIB
+
+
+def test_damage_that_a_turn_meets_is_told_with_its_store(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(*_: object) -> None:
+        raise StoreError("/queue/q has message 5 behind message 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.broker, "turn", turn)
+        with pytest.raises(StoreError, match="In the store in .* /queue/q has message 5 .* `radiator check`"):
+            running.dispatcher._turn()
+    running.dispatcher._is_in_turn = False

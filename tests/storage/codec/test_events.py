@@ -1,0 +1,75 @@
+"""Events of the journal as a block has them."""
+
+from pathlib import Path
+
+import pytest
+
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.journal import ACCEPTED, ACKED, EVENTS, JournalEvent, as_json
+from radiator.model.limits import BLOCK_RECORDS, EVENT_BYTES
+from radiator.model.message import Message, position_of
+from radiator.storage.codec import events
+from tests.storage.journalist import NOW_MS, Journalist, event_of
+
+
+def test_events_are_read_as_the_json_of_the_journal(tmp_path: Path) -> None:
+    journal = Journalist(tmp_path / "data", name="journal")
+    journal.add(1)
+    journal.add(BLOCK_RECORDS + 20)
+    for offset in (0, 1, 2, BLOCK_RECORDS, BLOCK_RECORDS + 1, BLOCK_RECORDS + 20):
+        found = journal.load(offset, most=3).records
+        assert [one.offset for one in found] == [*range(offset, min(offset + 3, BLOCK_RECORDS + 21))]
+        for one in found:
+            assert one.message == Message(
+                "/log/journal",
+                b"content-type:application/json\n",
+                ESCAPING_ALL,
+                as_json(event_of(one.offset), one.offset, journal.store.recovery.store_id),
+                NOW_MS + one.offset,
+            )
+
+
+LARGEST = JournalEvent(
+    ACCEPTED, 2**63, "ö" * 127, position_of(2**32 - 1, 2**64 - 1), "c" * 64, 2**31, 2**40, position_of(1, 0), "q" * 255,
+    "r" * 64, "/exchange/" + "x" * 520, 2**60,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        [JournalEvent(ACKED, 0, "", 0)],
+        [LARGEST],
+        [
+            JournalEvent(ACKED, 5, "q", 1),
+            LARGEST,
+            JournalEvent(ACKED, 2**63, "q", 2, "", 255),
+            JournalEvent(ACCEPTED, 1, "", 3, "", 256),
+        ],
+        [
+            JournalEvent(EVENTS[nth % 16], 9, f"q{nth}", nth, f"c{nth}", 65_535 + nth, 2**32 - 2 + nth)
+            for nth in range(256)
+        ],
+    ],
+)
+def test_events_come_back_as_they_were_told(run: list[JournalEvent]) -> None:
+    block = events.pack(run)
+    assert events.unpack(block, len(run)) == run
+    for count in (len(run) - 1, len(run) + 1):
+        with pytest.raises(ValueError):
+            events.unpack(block, count)
+    for cut in (0, 1, len(block) - 1):
+        with pytest.raises(ValueError):
+            events.unpack(block[:cut], len(run))
+    with pytest.raises(ValueError):
+        events.unpack(block + b"\0", len(run))
+
+
+def test_an_event_takes_about_what_it_counts_for() -> None:
+    run = [
+        JournalEvent(
+            EVENTS[nth % 3], NOW_MS + nth // 9, f"orders.{nth % 4}", position_of(7, nth), f"{nth % 16}/sub", 0, 200
+        )
+        for nth in range(256)
+    ]
+    assert len(events.pack(run)) < 256 * EVENT_BYTES
