@@ -56,6 +56,11 @@ class Memory:
         windows = self.destinations.windows
         return windows.size + windows.out + self.destinations.readers.memory_bytes
 
+    @property
+    def in_all_bytes(self) -> int:
+        """As last weighed, and of what can be read back."""
+        return self.weighed_bytes + self.on_disk_too
+
     def is_above_share(self, producer: Producer) -> bool:
         """Whether its SENDs wait while memory is tight. Past the bound, until the largest have gone, nearly all do."""
         return held_by(producer) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)

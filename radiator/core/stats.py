@@ -135,7 +135,7 @@ def of(port: StatsPort) -> BrokerNumbers:
         prepared=port.prepared.count,
         parked=len(port.blocking.connections),
         half_open=port.half_open,
-        memory_bytes=memory.weighed_bytes + memory.on_disk_too,
+        memory_bytes=memory.in_all_bytes,
         memory_counted_bytes=memory.weighed_bytes,
         memory_holders=holders(memory),
         outbox_bytes=memory.outbox_bytes,

@@ -1,14 +1,26 @@
-"""Makes glibc's malloc keep freed memory. Elsewhere nothing happens.
+"""Makes glibc's malloc keep a little freed memory, and return much. Elsewhere nothing happens.
 
 By default it returns the heap's end to the system whenever 128 KiB of it are free, and a frame of 64 KiB then costs its
 page faults again and again: 16 producers with a window of 100 such frames come to 6,500 a second, and to 10,700 with
-this. It costs at most HEAP_KEPT_BYTES of memory that is free and not returned.
+`keep_heap`. It returns the end only: one small block that stays there keeps all that was freed before it. HeapTrimmer
+has that returned too.
 """
 
 import contextlib
 import ctypes
+import time
+from collections.abc import Callable
+from math import inf
+from typing import Any
 
-from radiator.model.limits import HEAP_KEPT_BYTES, HEAP_MAPPED_BYTES, HEAP_PAD_BYTES
+from radiator.model.limits import (
+    HEAP_FREED_BYTES,
+    HEAP_KEPT_BYTES,
+    HEAP_MAPPED_BYTES,
+    HEAP_PAD_BYTES,
+    HEAP_TRIM_AFTER_S,
+    TICK_S,
+)
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 
@@ -20,3 +32,34 @@ def keep_heap() -> None:
         mallopt(_M_TRIM_THRESHOLD, HEAP_KEPT_BYTES)
         mallopt(_M_MMAP_THRESHOLD, HEAP_MAPPED_BYTES)
         mallopt(_M_TOP_PAD, HEAP_PAD_BYTES)
+
+
+class HeapTrimmer:
+    """Returns freed memory to the system where much of it was freed and is not used again."""
+
+    def __init__(self, loop: Any, used_bytes: Callable[[], int]) -> None:
+        self._used_bytes = used_bytes
+        self._trim: Callable[[int], object] | None = None
+        with contextlib.suppress(OSError, AttributeError):  # no glibc
+            self._trim = ctypes.CDLL(None).malloc_trim
+        self._most_bytes = 0  # that were used since the last trim
+        self._freed_s = inf  # since when so much less is used
+        self._timer = loop.timer(TICK_S, TICK_S)
+        self._timer.start(lambda: self.look(time.monotonic()))
+
+    def look(self, now_s: float) -> bool:
+        """Whether the heap was trimmed. That takes 1 ms for 64 MiB and 61 ms for 1 GiB: less than it took to free it
+        all.
+        """
+        used_bytes = self._used_bytes()
+        self._most_bytes = max(self._most_bytes, used_bytes)
+        if self._most_bytes - used_bytes < HEAP_FREED_BYTES:
+            self._freed_s = inf
+            return False
+        self._freed_s = min(self._freed_s, now_s)
+        if now_s - self._freed_s < HEAP_TRIM_AFTER_S:
+            return False
+        self._most_bytes, self._freed_s = used_bytes, inf
+        if self._trim is not None:
+            self._trim(0)
+        return True

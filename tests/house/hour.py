@@ -27,8 +27,8 @@ DECLARED = f"{CONFIG}\n[queue.orders]\n"
 # What a broker does every second or so. Each run waits for all of it first: else memory might be weighed, say, just
 # while the message is on its way.
 OFTEN = {
-    "Collector._look", "Connection.held_bytes", "LmdbStore.go_on_checking", "Timetable._run", "Weighing.end",
-    "committer.<locals>.rest", "loader.<locals>.rest",
+    "Collector._look", "Connection.held_bytes", "HeapTrimmer.look", "LmdbStore.go_on_checking", "Timetable._run",
+    "Weighing.end", "committer.<locals>.rest", "loader.<locals>.rest",
 }  # fmt: skip
 # And every ten seconds or so. The bare run waits for that too: the other one may take as long on a busy machine.
 SELDOM = OFTEN | {"PeerActivity.is_owing", "LmdbStore.reader_check", "ServerConnection.look", "ServerConnection._beat"}
