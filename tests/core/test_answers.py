@@ -331,7 +331,7 @@ FLOOD: dict[str, dict[str, object]] = {
     "reload as a trial": {"do": "reload", "dry_run": True},
 }  # fmt: skip
 
-LONG = ("stats", "stats of logs", "queues")  # a whole one takes half a second
+LONG = ("stats", "stats of logs", "queues")  # a whole one takes half a second, and a try may have to be repeated
 
 
 def test_every_kind_of_request_is_in_the_flood() -> None:
@@ -351,7 +351,7 @@ def test_no_flood_of_requests_makes_a_long_turn(large: Timed, kind: str) -> None
 
     def flood() -> list[Event]:
         # as the inbox gives them to a turn
-        count = 6 if kind in LONG else 48
+        count = 3 if kind in LONG else 48
         return [Read(9, [one(number) for number in range(at, min(count, at + 16))]) for at in range(0, count, 16)]
 
     longest_s = large.longest_turn_s(flood)
