@@ -124,7 +124,7 @@ def test_a_name_in_use_and_one_that_is_not_there(connect: Connect, wire: Wire, q
     assert third.refusal()["code"] == "not-prepared"
 
 
-@pytest.mark.parametrize("destination", ["/topic/t", "/temp-queue/t", "/admin"])
+@pytest.mark.parametrize("destination", ["/topic/t", "/temp-queue/t"])
 def test_what_cannot_be_prepared_is_refused(wire: Wire, destination: str, name: str) -> None:
     wire.ask("BEGIN", T)
     wire.ask("SEND", {"destination": destination, **T})

@@ -311,6 +311,12 @@ def test_commit_larger_than_a_bound_can_ever_hold_does_not_wait_for_ever(wire: W
     wire.refusal(5)
 
 
+def test_a_request_to_admin_is_refused_at_once(wire: Wire) -> None:
+    wire.ask("BEGIN", {"transaction": "t"})
+    wire.begin_ask("SEND", {"destination": "/admin", "transaction": "t"}, b'{"do": "stats"}')
+    assert wire.refusal()["code"] == "admin"
+
+
 def test_transaction_larger_than_max_batch_bytes_is_refused(wire: Wire, queue: str) -> None:
     wire.ask("BEGIN", T)
     for _ in range(11):

@@ -9,11 +9,11 @@ from radiator.model.errors import Refusal
 
 
 class AdminKind(Kind):
-    """See above. What is asked is carried out before a SEND is looked at as one."""
+    """See above. What is asked is carried out before a SEND is looked at as one; a transaction takes none."""
 
     name = ADMIN.removeprefix("/")
 
     __slots__ = ()
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
+        raise Refusal("admin", "A request to /admin is no message that could be kept.")

@@ -10,6 +10,7 @@ from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.addresses import ADMIN
 from radiator.model.commands import Abort, Begin, Commit, Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.limits import REFUSED_LOOKS, Limits
@@ -76,6 +77,8 @@ class Transactions:
     def send(self, connection: Connection, command: Send, name: bytes) -> Waitable | None:
         """Keep it for its COMMIT."""
         transaction = self.open(connection, name)
+        if command.destination == ADMIN:
+            raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
         blocked = self.admission.blocked(connection, None, False, 0)
         if blocked is not None:
             return blocked
