@@ -145,4 +145,7 @@ def _is_served(path: Path) -> bool:
             return False
         except BlockingIOError:
             pass  # its backlog is full: it is served
+        except OSError as error:
+            if error.errno != errno.EPROTOTYPE:  # it is served too, as one of datagrams say
+                raise
         return True
