@@ -98,6 +98,9 @@ def _unix_address(text: str, scheme: str, place: str) -> UnixAddress:
         raise ValueError(f"is {shown(text)}, but a unix socket has a path and no host; {right}")
     if not path or path.endswith("/") or not path.isprintable():
         raise ValueError(f"is {shown(text)}; write the path of a unix socket as {scheme}:PATH")
+    if not path.startswith("/") and ".." in path.split("/"):
+        right = "write an absolute path for another directory"
+        raise ValueError(f"is {shown(text)}, but a path that is not absolute stays in data_dir; {right}")
     if not has_options:
         return UnixAddress(scheme, Path(path))
     if not path.startswith("/"):
