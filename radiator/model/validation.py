@@ -63,8 +63,8 @@ def size_text(size: int) -> str | int:
 
 
 def shown(value: object) -> str:
-    """A value on one line of bounded length."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    """A value as JSON, on one line of bounded length. What UTF-8 cannot say (half of a surrogate pair) is escaped."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -205,7 +205,11 @@ def json_pointer(value: object) -> str:
         raise ValueError(f"is {shown(value)}; it must be {right}")
     if re.search(r"~(?![01])", value):
         raise ValueError(f"is {shown(value)}, in which a ~ stands alone; it must be {right}")
-    if len(value.encode("utf-8", "surrogatepass")) > NAME_MAX_BYTES:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"is {shown(value)}, which is not UTF-8; it must be {right}") from None
+    if size > NAME_MAX_BYTES:
         raise ValueError(f"is {shown(value)}; it may have at most {NAME_MAX_BYTES} bytes")
     return value
 

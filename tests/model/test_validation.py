@@ -268,6 +268,7 @@ def test_a_log_has_partitions_and_retention() -> None:
         ({"partitions": 0}, "`partitions` is 0; it must be a whole number from 1 to 1024."),
         ({"partitions": None}, "`partitions` is null; it must be"),
         ({"partition_key": "a"}, '`partition_key` is "a"; it must be a JSON pointer such as'),
+        ({"partition_key": "/\ud800"}, '`partition_key` is "/\\ud800", which is not UTF-8; it must be a JSON pointer'),
         ({"retention_ms": -1}, "`retention_ms` is -1; it must be a whole number from 0 to 1000000000000."),
         ({"retention": 1}, '"retention" is no setting of a log; did you mean "retention_'),
     ],

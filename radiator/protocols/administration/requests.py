@@ -13,6 +13,7 @@ from radiator.model import administration as commands
 from radiator.model.addresses import KINDS, declared_kinds, name_in
 from radiator.model.administration import AdminCommand, Settings, sections
 from radiator.model.errors import Refusal
+from radiator.model.errors import shown as shown_bytes
 from radiator.model.limits import (
     ACK_TIMEOUT_MAX_S,
     ADMIN_BODY_MAX_BYTES,
@@ -27,7 +28,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
 )
 from radiator.model.patterns import name_mistake
-from radiator.model.validation import LOG_PREFIX, mistake, number
+from radiator.model.validation import LOG_PREFIX, mistake, number, shown
 
 PEEK_COUNT = 10  # where none is asked for
 EXTEND_MIN_S = 0.001
@@ -55,7 +56,7 @@ class Asked:
         for key in self.given:
             if key not in keys:
                 has = f"it has {', '.join(keys)}" if keys else "it has nothing more"
-                raise Refusal("bad-request", f"`{self.do}` has no {key!r:.80} here; {has}.")
+                raise Refusal("bad-request", f"`{self.do}` has no {shown(key)} here; {has}.")
 
     def declaration(self, kind: str) -> tuple[str, Settings, bool]:
         """Of a `declare`: the name, the given settings, and whether it only asks whether it exists (`passive`)."""
@@ -71,27 +72,27 @@ class Asked:
         """Those of 1 to `most` things of that kind, each once."""
         given = self.given.get(key)
         if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-            raise mistake(key, f"must be a list of names; it is {given!r:.80}")
+            raise mistake(key, f"must be a list of names; it is {shown(given)}")
         if not 1 <= len(given) <= most:
             raise mistake(key, f"must be 1 to {most} names, each once; it has {len(given)}")
         names = tuple(_name(kind, key, name) for name in given)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise mistake(key, f"must be 1 to {most} names, each once; it has {twice!r:.80} more than once")
+            raise mistake(key, f"must be 1 to {most} names, each once; it has {shown(twice)} more than once")
         return names
 
     def text(self, key: str, what: str, default: str | None = None) -> str:
         """what: what the text must be, for the refusal."""
         text = self.given.get(key, default)
         if not isinstance(text, str):
-            raise Refusal("bad-request", f"`{key}` must be {what}; it is {text!r:.80}.")
+            raise Refusal("bad-request", f"`{key}` must be {what}; it is {shown(text)}.")
         return text
 
     def flag(self, key: str, default: bool) -> bool:
         """true or false."""
         flag = self.given.get(key, default)
         if not isinstance(flag, bool):
-            raise Refusal("bad-request", f"`{key}` must be true or false; it is {flag!r:.80}.")
+            raise Refusal("bad-request", f"`{key}` must be true or false; it is {shown(flag)}.")
         return flag
 
     def page(self) -> tuple[str | None, int | None]:
@@ -104,14 +105,14 @@ class Asked:
         count = self.given.get(key, default)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
             bound = f"from 1 to {most}" if most is not None else "from 1"
-            raise Refusal("bad-request", f"`{key}` must be a whole number {bound}; it is {count!r:.80}.")
+            raise Refusal("bad-request", f"`{key}` must be a whole number {bound}; it is {shown(count)}.")
         return count
 
     def number(self, key: str, most: int, default: int | None = None) -> int:
         """A whole number from 0 to `most`; without a default the key is required."""
         number = self.given.get(key, default)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-            raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {number!r:.80}.")
+            raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {shown(number)}.")
         return number
 
     def label(self, key: str) -> str:
@@ -122,7 +123,7 @@ class Asked:
         """Those of prepared transactions, each after `prefix`."""
         given = self.given.get("prepared")
         if not isinstance(given, list) or not given:
-            raise Refusal("bad-request", f"`prepared` must be a list of names; it is {given!r:.80}.")
+            raise Refusal("bad-request", f"`prepared` must be a list of names; it is {shown(given)}.")
         prefix = self.label("prefix") if "prefix" in self else ""
         return tuple(_label("prepared", prefix + name if isinstance(name, str) else name) for name in given)
 
@@ -130,7 +131,7 @@ class Asked:
         """Of a log: what SUBSCRIBE may name, so control characters too, but only UTF-8."""
         group = self.text("group", "the name of a group")
         if not 1 <= _utf8_size(group) <= NAME_MAX_BYTES:
-            raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {group!r:.80}")
+            raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {shown(group)}")
         return group
 
     def offsets(self, key: str) -> Any:
@@ -152,7 +153,7 @@ class Asked:
         self.has_only("peer", "force")
         name, force = self.text("peer", "the name of a node"), self.given.get("force")
         if force is not True:
-            raise mistake("force", f"must be true, because {why}; it is {force!r:.80}")
+            raise mistake("force", f"must be true, because {why}; it is {shown(force)}")
         return name
 
 
@@ -172,7 +173,7 @@ def _name(kind: str, key: str, text: str) -> str:
         raise mistake(key, str(error)) from error
     wrong = name_mistake(name)
     if wrong:
-        raise mistake(key, f"must be {_what(kind)}; it is {name!r:.80}, which {wrong}")
+        raise mistake(key, f"must be {_what(kind)}; it is {shown(name)}, which {wrong}")
     return name
 
 
@@ -187,7 +188,7 @@ def _utf8_size(text: str) -> int:
 def _label(key: str, value: Any) -> str:
     if isinstance(value, str) and 1 <= _utf8_size(value) <= NAME_MAX_BYTES:
         return value
-    raise Refusal("bad-request", f"`{key}` must be a name of 1 to {NAME_MAX_BYTES} bytes; it is {value!r:.80}.")
+    raise Refusal("bad-request", f"`{key}` must be a name of 1 to {NAME_MAX_BYTES} bytes; it is {shown(value)}.")
 
 
 def read(body: bytes) -> AdminCommand:
@@ -196,7 +197,7 @@ def read(body: bytes) -> AdminCommand:
     do = given.pop("do", None)
     reader = REQUESTS.get(do) if isinstance(do, str) else None
     if reader is None:
-        raise Refusal("unknown-request", f"{do!r:.80} is no request: `do` would be one of {', '.join(REQUESTS)}.")
+        raise Refusal("unknown-request", f"{shown(do)} is no request: `do` would be one of {', '.join(REQUESTS)}.")
     return reader(Asked(do, given))
 
 
@@ -205,18 +206,28 @@ def _parsed(body: bytes) -> dict[str, Any]:
         raise Refusal(
             "bad-request", f"A request to /admin has at most {ADMIN_BODY_MAX_BYTES} bytes; this has {len(body)}."
         )
+    why = ""
     try:
         asked = json.loads(body)
-    except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict):
-        raise Refusal("bad-request", 'A request to /admin is a JSON object such as {"do": "stats"}.')
-    for value in asked.values():
+    except UnicodeDecodeError:
+        why = ", which is not UTF-8"
+    except json.JSONDecodeError as error:
+        why = f", in which JSON ends at character {error.pos}: {error.msg}"
+    except RecursionError:
+        why = ", which is nested too deeply"
+    except ValueError:
+        why = ", in which a number has too many digits"
+    if why or not isinstance(asked, dict):
+        raise Refusal(
+            "bad-request",
+            f'A request to /admin is a JSON object such as {{"do": "stats"}}, not {shown_bytes(body)}{why}.',
+        )
+    for key, value in asked.items():
         # a value nested deeply enough to be read, but too deeply to be shown in a sentence, would end the broker
         if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value)):
-            raise Refusal(
-                "bad-request", "No value of a request to /admin has others within it, but a list of plain ones."
-            )
+            has = "an object" if isinstance(value, dict) else "a list with lists or objects in it"
+            right = "in a request to /admin it must be a plain value, or a list of those"
+            raise Refusal("bad-request", f"{shown(key)} is {has}; {right}.")
     return asked
 
 
@@ -235,7 +246,7 @@ def _one_of(kinds: Collection[str], asked: Asked) -> str:
     """The kind of the one thing that it names."""
     found = [kind for kind in kinds if kind in asked]
     if len(found) != 1:
-        has = ", ".join(map(repr, found)) or "none"
+        has = ", ".join(map(shown, found)) or "none"
         raise Refusal("bad-request", f"`{asked.do}` names one of {', '.join(kinds)}; this has {has}.")
     return found[0]
 
@@ -268,7 +279,7 @@ def _stats(asked: Asked) -> AdminCommand:
     names = sections()
     section = asked.text("section", f"one of {', '.join(names)}")
     if section not in names:
-        raise Refusal("bad-request", f"`section` must be one of {', '.join(names)}; it is {section!r:.80}.")
+        raise Refusal("bad-request", f"`section` must be one of {', '.join(names)}; it is {shown(section)}.")
     return commands.ReadSection(section, *asked.page())
 
 

@@ -53,8 +53,8 @@ def test_what_a_declaration_leads_to_is_made_unless_it_is_told_not_to() -> None:
         ({"fanout": "f", "create": False}, "there is no `children` beside it"),
         ({"exchange": "new", "create": False}, "an exchange leads to no queue by its settings: leave it out."),
         ({"log": "new", "create": True}, "`create` is true, and a log leads to no queue by its settings"),
-        ({"queue": "new", "create": "banana"}, "`create` must be true or false; it is 'banana'."),
-        ({"log": "new", "create": None}, "`create` must be true or false; it is None."),
+        ({"queue": "new", "create": "banana"}, '`create` must be true or false; it is "banana".'),
+        ({"log": "new", "create": None}, "`create` must be true or false; it is null."),
     ],
 )
 def test_create_beside_nothing_that_it_could_be_about_is_refused(given: dict[str, Any], sentence: str) -> None:

@@ -124,7 +124,7 @@ def test_a_request_with_one_key_more_is_refused_with_its_name(asked: dict[str, A
         read = JSON.read(body)  # settings of a kind: the core refuses those that it has not
         assert isinstance(read, DeclareDestination) and "nobody_has_this" in read.settings
     else:
-        with pytest.raises(Refusal, match="has no 'nobody_has_this' here"):
+        with pytest.raises(Refusal, match='has no "nobody_has_this" here'):
             JSON.read(body)
 
 
@@ -138,32 +138,40 @@ def test_every_command_of_the_model_is_a_request_and_every_request_one() -> None
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"do": "nothing"}, "'nothing' is no request: `do` would be one of stats, queues, peek,"),
+        ({"do": "nothing"}, '"nothing" is no request: `do` would be one of stats, queues, peek,'),
         ({"do": "queues", "limit": 0}, "`limit` must be a whole number from 1 to"),
-        ({"do": "queues", "all": True}, "`queues` has no 'all' here; it has limit, after."),
+        ({"do": "queues", "all": True}, '`queues` has no "all" here; it has limit, after.'),
         ({"do": "describe"}, "`describe` names one of queue, exchange, fanout, log; this has none."),
-        ({"do": "describe", "queue": "q", "log": "l"}, "this has 'queue', 'log'."),
+        ({"do": "describe", "queue": "q", "log": "l"}, 'this has "queue", "log".'),
         ({"do": "purge", "queue": 7}, "`queue` must be the name of a queue; it is 7."),
         ({"do": "delete", "queue": "q", "if_empty": 1}, "`if_empty` must be true or false; it is 1."),
         ({"do": "await", "logs": ["l", "l"], "next": [], "timeout_ms": 0}, "`logs` must be 1 to 256 names, each once"),
         ({"do": "extend", "id": "i", "seconds": "1"}, '`seconds` is "1"; it must be a number of seconds'),
         ({"do": "version", "app": "\ud800"}, "`app` must be a name of 1 to"),
-        ({"do": "drain", "stop": "yes"}, "`stop` must be true or false; it is 'yes'."),
-        ({"do": "peers", "all": True}, "`peers` has no 'all' here; it has nothing more."),
+        ({"do": "version", "app": "\ud800"}, 'bytes; it is "\\ud800".'),
+        ({"do": "drain", "stop": None}, "`stop` must be true or false; it is null."),
+        ({"do": "purge", "queue": True}, "`queue` must be the name of a queue; it is true."),
+        (
+            {"do": "purge", "queue": {"name": "q"}},
+            '"queue" is an object; in a request to /admin it must be a plain value',
+        ),
+        ({"do": "purge", "queue": [["q"]]}, '"queue" is a list with lists or objects in it; in a request to /admin it'),
+        ({"do": "drain", "stop": "yes"}, '`stop` must be true or false; it is "yes".'),
+        ({"do": "peers", "all": True}, '`peers` has no "all" here; it has nothing more.'),
         (
             {"do": "peer-drop", "peer": "n"},
             "`force` must be true, because that node then misses what is sent",
         ),
         ({"do": "peer-release", "peer": "n", "force": 1}, "may then be processed twice; it is 1."),
         ({"do": "peer-drop", "peer": 3, "force": True}, "`peer` must be the name of a node; it is 3."),
-        ({"do": "await", "logs": ["a", "/log/a"], "timeout_ms": 0}, "names, each once; it has 'a' more than once."),
+        ({"do": "await", "logs": ["a", "/log/a"], "timeout_ms": 0}, 'names, each once; it has "a" more than once.'),
         ({"do": "await", "logs": [], "timeout_ms": 0}, "`logs` must be 1 to 256 names, each once; it has 0."),
         (
             {"do": "await", "logs": ["/queue/q"], "timeout_ms": 0},
             "`logs` is '/queue/q', the address of something else",
         ),
-        ({"do": "await", "logs": [""], "timeout_ms": 0}, "`logs` must be the name of a log; it is '', which is empty;"),
-        ({"do": "await", "logs": ["l"], "log": "l"}, "`await` names one of queue, log, logs; this has 'log', 'logs'."),
+        ({"do": "await", "logs": [""], "timeout_ms": 0}, '`logs` must be the name of a log; it is "", which is empty;'),
+        ({"do": "await", "logs": ["l"], "log": "l"}, '`await` names one of queue, log, logs; this has "log", "logs".'),
     ],
 )
 def test_a_wrong_request_is_refused_with_what_would_be_right(asked: dict[str, Any], sentence: str) -> None:
@@ -171,3 +179,25 @@ def test_a_wrong_request_is_refused_with_what_would_be_right(asked: dict[str, An
         JSON.read(json.dumps(asked).encode())
     assert sentence in str(refused.value)
     assert refused.value.code == ("unknown-request" if asked["do"] == "nothing" else "bad-request")
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (b"", "not '', in which JSON ends at character 0: Expecting value."),
+        (b'{"do" "stats"}', "in which JSON ends at character 6: Expecting ':' delimiter."),
+        (b"stats\n", "not 'stats\\n', in which JSON ends at character 0: Expecting value."),
+        (b"[]", "not '[]'."),
+        (b"null", "not 'null'."),
+        (b'{"do": "\xff"}', "which is not UTF-8."),
+        (b'{"do": ' + b"7" * 5000 + b"}", "in which a number has too many digits."),
+        (b"[" * 60_000, "which is nested too deeply."),
+        (b"[" * 300 + b"]" * 300, "'..."),
+        (b'{"do": ' + b"[" * 300 + b"]" * 300 + b"}", '"do" is a list with lists or objects in it'),
+        (b'{"' + b"k" * 9000 + b'": {}}', "kkk... is an object;"),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused_with_the_body_and_why(body: bytes, end: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        JSON.read(body)
+    assert refused.value.code == "bad-request" and end in str(refused.value) and len(str(refused.value)) < 500
