@@ -3,9 +3,11 @@
 import argparse
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
@@ -60,8 +62,9 @@ def _listening(config: Config) -> Address:
         print(f"radiator: ${ENVIRONMENT} is {given}: --config is not asked where the broker is.", file=sys.stderr)
         return _address(given)
     sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
-    for one in (*[config.operators_socket] * config.unix, *sockets):
-        if not one.mistake and os.access(one.path, os.W_OK) and one.path.is_socket():
+    # the operators' one even if the configuration has none: the broker that runs may be of an earlier one
+    for one in (config.operators_socket, *sockets):
+        if _is_served(one.path):
             return Address.unix(str(one.path))
     first = next((one for one in config.listen if isinstance(one, ListenAt)), None)
     if first is None:
@@ -72,6 +75,19 @@ def _listening(config: Config) -> Address:
         )
     loopback = "::1" if ":" in first.host else "127.0.0.1"
     return Address(loopback if first.is_wildcard else first.host, first.port)
+
+
+def _is_served(path: Path) -> bool:
+    """Whether a process accepts connections there, and this user may connect."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.setblocking(False)
+        try:
+            caller.connect(str(path))
+        except BlockingIOError:
+            pass  # its backlog is full
+        except OSError:
+            return False
+        return True
 
 
 def broker_options(arguments: argparse.Namespace) -> list[str]:

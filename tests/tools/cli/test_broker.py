@@ -1,5 +1,6 @@
 """Where a command finds the broker: `--broker`, the environment, the socket of `--config`, TCP."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,22 @@ def test_what_stands_at_its_path_and_is_no_socket_is_passed_over(broker: BrokerP
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "radiator.sock").write_text("precious")
     assert main(["queues", "--config", config(tmp_path, broker, "")]) == 0
+
+
+def test_a_socket_that_nobody_serves_is_passed_over(broker: BrokerProcess, tmp_path: Path) -> None:
+    """A broker that was killed has left it."""
+    (tmp_path / "elsewhere").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(tmp_path / "elsewhere" / "radiator.sock"))
+    assert main(["queues", "--config", config(tmp_path, broker, "")]) == 0
+
+
+def test_the_operators_socket_is_found_though_the_file_has_none_by_now(broker: BrokerProcess, tmp_path: Path) -> None:
+    """As where `radiator reload --config` is to bring a changed file into force: the next start makes none."""
+    (tmp_path / "changed.toml").write_text(
+        f'[server]\nlisten = ["stomp://127.0.0.1:0"]\nunix = false\ndata_dir = "{Path(broker.unix_path).parent}"\n'
+    )
+    assert main(["queues", "--config", str(tmp_path / "changed.toml")]) == 0
 
 
 def test_a_socket_that_is_listed_is_found_where_the_operators_is_not(broker: BrokerProcess, tmp_path: Path) -> None:
