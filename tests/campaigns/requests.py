@@ -2,8 +2,9 @@
 
 Whatever is asked: nothing leaves the core, there is one answer, which is a JSON object of a bounded size, and a refusal
 has a code that docs/ADMINISTRATION.md names and one sentence. Ledgers add up all the time; and what the node says of
-its durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. In half of
-the nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
+its durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. Some
+requests name nobody who hears the answer: each of those ends with its receipt, or as a refused SEND. In half of the
+nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
 should (tests/core/admin/test_admin.py, T9, T21, T23).
 """
 
@@ -23,7 +24,7 @@ from tests.campaigns.campaign import Campaign, Run
 from tests.core.node import Node
 from tests.core.words import ack, begin, header, nack, send, subscribe
 
-ASKER, CLIENT, READER = 1, 2, 3
+ASKER, CLIENT, READER, UNHEARD = 1, 2, 3, 4
 ANSWER_BYTES_MAX = 1 << 20
 REFUSAL_BYTES_MAX = 4096
 REQUEST_MAX_S = 0.5  # of CPU
@@ -44,7 +45,7 @@ OF_LOGS = ("declare", "describe", "delete", "offsets", "await", "position", "che
            "checkout-release", "commit", "abort", "prepared", "version")  # fmt: skip
 LOG_SETTINGS: dict[str, tuple[Any, ...]] = {
     "partitions": (1, 2, 1024, 1025, 0),
-    "partition_key": ("/a", "/a/0", "a", "", None),
+    "partition_key": ("/a", "/a/0", "a", "", "/\ud800", None),
     "retention_ms": (1, 60_000, 0, None),
     "retention_bytes": (1, 10_000, "1MiB", None),
 }
@@ -77,6 +78,11 @@ STRANGE: tuple[Any, ...] = (
 
 def text(request: object) -> bytes:
     return json.dumps(request).encode()
+
+
+def is_plain(sentence: str) -> bool:
+    """One line, which UTF-8 can say."""
+    return re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", sentence) is None
 
 
 class Asked:
@@ -225,8 +231,10 @@ class Asked:
     def step(self) -> None:
         chance, node = self.chance, self.node
         way = chance.random()
-        if way < 0.75:
+        if way < 0.72:
             self.ask(self.drawn())
+        elif way < 0.75:
+            self.ask_unheard(self.drawn())
         elif way < 0.85:
             if chance.random() < 0.3:
                 self.prepare()
@@ -318,6 +326,21 @@ class Asked:
             return None
         return self.judged(body, found[0].message.body)
 
+    def ask_unheard(self, body: bytes) -> None:
+        """By a connection that gives no `reply-to`, or one at which nobody hears."""
+        node = self.node
+        self.answers.append(body[:300])
+        node.open(UNHEARD)
+        node.say(send(UNHEARD, "/admin", body, receipt=b"r", reply_to=self.chance.choice((None, "none"))))
+        refused = [reply for reply in node.inbox[UNHEARD] if isinstance(reply, Refuse)]
+        receipts = node.receipts(UNHEARD)
+        if len(refused) + len(receipts) != 1:
+            self.violation(f"{body[:200]!r} without reply-to has the receipts {receipts} and the refusals {refused}")
+        for one in refused:
+            if one.code not in self.codes or not is_plain(one.sentence):
+                self.violation(f"{body[:200]!r} without reply-to is refused by {one.code}: {one.sentence!r:.300}")
+        node.close(UNHEARD)
+
     def judged(self, body: bytes, sent: bytes) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(sent)
         if answer.get("ok") is True:
@@ -329,7 +352,7 @@ class Asked:
             code, sentence = answer.get("code"), answer.get("error")
             if answer.get("ok") is not False or code not in self.codes or not isinstance(sentence, str) or not sentence:
                 self.violation(f"{body[:200]!r} is answered {sent[:300]!r}")
-            elif len(sent) > REFUSAL_BYTES_MAX or re.search("[\x00-\x1f\x7f-\x9f]", sentence):
+            elif len(sent) > REFUSAL_BYTES_MAX or not is_plain(sentence):
                 self.violation(f"{body[:200]!r} is refused by a wild sentence of {len(sent)} bytes: {sent[:300]!r}")
         return answer
 
