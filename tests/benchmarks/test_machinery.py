@@ -135,7 +135,7 @@ def test_amounts_have_three_digits(value: float, text: str) -> None:
 def test_the_load_of_a_topic_counts_each_delivery(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         load = TopicLoad((broker.host, broker.port), StompTopicWire("/topic/t"), 5)
-        found = load.measure(0.3)
+        found = load.measure(2.0)
         deliveries = load.settle()
         load.close()
     assert found.messages > 0 and 0 < found.p50_ms <= found.p999_ms
@@ -180,7 +180,7 @@ def test_the_load_of_requests_counts_replies(tmp_path: Path) -> None:
     shape = Shape(name="x", producers=3, window=1, consumers=2, are_requests=True)
     with BrokerProcess(tmp_path) as broker:
         load = Load((broker.host, broker.port), StompRequestWire("/queue/q"), shape)
-        found = load.measure(0.3)
+        found = load.measure(2.0)
         left = load.settle()
         load.close()
     assert found.messages > 0 and 0 < found.p50_ms <= found.p999_ms

@@ -75,7 +75,7 @@ def test_loads_over_two_nodes(tmp_path: Path) -> None:
             load.join([a, b], TakingWire(COPIES, 5))
             load.prime()
             first = len(load.taken)
-            counted = load.measure(0.3, nodes.cpu_s)
+            counted = load.measure(1.0, nodes.cpu_s)
             load.settle()
             assert counted.cpu_s.keys() == {"a", "b"} and min(counted.latencies_ns) > 0
             here, there = ([one.number for one in load.taken[first:] if one.place.node == name] for name in nodes.names)

@@ -336,7 +336,7 @@ def test_check_lists_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_bench_prints_its_table_and_leaves_the_queue_empty(run: Run, client: Client) -> None:
-    status, out, err = run("bench", "--seconds", "0.1")
+    status, out, err = run("bench", "--seconds", "0.5")
     assert (status, err) == (0, "")
     for shape in SHAPES:
         line = next(line for line in out.splitlines() if line.startswith(shape.name))
@@ -355,7 +355,7 @@ def test_bench_refuses_a_queue_that_is_not_empty(run: Run, client: Client) -> No
 
 def test_bench_on_a_log_says_what_stays_there(run: Run, client: Client) -> None:
     client.admin({"do": "declare", "log": "benched", "partitions": 2})
-    bench = ["bench", "/log/benched", "--seconds", "0.1"]
+    bench = ["bench", "/log/benched", "--seconds", "0.5"]
     status, out, err = run(*bench)
     assert (status, err) == (0, "")
     assert "It is a log, which keeps what it is sent: producers alone are measured." in out
