@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from radiator import __version__
-from radiator.tools.cli import COMMANDS, main
+from radiator.tools.cli import COMMANDS, command_called, main
 from tests.broker_process import environment
 
 CONTRACT = {
@@ -26,7 +26,20 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 
 def test_command_line_has_what_the_contract_lists() -> None:
-    assert {command.name for command in COMMANDS} == CONTRACT
+    assert {*COMMANDS} == CONTRACT
+    assert [command_called(name).name for name in COMMANDS] == [*COMMANDS]
+
+
+def test_a_command_imports_no_other() -> None:
+    program = "import sys; from radiator.tools.cli import main; main(['stats', '--help']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    )
+    imported = {name for name in done.stdout.split() if name.startswith("radiator.tools.cli.")}
+    assert "radiator.tools.cli.stats" in imported and not imported & {
+        "radiator.tools.cli.serve",
+        "radiator.tools.cli.top",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(CONTRACT))
@@ -39,8 +52,8 @@ def test_help_of_each_command_has_an_example_of_it(name: str, capsys: pytest.Cap
 def test_examples_are_command_lines_that_parse() -> None:
     from radiator.tools.cli import parser
 
-    for command in COMMANDS:
-        for line in command.example.splitlines():
+    for name in COMMANDS:
+        for line in command_called(name).example.splitlines():
             words = shlex.split(line.rpartition("| ")[2].partition(" > ")[0])
             assert words[0] == "radiator"
             parser().parse_args(words[1:])

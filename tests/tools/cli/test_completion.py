@@ -64,7 +64,7 @@ def test_bash_offers(
 
 def test_bash_offers_every_command_with_every_option(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     text = printed("bash", capsys)
-    assert bash_offers(text, "", place) >= {command.name for command in COMMANDS}
+    assert bash_offers(text, "", place) >= {*COMMANDS}
     for at in (("declare", "log"), ("archive",)):
         node = next(node for node in tree(parser()) if node.at == at)
         assert bash_offers(text, f"{' '.join(at)} -", place) == {option.name for option in node.options}

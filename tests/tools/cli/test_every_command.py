@@ -238,7 +238,7 @@ def has(name: str, option: str) -> bool:
 
 def test_every_command_is_run_here() -> None:
     assert set(PARSERS) == set(LINES)
-    assert {name.split()[0] for name in LINES} == {command.name for command in COMMANDS}
+    assert {name.split()[0] for name in LINES} == {*COMMANDS}
     assert set(LINES) == {*REFUSED, *CANNOT_LOOK, *NOT_REFUSED}
 
 
@@ -396,5 +396,5 @@ def test_operating_tells_how_each_command_ends() -> None:
     text = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8").split("\n| command | 1 | 2 |\n")[1]
     rows = text.split("\n\n")[0].splitlines()[1:]
     named = [name.strip("` ").split()[0] for row in rows for name in row.split("|")[1].split(",")]
-    assert sorted(set(named)) == sorted(command.name for command in COMMANDS)
+    assert sorted(set(named)) == sorted(COMMANDS)
     assert len(named) == len(set(named))

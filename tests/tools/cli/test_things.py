@@ -50,7 +50,7 @@ def test_every_command_that_names_a_thing_is_here() -> None:
         "send", "receive", "peek", "why", "describe", "declare", "bind", "unbind", "delete", "purge", "move",
         "position", "release", "bench",
     }  # fmt: skip
-    assert {name.split()[0] for name in parsers()} == {command.name for command in COMMANDS}
+    assert {name.split()[0] for name in parsers()} == {*COMMANDS}
 
 
 def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
