@@ -1,6 +1,7 @@
 """`radiator serve`: the broker itself, in the foreground."""
 
 import argparse
+import gc
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    gc.disable()  # for good (server/serve.py, Collector): the imports alone would be a tenth slower
     # here and not above: only this command needs gevent and LMDB, and the others shall start fast
     from radiator.server.listener import refused
     from radiator.server.serve import serve
