@@ -64,7 +64,7 @@ def _listening(config: Config) -> Address:
     sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
     # the operators' one even if the configuration has none: the broker that runs may be of an earlier one
     for one in (config.operators_socket, *sockets):
-        if _is_served(one.path):
+        if _can_connect(one.path):
             return Address.unix(str(one.path))
     first = next((one for one in config.listen if isinstance(one, ListenAt)), None)
     if first is None:
@@ -77,7 +77,7 @@ def _listening(config: Config) -> Address:
     return Address(loopback if first.is_wildcard else first.host, first.port)
 
 
-def _is_served(path: Path) -> bool:
+def _can_connect(path: Path) -> bool:
     """Whether a process accepts connections there, and this user may connect."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
         caller.setblocking(False)
