@@ -185,7 +185,7 @@ def test_a_bug_in_reading_the_file_does_not_end_the_broker(tmp_path: Path) -> No
     """
     with broken(tmp_path, program) as broker:
         assert "A bug in reading the file (RuntimeError)" in hang_up(broker, "reload_refused")
-        assert "RuntimeError: a bug" in broker.log
+        broker.wait_for_log("RuntimeError: a bug")
         with connected(broker) as wire:
             wire.send("/queue/q", "x")
         assert broker.stop() == 0
