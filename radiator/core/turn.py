@@ -18,7 +18,7 @@ from radiator.model.writes import Write
 
 NoteValue = str | int | float | bool
 
-# what a write costs in a batch beside the bytes of a message: its word, its key, its share of the books
+# what a write costs in a batch beside the bytes of a message: the object, its key, its share of the ledger
 WRITE_COST_BYTES = 64
 
 
@@ -195,7 +195,7 @@ class TurnContext:
         return message_id(self.store_id, position)
 
     def part(self, queue: Stored) -> QueueChanges:
-        """The queue's part of the open batch; asking for it makes the batch write the queue's books."""
+        """The queue's part of the open batch; asking for it makes the batch save the queue's ledger."""
         part = self.open.parts.get(queue)
         if part is None:
             part = self.open.parts[queue] = QueueChanges()

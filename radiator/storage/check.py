@@ -119,7 +119,7 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
     return {key: number for key, number in numbers.items() if number is not None}
 
 
-# ---- the books ----------------------------------------------------------------------------------------------------
+# ---- ledgers ------------------------------------------------------------------------------------------------------
 
 
 def _check_ledgers(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:

@@ -90,7 +90,7 @@ def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report)
     try:
         segment = records.decode_segment(key, value)
     except DamagedRecord:
-        return key + b"\0"  # found already, with the books
+        return key + b"\0"  # found already, with the segments
     if segment.count == 0:
         there = snapshot.get(RECORDS, key)
         return key + b"\0" if there is None else _check_stray(snapshot, key, there, report)
@@ -115,7 +115,7 @@ def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report)
     if is_whole and (count, size) != (segment.count, segment.size):
         report.find(
             f"{shown} has {count_text(count, 'record')} of {size} bytes;"
-            f" its books say {segment.count} of {segment.size} bytes."
+            f" its row says {segment.count} of {segment.size} bytes."
         )
     return end
 

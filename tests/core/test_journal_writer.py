@@ -1,4 +1,4 @@
-"""What is told of the life of a message: which events, in which batch, and that the books and the journal agree."""
+"""What is told of the life of a message: which events, in which batch, and that the ledgers and the journal agree."""
 
 import json
 from collections import Counter
@@ -503,7 +503,7 @@ def test_off_means_that_nothing_is_told() -> None:
     assert all(queue.journal is None for queue in node.broker.destinations.queues.everything())
 
 
-# ---- the books and the journal
+# ---- the ledgers and the journal
 
 
 ANY = sentences_of(

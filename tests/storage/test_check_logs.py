@@ -94,7 +94,7 @@ def test_check_finds_missing_and_superfluous_records(log: Journalist) -> None:
     log.store = open_store(log.path, MAP_BYTES)
     put_back(log, RECORDS, key, blocks.pack(key, [record(2), record(3), record(4, 11)])[1])
     assert finding(log) == (
-        f"Segment 0 of partition 0 of log 1 has 7 records of {7 * size + 1} bytes; its books say 7 of {7 * size} bytes."
+        f"Segment 0 of partition 0 of log 1 has 7 records of {7 * size + 1} bytes; its row says 7 of {7 * size} bytes."
     )
 
 
@@ -120,7 +120,7 @@ def test_check_finds_books_that_say_more(log: Journalist) -> None:
     size = record(0).size
     log.store.commit([KeepSegments(1, [KeepSegment(1, 0, 0, 0, 4, 3 * size)])])
     assert finding(log) == (
-        f"Segment 0 of partition 0 of log 1 has 3 records of {3 * size} bytes; its books say 4 of {3 * size} bytes."
+        f"Segment 0 of partition 0 of log 1 has 3 records of {3 * size} bytes; its row says 4 of {3 * size} bytes."
     )
 
 

@@ -152,7 +152,7 @@ class Log:
         self.ledger.accepted += 1
         self.ledger.accepted_bytes += size
         self.grow(partition, 1, size, message.accepted_ms)
-        # D25: with the segment's books, in the batch that the RECEIPT waits for
+        # D25: with the segment's counters, in the batch that the RECEIPT waits for
         context.write(Append(self.number, partition.index, offset, message), size + WRITE_COST_BYTES)
         if partition.cursors:
             self.keep_in_tail(partition, offset, message)
@@ -169,7 +169,7 @@ class Log:
         self.clear_tail(partition)
 
     def grow(self, partition: Partition, count: int, size: int, accepted_ms: int) -> None:
-        """The books of so many records more."""
+        """Counts so many records more."""
         segments = partition.segments
         segment = segments[-1] if segments else None
         if segment is None or self.is_full(segment, count, size, accepted_ms):

@@ -98,7 +98,7 @@ class MemoryQueue(Queue):
         return self.has_due
 
     def take_all(self) -> "Contents":
-        """All that is not in flight leaves at once; its books follow, as it is discarded."""
+        """All that is not in flight leaves at once; its counters follow, as it is discarded."""
         contents = Contents(self.ready, self.returned, self.delayed)
         self.ready, self.returned, self.delayed = deque(), [], []
         self.next_due_ms = 0
@@ -127,7 +127,7 @@ class MemoryQueue(Queue):
 
 
 class Purging:
-    """What a queue in memory held leaves its books; `done` gets the number."""
+    """What a queue in memory held leaves its counters; `done` gets the number."""
 
     __slots__ = ("contents", "count", "context", "done", "is_done", "queue")
 

@@ -6,7 +6,7 @@ from radiator.model.writes import Retire, SaveLedger, Sweep
 
 
 def retire(context: TurnContext, queue: Stored, name: str, saved: SaveLedger) -> None:
-    """It is there no more, and nothing more is written of it but what sweeps it. saved: its books as they end."""
+    """It is there no more, and nothing more is written of it but what sweeps it. saved: its last ledger."""
     stored = saved.ledger.stored
     context.write(saved)
     context.write(Retire(saved.queue, name, stored))

@@ -65,7 +65,7 @@ def _summary(answer: dict[str, Any]) -> str:
 
 
 def _ledgers(answer: dict[str, Any]) -> str:
-    """Each queue's books: accepted = the sum of the columns after it."""
+    """Each queue's ledger: accepted = the sum of the columns after it."""
     queues = answer.get("queues", {})
     if not queues:
         return "no queues"
