@@ -9,7 +9,7 @@ from radiator.model.errors import Refusal
 
 
 class AdminKind(Kind):
-    """See above. What is asked is carried out before a SEND is looked at as one; a transaction takes none."""
+    """`/admin`. A request is carried out before its SEND is judged as one; no transaction takes it."""
 
     name = ADMIN.removeprefix("/")
 

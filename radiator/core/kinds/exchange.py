@@ -35,7 +35,7 @@ class ExchangeKind(Kind):
     __slots__ = ()
 
     def whole_address(self, address: str) -> str:
-        """With a key, be it empty."""
+        """Returns the address with a key, which may be empty."""
         return address if "/" in address else f"{address}/"
 
     def can_delay(self, name: str) -> bool:
@@ -72,7 +72,7 @@ class ExchangeKind(Kind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        """With a queue of its own, in memory or, where it is durable, on the disk."""
+        """Subscribes with a queue of its own: in memory or, for a durable subscription, on the disk."""
         exchange, _, pattern = name.partition("/")
         exchanges = self.destinations.exchanges
         if command.durable:
@@ -138,7 +138,9 @@ class ExchangeKind(Kind):
             yield round_.watch(own.queue)
 
     def make(self, name: str, settings: ExchangeSettings) -> bool:
-        """Whether it was not there. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        """Makes an exchange; returns whether it is new. Raises Refusal `declared-otherwise` where it exists with other
+        settings.
+        """
         exchanges = self.destinations.exchanges
         found = exchanges.all.get(name)
         if found is not None:
@@ -163,7 +165,7 @@ class ExchangeKind(Kind):
         request.answer_synced(lambda: Declared(created))
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """What it is, its numbers and its bindings, those to private queues of subscribers among them."""
+        """Returns its settings, numbers and bindings, those to private queues of subscriptions among them."""
         exchange = self.destinations.exchanges.get(command.name)
 
         def described() -> ExchangeDescribed:
@@ -181,7 +183,7 @@ class ExchangeKind(Kind):
         request.answer_synced(described, in_slices=True)
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """And its bindings with it."""
+        """Deletes the exchange with its bindings."""
         exchanges, name = self.destinations.exchanges, command.name
         exchange = exchanges.get(name)
 

@@ -118,7 +118,7 @@ class FanoutKind(Kind):
         request.answer_synced(lambda: Declared(created))
 
     def check_child(self, child: str, may_create: bool) -> None:
-        """Raises Refusal where a fanout may not have it."""
+        """Raises Refusal where a fanout may not have that child."""
         destinations, is_log = self.destinations, child.startswith(LOG_PREFIX)
         if not is_log and not may_create:
             destinations.there(child)
@@ -129,7 +129,7 @@ class FanoutKind(Kind):
             raise mistake("children", f"names {child!r}, which is no {'log' if is_log else 'queue'}; declare it first")
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Its children, and how much was sent to it."""
+        """Returns its children, and how much was sent to it."""
         destinations = self.destinations
         fanout = destinations.fanouts.get(command.name)
         is_shared = fanout.name in destinations.declarations.cluster_fanouts
@@ -139,12 +139,12 @@ class FanoutKind(Kind):
         )
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """Its children stay."""
+        """Deletes the fanout; its children stay."""
         self.destinations.fanouts.delete(command.name)
         self.context.note("info", "deleted", fanout=command.name)
         request.answer_synced(lambda: Deleted(1))
 
 
 def address_of(target: str) -> str:
-    """Of a fanout's child, or where a binding leads."""
+    """Returns the address of a fanout's child, or of what a binding leads to."""
     return target if target.startswith(LOG_PREFIX) else f"/queue/{target}"

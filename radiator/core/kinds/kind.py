@@ -32,13 +32,13 @@ class Door(Protocol):
     """Where messages come in (routing/admission.py). Each returns what the SEND must wait for first, or None."""
 
     def send_to(self, connection: Connection, target: Target, command: Send) -> Waitable | None:
-        """Into this one target."""
+        """Hands a message to this one target."""
 
     def send_planned(self, connection: Connection, command: Send) -> Waitable | None:
-        """As its plan says, the whole or nothing."""
+        """Carries out a plan: all of it or nothing."""
 
     def answer(self, queue: Queue | None, message: Message) -> None:
-        """To who has asked, unless that is gone, or does not read."""
+        """Sends an answer to the client that asked, unless it has gone or does not read."""
 
     def receipt(self, connection: Connection, command: Send) -> None:
         """The RECEIPT, where one was asked for; the disk is not waited for."""
@@ -66,13 +66,13 @@ class Round(Protocol):
     """One round over all queues (rounds.py): what time has brought, and what they hold. Costs: 1 is a microsecond."""
 
     def look_at(self, queue: Queue) -> Iterator[int]:
-        """At one that has a name of its own."""
+        """Looks at a queue that has a name of its own."""
 
     def watch(self, queue: Queue) -> int:
-        """At one that belongs to a connection."""
+        """Looks at a queue that belongs to a connection."""
 
     def watch_reader(self, reader: Consumable) -> int:
-        """At one that reads a log."""
+        """Looks at a consumer that reads a log."""
 
 
 class Kind:
@@ -97,21 +97,21 @@ class Kind:
     # ---- messages ---------------------------------------------------------------------------------------------------
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        """Judge a SEND and carry it out; or what it must wait for. Raises Refusal."""
+        """Judges a SEND and carries it out; returns what it must wait for, if anything. Raises Refusal."""
         return door.send_planned(connection, command)
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Add what a SEND with this header block would do. Raises Refusal."""
+        """Adds to the plan what a SEND with this header block would do. Raises Refusal."""
         raise NotImplementedError
 
     def can_delay(self, name: str) -> bool:
-        """Whether `delay` and `deliver-at` mean something there."""
+        """Whether `delay` and `deliver-at` have a meaning there."""
         return False
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        """Carry out a SUBSCRIBE; or what it must wait for. Raises Refusal."""
+        """Carries out a SUBSCRIBE; returns what it must wait for, if anything. Raises Refusal."""
         raise Refusal("send-only", f"{command.destination} can only be sent to.")
 
     def whole_address(self, address: str) -> str:
@@ -122,7 +122,7 @@ class Kind:
 
     @property
     def section(self) -> str:
-        """Of the numbers of the broker; "": it has none."""
+        """Returns the name of its section in `stats`; "": it has none."""
         return KINDS[self.name].section if self.name in KINDS else ""
 
     @property
@@ -131,11 +131,11 @@ class Kind:
         return 0
 
     def names(self) -> Iterable[str]:
-        """Of all that its section has a row for."""
+        """Returns the names of all that have a row in its section."""
         return ()
 
     def numbers(self, port: TopologyPort, name: str) -> Any:
-        """That row, a record; None: there is none of that name."""
+        """Returns the row of that name, a record; None: there is none."""
         return None
 
     def recover(self, recovery: Recovery) -> None:
@@ -154,7 +154,7 @@ class Kind:
         """
 
     def tick(self, background: Background) -> None:
-        """Time has passed, about a second."""
+        """Called about once a second, for what time brings."""
 
     def looks(self, round_: Round) -> Iterator[int]:
         """From each Tick on its queues are looked at, some in each turn. What each look has cost."""
@@ -163,16 +163,16 @@ class Kind:
     # ---- requests of operators, for kinds that `is_declared` --------------------------------------------------------
 
     def declare(self, request: Asked, command: DeclareDestination) -> None:
-        """One with these settings is there from now on. Raises Refusal."""
+        """Makes one with these settings, where there is none. Raises Refusal."""
         raise NotImplementedError
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """What it is, as of all that was decided up to now. Raises Refusal."""
+        """Returns what it is, as of all that was decided up to now. Raises Refusal."""
         numbers = self.numbers(request.parts, command.name)
         if numbers is None:
             raise Refusal("no-such-destination", f"There is no /{self.name}/{command.name:.255}.")
         request.answer_synced(lambda: DestinationDescribed(numbers))
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """It goes. Raises Refusal."""
+        """Deletes it. Raises Refusal."""
         raise NotImplementedError

@@ -41,7 +41,7 @@ class LogKind(Kind):
     __slots__ = ()
 
     def log(self, command: Send, name: str) -> Log:
-        """The log that a SEND goes straight to. Raises Refusal."""
+        """Returns the log that a SEND goes straight to. Raises Refusal."""
         if is_reserved_log(name):
             raise Refusal("reserved", f"/log/{name:.255} is written by the broker alone.")
         log = self.destinations.logs.get(name)
@@ -62,7 +62,7 @@ class LogKind(Kind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        """With a reader of its own; its group's position is on the disk with the RECEIPT."""
+        """Subscribes with a reader of its own; its group's position is on the disk with the RECEIPT."""
         log = self.destinations.logs.get(name)
         reader = LogConsumer(log, command, self.destinations.readers)
         if reader.needs_search(command):
@@ -137,7 +137,7 @@ class LogKind(Kind):
         request.answer_synced(lambda: answer)
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Settings, what each partition has on the disk, and who reads it."""
+        """Returns its settings, what each partition has on the disk, and its readers."""
         log = self.there(request, command.name)
 
         def described() -> LogDescribed:
@@ -159,7 +159,7 @@ class LogKind(Kind):
         request.answer_synced(described, in_slices=True)
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """With its records and the positions of its groups."""
+        """Deletes the log with its records and the positions of its groups."""
         destinations, log = self.destinations, self.there(request, command.name)
         destinations.logs.check_unused(log)
 
@@ -209,7 +209,7 @@ def _unread(log: Log) -> Iterator[tuple[str, int] | PauseRow]:
 
 
 def unread_of(log: Log, group: Group) -> int:
-    """How many records are beyond a group's positions."""
+    """How many records come after a group's positions."""
     return sum(max(0, p.committed - max(p.first, at)) for p, at in zip(log.partitions, group.positions, strict=True))
 
 
@@ -229,5 +229,5 @@ def readers_in(log: Log) -> Iterator[set[Any] | PauseRow]:
 
 
 def readers_of(log: Log) -> Later[int]:
-    """How many those are."""
+    """How many readers a log has."""
     return Later(PAUSE if found is PAUSE else len(found) for found in readers_in(log))

@@ -124,7 +124,7 @@ class QueueKind(Kind):
             request.answer(declared())
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Settings, bindings and numbers."""
+        """Returns its settings, bindings and numbers."""
         queue = self.destinations.there(command.name)
 
         def synced() -> None:
@@ -152,7 +152,7 @@ class QueueKind(Kind):
         )
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """With what is in it, unacked or not; if_unused: it has no consumers; if_empty: nor messages."""
+        """Deletes the queue and its messages. if_unused: only without consumers; if_empty: only without messages."""
         queue = self.destinations.there(command.name)
         _check_deletable(request.parts, queue, command)
         undo, again = partial(_undo, self.destinations, queue), partial(self.delete, request, command)
@@ -187,7 +187,7 @@ def may_be_named(destinations: Destinations, name: str) -> bool:
 
 
 def _check_deletable(parts: TopologyPort, queue: Queue, command: DeleteDestination) -> None:
-    """Raises Refusal where something keeps it."""
+    """Raises Refusal where something keeps the queue."""
     address = f"/queue/{queue.name}"
     if queue.doubt_count:
         raise Refusal(

@@ -19,7 +19,7 @@ class ReplyQueueKind(Kind):
     __slots__ = ()
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        """Dropped where that is gone or full; it needs no plan where nobody wants to know."""
+        """Hands a reply over, or drops it where its queue is gone or full; without a receipt it needs no plan."""
         if (
             command.mandatory
             or command.immediate
@@ -36,7 +36,7 @@ class ReplyQueueKind(Kind):
         return None
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Dropped where that is gone or full, unless it must not be."""
+        """Plans a reply; it is dropped where its queue is gone or full, unless the SEND wants to know."""
         message = command.message(headers, self.context.now_ms, None)
         node = self.destinations.temp_queues.node_of_asker(name)
         if node:
@@ -58,7 +58,7 @@ class ReplyQueueKind(Kind):
         plan.replies.append((queue, message))
 
     def plan_answer(self, plan: Plan, command: Send, message: Message, node: str) -> None:
-        """To a temp queue of another node."""
+        """Plans a reply to a temp queue of another node."""
         gossip = self.destinations.topics.gossip
         if command.immediate:
             raise no_consumer(command.destination, f"it is at the node {node}")

@@ -74,7 +74,7 @@ class Admission:
         return self.router.kinds[kind].send(self, connection, command, name)
 
     def send_to(self, connection: Connection, target: Target, command: Send) -> Waitable | None:
-        """Into one target, by the rules of its kind."""
+        """Hands a message to one target, by the rules of the target's kind."""
         settings = target.settings
         if (
             command.delay_ms is not None
@@ -107,19 +107,19 @@ class Admission:
         return None
 
     def send_planned(self, connection: Connection, command: Send) -> Waitable | None:
-        """As its plan says, the whole or nothing."""
+        """Carries out a plan: all of it or nothing."""
         blocked = self.apply_plan(connection, self.router.plan(connection, command, Plan()))
         if blocked is None:
             self.receipt(connection, command)  # apply_plan has said what it waits for
         return blocked
 
     def receipt(self, connection: Connection, command: Send) -> None:
-        """The RECEIPT, where one was asked for."""
+        """Answers with the RECEIPT, where one was asked for."""
         if command.receipt is not None:
             connection.say(self.context, Receipt(connection.number, command.receipt))
 
     def answer(self, queue: Queue | None, message: Message) -> None:
-        """To who has asked, unless that is gone, or does not read."""
+        """Sends an answer to the client that asked, unless it has gone or does not read."""
         if queue is None or queue.is_gone or not queue.has_capacity(1, message.size):
             self.context.count("replies_dropped")
         else:
@@ -127,13 +127,13 @@ class Admission:
             queue.pump()
 
     def answer_at(self, node: str, message: Message) -> None:
-        """To who has asked at that node."""
+        """Sends an answer to a client of another node."""
         gossip = self.destinations.topics.gossip
         if gossip is None or not gossip.answer(Answer(node, 1, message)):
             self.lose_answer(node)
 
     def lose_answer(self, node: str) -> None:
-        """There is no way to who has asked, or no room on it."""
+        """Counts an answer that cannot be delivered: there is no way to its client, or no room on it."""
         self.context.count("replies_dropped")
         self.context.note("warning", "reply_dropped", node=node)
 
@@ -256,7 +256,7 @@ class Admission:
         return needs, persistent_bytes
 
     def store(self, puts: list[Arrival]) -> None:
-        """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
+        """Adds to the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         context = self.context
         copies: dict[bytes, int] = {}
         if self.destinations.journal is not None:
@@ -326,7 +326,7 @@ class Admission:
         return None
 
     def check_immediate(self, plan: Plan, needs: dict[Target, tuple[int, int]]) -> None:
-        """Raises Refusal unless the consumers of each queue that must hand on what is sent now have room for it all."""
+        """Raises Refusal unless the consumers of each queue that must deliver at once have room for all of it."""
         others: dict[Target | None, int] = {}
         for queue in (*(queue for queue, _, _ in plan.copies), *(queue for queue, _ in plan.replies)):
             others[queue] = others.get(queue, 0) + 1
@@ -336,7 +336,7 @@ class Admission:
                 raise no_consumer(address, "none has room for it")
 
     def is_turn_full(self, copies: int) -> bool:
-        """Whether what costs as much as so many copies must wait for the next turn, since this one has made many."""
+        """Whether what costs as much as that many copies must wait for the next turn: this one has made many."""
         turn = self.context.turn_number
         if self.copies_turn != turn:
             self.copies_turn, self.copies = turn, 0
@@ -355,7 +355,9 @@ class Admission:
         return self.context.open.size >= BATCH_BYTES or len(self.context.open.writes) >= BATCH_WRITES
 
     def collect(self, queue: Target, message: Message) -> None:
-        """Into the queue of a durable subscription; where there is no room it is lost, as for a slow subscriber."""
+        """Puts the message into the queue of a durable subscription; where there is no room it is dropped, as for a
+        slow subscriber.
+        """
         copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
         try:
             queue.check_size(copy.size)
@@ -387,7 +389,7 @@ class Admission:
         return wait_list
 
     def found(self, request: int, found: bool) -> WaitList:
-        """The disk has answered; the room's one waiter may go on."""
+        """Called when the disk has answered: the one client that waits may go on."""
         wait_list, dedup, dedup_id = self.lookups.pop(request)
         if wait_list.waiters:
             wait_list.waiters[0].found[dedup, dedup_id] = (request, found)
@@ -396,7 +398,7 @@ class Admission:
         return wait_list
 
     def forget_found(self, producer: Producer) -> None:
-        """Its answers are used up. Until now what came since they were asked for was kept."""
+        """Drops answers that have been used. Until now, what was stored since they were asked for was kept."""
         for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
         producer.found.clear()

@@ -93,13 +93,13 @@ class Destinations:
         self.counted: Sequence[Counted] = ()
 
     def recover_bindings(self, recovery: Recovery) -> None:
-        """Those that the store has, of queues and logs that are there again."""
+        """Restores the bindings that the store has, of queues and logs that have been restored."""
         numbered: dict[int, Target] = {**self.queues.stored}
         numbered.update((log.number, log) for log in self.logs.all.values())
         self.exchanges.recover(recovery, numbered)
 
     def bind_declared(self) -> None:
-        """Those that config.toml has; queues that they lead to are made."""
+        """Makes the bindings that config.toml declares, and the queues that they lead to."""
         for name in self.declared_bindings:
             self._bind_declared(self.target(name))
 
@@ -120,13 +120,13 @@ class Destinations:
             )
 
     def take_number(self) -> int:
-        """A name on the disk that no queue or log has had."""
+        """Returns a number for a new name on the disk, one that no queue or log has had."""
         number = self.next_number
         self.next_number += 1
         return number
 
     def there(self, name: str) -> Queue:
-        """The queue of that name. Raises Refusal where it is not there."""
+        """Returns the queue of that name. Raises Refusal where there is none."""
         found = self.queues.find(name)
         if found is None:
             hint = f" There is a /log/{name}." if name in self.logs.all else ""
@@ -136,7 +136,7 @@ class Destinations:
     # ---- what leads to one ------------------------------------------------------------------------------------------
 
     def made(self, target: Target) -> None:
-        """It is new: the bindings that config.toml has for it."""
+        """Called for a new queue: makes the bindings that config.toml declares for it."""
         if target.name in self.declared_bindings:
             self._bind_declared(target)
 
@@ -147,11 +147,11 @@ class Destinations:
                 raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
 
     def release(self, target: Target) -> None:
-        """It is about to go: its bindings go first."""
+        """Called before a queue is deleted: removes its bindings."""
         self.exchanges.release(target)
 
     def _bind_declared(self, queue: Target) -> None:
-        """The bindings that config.toml has for it."""
+        """Makes the bindings that config.toml declares for it."""
         for exchange, key in self.declared_bindings.get(queue.name, ()):
             self.exchanges.bind(exchange, key, queue, is_declared=True)
 
@@ -164,7 +164,7 @@ class Destinations:
         return self.queues.make(name)
 
     def make_declared(self, name: str) -> None:
-        """A queue, or `/log/NAME`, that config.toml declares is there."""
+        """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist."""
         if not name.startswith(LOG_PREFIX):
             self.target(name)
         elif name.removeprefix(LOG_PREFIX) not in self.logs.all:
@@ -172,15 +172,15 @@ class Destinations:
             self.logs.create(bare, self.declarations.logs[bare]).is_declared = True
 
     def bind(self, exchange: str, key: str, queue: str) -> bool:
-        """Whether it was not bound so. Raises Refusal; the queue must be there."""
+        """Binds the queue, which must exist; returns whether the binding is new. Raises Refusal."""
         return self.exchanges.bind(self.exchanges.get(exchange).name, key, self.bindable(queue))
 
     def unbind(self, exchange: str, key: str, queue: str) -> bool:
-        """Whether it was bound so. Raises Refusal."""
+        """Removes a binding; returns whether there was one. Raises Refusal."""
         return self.exchanges.unbind(self.exchanges.get(exchange).name, key, self.bindable(queue))
 
     def bindable(self, name: str) -> Target:
-        """The queue of that name, or `/log/NAME`, if a fanout or a binding may lead there. Raises Refusal."""
+        """Returns the queue of that name, or `/log/NAME`, if a fanout or a binding may lead there. Raises Refusal."""
         if name.startswith(LOG_PREFIX):
             log = self.logs.get(name.removeprefix(LOG_PREFIX))
             if is_reserved_log(log.bare_name):
@@ -200,7 +200,7 @@ class Destinations:
     # ---- other nodes ------------------------------------------------------------------------------------------------
 
     def spread(self, gossip: "Gossip", standing: "StandingPatterns | None") -> None:
-        """This node is one among others, who are told what is wanted here."""
+        """Called once this node has peers: from then on they are sent what is wanted here."""
         self.topics.gossip = gossip
         self.topics.standing = standing
         for bindings in self.exchanges.bound.values():

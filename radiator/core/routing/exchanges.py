@@ -71,7 +71,7 @@ class Exchange:
         return self.settings.auto_delete
 
     def matching(self, key: str) -> Iterable[Target]:
-        """The queues that get what is sent with this key, each once."""
+        """Returns the queues that get a message sent with this key, each once."""
         return self.every_queue if self.type == FANOUT else self.queues.matching(key)
 
     def add(self, key: str, queue: Target, is_declared: bool) -> None:
@@ -83,7 +83,7 @@ class Exchange:
             self.queues.add(key, queue)
 
     def remove(self, key: str, queue: Target) -> None:
-        """One less."""
+        """Removes one binding."""
         del self.bindings[key, queue]
         if self.type != FANOUT:
             self.queues.remove(key, queue)
@@ -104,7 +104,7 @@ class Exchange:
 
 
 class PrivateQueue(NamedTuple):
-    """The queue of one who subscribes to an exchange."""
+    """The queue of one subscription to an exchange."""
 
     queue: Queue
     subscription: Subscription
@@ -147,7 +147,7 @@ class Exchanges:
     # ---- exchanges --------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Exchange:
-        """The exchange of that name; Refusal where there is none."""
+        """Returns the exchange of that name. Raises Refusal where there is none."""
         found = self.all.get(name)
         if found is None:
             raise Refusal(
@@ -172,14 +172,14 @@ class Exchanges:
             self.context.write(KeepDeclared(KIND, name, text), WRITE_COST_BYTES + len(text))
 
     def recover_exchange(self, name: str, settings: ExchangeSettings) -> None:
-        """One that an earlier run declared."""
+        """Restores an exchange that an earlier run declared."""
         if name in self.all:
             self.shadowed[name] = settings
         else:
             self.all[name] = Exchange(name, settings, is_declared=False)
 
     def adopt(self, name: str, settings: ExchangeSettings) -> None:
-        """config.toml has it from now on; where it is there, with the same settings."""
+        """Called when config.toml declares the exchange; one that exists must have the same settings."""
         found = self.all.get(name)
         if found is None:
             self.all[name] = Exchange(name, settings, is_declared=True)
@@ -204,7 +204,7 @@ class Exchanges:
             self.take_off(self.all[name], key, queue)
 
     def delete(self, name: str) -> None:
-        """It goes, and its bindings with it. Raises Refusal for one that is not there or not to be deleted."""
+        """Deletes the exchange with its bindings. Raises Refusal where there is none, or it may not be deleted."""
         exchange = self.get(name)
         if name in STANDARD_EXCHANGES:
             raise Refusal("reserved", f"/exchange/{name} always exists.")
@@ -215,7 +215,7 @@ class Exchanges:
         self.drop(exchange)
 
     def drop(self, exchange: Exchange) -> None:
-        """Without bindings it goes."""
+        """Removes an exchange that has no bindings."""
         del self.all[exchange.name]
         if exchange.durable:
             self.context.write(DropDeclared(KIND, exchange.name))
@@ -223,7 +223,7 @@ class Exchanges:
     # ---- bindings ---------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, key: str, queue: Target, is_declared: bool = False) -> bool:
-        """Whether it was not bound so already. Raises Refusal. name "": topics."""
+        """Binds the queue; returns whether the binding is new. Raises Refusal. name "": topics."""
         exchange = self.get(name) if name != TOPICS else None
         if queue in self.unbinding:
             self.unbinding.pop(queue).pop((name, key), None)
@@ -241,7 +241,7 @@ class Exchanges:
         return True
 
     def check_binding(self, name: str, key: str) -> None:
-        """Raises Refusal where one more binding, with that key, cannot be made."""
+        """Raises Refusal where no further binding, or none with that key, can be made."""
         if name != TOPICS:
             try:
                 binding_key(key)
@@ -267,7 +267,9 @@ class Exchanges:
         self.all[name].add(key, queue, is_declared)
 
     def unbind(self, name: str, key: str, queue: Target) -> bool:
-        """Whether it was bound so. An auto_delete exchange goes with its last binding. Raises Refusal."""
+        """Removes a binding; returns whether there was one. An auto_delete exchange goes with its last one. Raises
+        Refusal.
+        """
         exchange = self.get(name) if name != TOPICS else None
         if (name, key) not in self.bound.get(queue, ()):
             return False
@@ -290,7 +292,7 @@ class Exchanges:
             self.drop(exchange)
 
     def take_off(self, exchange: Exchange | None, key: str, queue: Target) -> None:
-        """Nothing more goes that way; what there is of it on the disk goes with the open batch."""
+        """Removes a binding at once, and from the disk with the open batch."""
         name = exchange.name if exchange is not None else TOPICS
         self.count -= 1
         there = self.bound[queue]
@@ -306,12 +308,14 @@ class Exchanges:
             self.context.write(Unbind(name, key, queue.number))
 
     def release(self, queue: Target) -> None:
-        """The queue is about to be deleted: all its bindings go."""
+        """Called before a queue is deleted: removes all its bindings."""
         for name, key in list(self.bound.get(queue, ())):
             self.undo(name, key, queue)
 
     def recover(self, recovery: Recovery, queues: Mapping[int, Target]) -> None:
-        """The bindings that the store has, of queues by their number. Those go that have lost an end by config.toml."""
+        """Restores the bindings that the store has, of queues by their number; drops those that config.toml has left
+        without an end.
+        """
         for row in recovery.bindings:
             queue = queues.get(row.queue)
             exchange = self.all.get(row.exchange)
@@ -326,20 +330,22 @@ class Exchanges:
     # ---- private queues ---------------------------------------------------------------------------------------------
 
     def make_private(self, name: str, pattern: str) -> Queue:
-        """A queue in memory for one subscription, bound; the caller puts that into `private`. Raises Refusal."""
+        """Makes a queue in memory for one subscription, and binds it; the caller puts it into `private`. Raises
+        Refusal.
+        """
         queue = MemoryQueue(f"$own/exchange/{name}/{pattern}", PRIVATE_SETTINGS, self.ports)
         self.bind(name, pattern, queue)
         return queue
 
     def drop_private(self, queue: ConsumedQueue) -> None:
-        """Its subscription is over; nothing is done for any other queue."""
+        """Removes the queue of a subscription that has ended; nothing is done for any other queue."""
         own = self.private.pop(queue, None)
         if own is not None:
             own.queue.end()
             self.release(own.queue)
 
     def deliver(self, queue: Target, message: Message, due_ms: int) -> bool:
-        """A copy for one that subscribes to an exchange. False: it is gone, or is closed now since too much waits."""
+        """Hands a copy to a subscription of an exchange. False: it is gone, or is closed now because too much waits."""
         own = self.private.get(queue)
         if own is None:
             return False

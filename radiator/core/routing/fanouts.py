@@ -13,7 +13,7 @@ from radiator.model.writes import DropDeclared, KeepDeclared
 
 @dataclass(slots=True)
 class Fanout:
-    """A SEND to it is a copy in each of its child queues."""
+    """A fanout: a SEND to it puts a copy into each of its child queues."""
 
     name: str
     children: tuple[str, ...]
@@ -32,14 +32,14 @@ class Fanouts:
         self.shadowed: dict[str, tuple[str, ...]] = {}
 
     def recover(self, name: str, children: tuple[str, ...]) -> None:
-        """One that an earlier run declared."""
+        """Restores a fanout that an earlier run declared."""
         if name in self.all:
             self.shadowed[name] = children
         else:
             self.all[name] = Fanout(name, children)
 
     def get(self, name: str) -> Fanout:
-        """The fanout of that name; Refusal where none is declared."""
+        """Returns the fanout of that name. Raises Refusal where there is none."""
         found = self.all.get(name)
         if found is None:
             raise Refusal(
@@ -49,13 +49,13 @@ class Fanouts:
         return found
 
     def add(self, name: str, children: tuple[str, ...]) -> None:
-        """Declared at run time: there is none of that name."""
+        """Adds a fanout declared at run time, of a name that none has."""
         self.all[name] = Fanout(name, children)
         text = json.dumps({"children": children})
         self.context.write(KeepDeclared(FANOUT, name, text), WRITE_COST_BYTES + len(text))
 
     def delete(self, name: str) -> None:
-        """Its children stay. Raises Refusal."""
+        """Deletes the fanout; its children stay. Raises Refusal."""
         self.get(name)
         if name in self.declarations.fanouts:
             raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
@@ -63,7 +63,7 @@ class Fanouts:
         self.context.write(DropDeclared(FANOUT, name))
 
     def use(self, old: Collection[str], declared: Mapping[str, tuple[str, ...]]) -> None:
-        """config.toml declares these, and not those any more that it declared before (old)."""
+        """Replaces the fanouts that config.toml declared (old) by those that it declares now."""
         for name in old:
             if name not in declared:
                 children = self.shadowed.pop(name, None)

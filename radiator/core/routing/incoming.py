@@ -25,7 +25,7 @@ class Incoming:
         self.limits = limits
 
     def put_into(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Target], due_ms: int) -> None:
-        """A copy for each of the queues."""
+        """Plans a copy for each of the queues."""
         common = command.message(headers, self.context.now_ms, None)
         for queue in queues:
             ttl_ms = queue.settings.message_ttl_ms
@@ -37,14 +37,14 @@ class Incoming:
             raise no_consumer(command.destination, "it is kept back until later")
 
     def due_ms(self, command: Send) -> int:
-        """Until when it is kept back; 0: it is not."""
+        """Until when the message is delayed; 0: it is not."""
         if command.delay_ms is None and command.deliver_at_ms is None:
             return 0
         due_ms = max(self.context.now_ms + (command.delay_ms or 0), command.deliver_at_ms or 0)
         return due_ms if due_ms > self.context.now_ms else 0
 
     def with_reply_to(self, connection: Connection, command: Send, name: str) -> bytes:
-        """The header block as the receiver of a request sees it: with the address of the sender's temp queue."""
+        """Returns the header block that the receiver of a request gets: with the address of the sender's temp queue."""
         reply_id = self.asker(connection, name).reply_id
         return command.headers + block_of(command.escaping, (REPLY_TO, b"/reply-queue/" + reply_id.encode()))
 

@@ -48,7 +48,9 @@ class Plan:
 
 
 def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
-    """The message as a queue takes it in that lets messages live for so long; None: as long as they say."""
+    """Returns the message as a queue with that default time to live stores it; None: the message's own time alone
+    counts.
+    """
     if ttl_ms is None:
         return message
     return replace(message, expires_ms=expires_by(message.expires_ms, ttl_ms, now_ms))

@@ -38,7 +38,7 @@ def in_force(name: str, text: str, declarations: Declarations, all_fanouts: Mapp
 
 
 def unfit(name: str, text: str, refusal: Refusal) -> StoreError:
-    """What stops a start, or a reload."""
+    """Returns why these settings stop a start, or a reload."""
     return StoreError(
         f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
         "Change the pattern that it comes from there, or give the queue a table of its own."

@@ -67,25 +67,27 @@ class Queues:
         return [*self.all.values(), *self.durables.values(), *self.outboxes.values()]
 
     def find(self, name: str) -> Queue | None:
-        """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
+        """Returns the queue of that name if there is one, outboxes and queues of durable subscriptions included."""
         names, key = self._place(name)
         return names.get(key)
 
     def _place(self, name: str) -> tuple[dict[str, Any], str]:
-        """Where a queue of that name stands, and under which key."""
+        """Returns the table that a queue of that name is in, and its key there."""
         if name.startswith(OUTBOX_PREFIX):
             return self.outboxes, name.removeprefix(OUTBOX_PREFIX)
         return (self.durables if name.startswith(DURABLE_PREFIX) else self.all), name
 
     @property
     def count(self) -> int:
-        """As max_destinations counts them."""
+        """How many there are, as max_destinations counts them."""
         return len(self.all) + len(self.durables)
 
     # ---- the start --------------------------------------------------------------------------------------------------
 
     def recover(self, queues: Iterable[StoredQueue]) -> None:
-        """Those that the store has. Raises StoreError where one has messages, and is to be in memory now."""
+        """Restores the queues that the store has. Raises StoreError where one has messages and is now declared to be
+        in memory.
+        """
         for found in queues:
             settings = self._settings(found.name, found.settings)
             if settings.persistent:
@@ -102,7 +104,7 @@ class Queues:
                 self.context.write(Retire(found.number, found.name, 0))
 
     def make_declared(self) -> None:
-        """Those that config.toml declares are there."""
+        """Makes the queues that config.toml declares, where they do not exist."""
         for name in self.declarations.queues:
             self.make(name).is_declared = True
 
@@ -119,7 +121,9 @@ class Queues:
     # ---- made -------------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Queue:
-        """The queue of that name; created if it is declared or first use may create it. Raises Refusal otherwise."""
+        """Returns the queue of that name; creates it if it is declared, or first use may create it. Raises Refusal
+        otherwise.
+        """
         found = self.all.get(name)
         if found is not None:
             return found
@@ -139,12 +143,14 @@ class Queues:
         return self._create(name)
 
     def make(self, name: str) -> Queue:
-        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it."""
+        """Returns the queue of that name; creates it whatever [create] says, because something declared leads to it."""
         found = self.all.get(name)
         return self._create(name) if found is None else found
 
     def durable(self, name: str) -> DurableQueue:
-        """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
+        """Returns the queue of a durable subscription, by its whole name; creates it where there is none. Raises
+        Refusal.
+        """
         found = self.durables.get(name)
         if found is None:
             self.around.check_count()
@@ -153,7 +159,7 @@ class Queues:
         return found
 
     def outbox(self, node: str) -> DurableQueue:
-        """Where copies wait for that node; made where it is not there."""
+        """Returns the queue in which copies wait for that node; creates it where there is none."""
         found = self.outboxes.get(node)
         if found is None:
             self._create(OUTBOX_PREFIX + node)
@@ -195,7 +201,7 @@ class Queues:
         return in_force(name, text, by or self.declarations, self.fanouts.all)
 
     def settings_for(self, name: str) -> QueueSettings:
-        """Of the queue of that name, or what it would get by config.toml if it was made now."""
+        """Returns the settings of the queue of that name, or those that config.toml would give it now."""
         found = self.find(name)
         return self._settings(name) if found is None else found.settings
 
@@ -204,7 +210,9 @@ class Queues:
         return self._settings(queue.name, queue.given, declarations)
 
     def use(self, queue: Queue, settings: QueueSettings) -> None:
-        """These are in force for it: for what comes from now on. What it holds above a lower bound stays."""
+        """Puts these settings into force for the queue, for what comes from now on. What it holds above a lower bound
+        stays.
+        """
         if queue.is_persistent:
             self._forget_dying(queue)
             self._note_dying(queue, settings)

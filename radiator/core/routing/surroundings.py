@@ -9,13 +9,13 @@ class Surroundings(Protocol):
     """See above."""
 
     def take_number(self) -> int:
-        """A name on the disk that nothing has had."""
+        """Returns a number for a new name on the disk, one that nothing has had."""
 
     def check_count(self, more: int = 1) -> None:
         """Raises Refusal where so many more destinations would be too many."""
 
     def made(self, target: Target) -> None:
-        """It is new: what leads to it by config.toml does so now."""
+        """Called for a new queue: makes what config.toml declares to lead to it."""
 
     def release(self, target: Target) -> None:
-        """It is about to go: its bindings go first."""
+        """Called before a queue is deleted: removes its bindings."""

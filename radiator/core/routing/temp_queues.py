@@ -31,7 +31,9 @@ class TempQueues:
         self.by_id: dict[str, Queue] = {}
 
     def of(self, connection: Connection, name: str) -> Queue:
-        """That connection's temp queue of that name, made if it is not there. Its reply id cannot be guessed."""
+        """Returns that connection's temp queue of that name; makes it where there is none. Its reply id cannot be
+        guessed.
+        """
         known = connection.temp_queues.get(name)
         if known is not None:
             return self.by_id[known.reply_id]
@@ -55,7 +57,7 @@ class TempQueues:
         return node if at and self.at_node not in ("", at + node) and is_node_name(node) else ""
 
     def drop(self, connection: Connection) -> None:
-        """They die with their connection."""
+        """Removes the temp queues of a connection that has ended."""
         for queue in connection.temp_queues.values():
             queue.end()
             del self.by_id[queue.reply_id]

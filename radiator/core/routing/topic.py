@@ -41,19 +41,19 @@ class Topics:
         return self.subscriptions.exact
 
     def subscribe(self, subscription: TopicSubscription) -> None:
-        """From now on it gets what matches."""
+        """Adds a subscription: from now on it gets the messages that match."""
         if self.gossip is not None:
             self.gossip.subscribed(subscription.pattern)
         self.subscriptions.add(subscription.pattern, subscription)
 
     def unsubscribe(self, subscription: TopicSubscription) -> None:
-        """It gets nothing more."""
+        """Removes a subscription."""
         if self.gossip is not None:
             self.gossip.unsubscribed(subscription.pattern)
         self.subscriptions.remove(subscription.pattern, subscription)
 
     def bind(self, pattern: str, queue: "Target") -> None:
-        """From now on a durable subscription gets what matches into its queue."""
+        """Adds a durable subscription: from now on its queue gets the messages that match."""
         if self.gossip is not None:
             self.gossip.subscribed(pattern)
         if self.standing is not None:
@@ -61,7 +61,7 @@ class Topics:
         self.durable.add(pattern, queue)
 
     def unbind(self, pattern: str, queue: "Target") -> None:
-        """It gets nothing more."""
+        """Removes a durable subscription."""
         if self.gossip is not None:
             self.gossip.unsubscribed(pattern)
         if self.standing is not None:
@@ -69,7 +69,7 @@ class Topics:
         self.durable.remove(pattern, queue)
 
     def matching(self, name: str) -> list[TopicSubscription]:
-        """Every subscription that gets a message sent to this topic, durable ones aside."""
+        """Returns every subscription, durable ones aside, that gets a message sent to this topic."""
         return self.subscriptions.matching(name)
 
     def must_flush(self, subscriptions: list[TopicSubscription], size: int) -> bool:
@@ -78,11 +78,11 @@ class Topics:
         return any(s.connection.posted_turn == turn and s.is_over(size, self.is_pressed) for s in subscriptions)
 
     def new_id(self) -> bytes:
-        """A message id, marked as a topic's."""
+        """Returns a new message id, marked as a topic's."""
         return self.context.message_id(self.context.next_position()) + TOPIC_MARK
 
     def publish(self, message: Message, subscriptions: list[TopicSubscription], message_id: bytes) -> None:
-        """Hand it to those subscribed now. One that was published on another node keeps its id."""
+        """Hands the message to the present subscriptions. One that was published on another node keeps its id."""
         context = self.context
         size = message.size
         for subscription in subscriptions:

@@ -50,7 +50,7 @@ class Trie(Generic[T]):
         return bool(self.exact or self.root.following)
 
     def add(self, pattern: str, thing: T) -> None:
-        """From now on a name that matches finds it."""
+        """Stores a value under a name or a pattern."""
         if self.is_literal or not is_pattern(pattern):
             self.exact.setdefault(pattern, {})[thing] = None
             return
@@ -66,7 +66,7 @@ class Trie(Generic[T]):
             self.patterns += 1
 
     def remove(self, pattern: str, thing: T) -> None:
-        """It hangs there no longer; words that nobody needs go."""
+        """Removes a value, and the words that lead to no other."""
         if self.is_literal or not is_pattern(pattern):
             there = self.exact[pattern]
             del there[thing]
@@ -86,13 +86,13 @@ class Trie(Generic[T]):
             del before.following[word]
 
     def forget(self) -> None:
-        """What was found before may be wrong now."""
+        """Empties the cache, because a pattern was added or removed."""
         if self.kept:
             self.kept.clear()
             self.matched_kept = 0
 
     def matching(self, name: str) -> list[T]:
-        """Everything that hangs on the name, or on a pattern that matches it; each once."""
+        """Returns every value under the name, or under a pattern that matches it; each once."""
         exact = self.exact.get(name, ())
         if not self.root.following:
             return list(exact)
@@ -105,7 +105,7 @@ class Trie(Generic[T]):
         return list(dict.fromkeys((*exact, *matched))) if exact else list(matched)
 
     def keep(self, name: str, matched: tuple[T, ...]) -> None:
-        """Know next time what was found."""
+        """Puts the result of a match into the cache."""
         most = min(MATCHES_KEPT, self.patterns)
         if len(self.kept) >= most or self.matched_kept + len(matched) > MATCHED_KEPT * self.patterns:
             self.forget()
@@ -147,7 +147,7 @@ class Trie(Generic[T]):
                 yield ".".join(name)
 
     def walk(self, name: str, steps_max: int = 1 << 62) -> dict[T, None]:
-        """What hangs on the patterns that match; not all of it where it takes more steps."""
+        """Returns the values under the patterns that match; not all of them where that takes more steps."""
         words = [None if word in (ONE, MANY) else word for word in name.split(".")]
         end = 1 << len(words)
         every = 2 * end - 1

@@ -45,7 +45,7 @@ class StoredTransaction:
     principal: Principal = ANYONE
 
     def row(self) -> KeepTransaction:
-        """As it is now."""
+        """Returns its row as it is now."""
         name = "" if self.is_committed else self.name
         return KeepTransaction(self.number, name, self.count, self.size, self.applied, self.prepared_ms)
 
@@ -110,15 +110,15 @@ class Applying:
 
     @property
     def count(self) -> int:
-        """How many are not over."""
+        """How many are not finished."""
         return len(self.deliveries)
 
     def committed(self) -> Iterator[StoredTransaction]:
-        """Those that are not over."""
+        """Returns those that are not finished."""
         return (delivery.prepared for delivery in self.deliveries)
 
     def begin(self, prepared: StoredTransaction, batch: Batch | None = None) -> None:
-        """It is committed: by that batch, or before the start."""
+        """Called when a transaction is committed: by that batch, or before the start."""
         delivery = PreparedDelivery(prepared)
         self.deliveries[delivery] = None
         if batch is None:
@@ -139,7 +139,7 @@ class Applying:
         return bool(self.loaded) or (bool(self.turns) and self.in_memory < APPLIES_AT_ONCE)
 
     def step(self) -> None:
-        """Have more read back, and put one slice into its destinations."""
+        """Has more SENDs read back, and puts one slice into the destinations."""
         while self.turns and self.in_memory < APPLIES_AT_ONCE:
             self.load(self.turns.popleft())
         if self.loaded:
@@ -150,7 +150,7 @@ class Applying:
         self.is_awake = self.can_go_on
 
     def stay_awake(self) -> None:
-        """There is something to do: a background task of the broker, if it is none."""
+        """Becomes a background task of the broker, if it is none."""
         if not self.is_awake:
             self.is_awake = True
             self.schedule(self)
@@ -158,7 +158,7 @@ class Applying:
     # ---- reading back -----------------------------------------------------------------------------------------------
 
     def ask(self, delivery: PreparedDelivery) -> None:
-        """Have its next slice read back when its turn comes."""
+        """Asks the disk for its next slice, when its turn comes."""
         delivery.is_asked = True
         self.turns.append(delivery)
         self.stay_awake()
@@ -192,26 +192,26 @@ class Applying:
             self.go_on_with(delivery)
 
     def give_up_one(self, delivery: PreparedDelivery) -> None:
-        """Its next SEND cannot be read any more."""
+        """Gives up its next SEND, which can no longer be read."""
         prepared = delivery.prepared
         self.context.count("damaged_sends")
         self.context.note("error", "damaged_send", name=prepared.name, stage=prepared.number, number=prepared.applied)
         self.applied(delivery, 1)
 
     def go_on_with(self, delivery: PreparedDelivery) -> None:
-        """Nothing keeps it waiting."""
+        """Goes on with a transaction that waits for nothing any more."""
         self.loaded.append(delivery)
         self.stay_awake()
 
     def let_go(self, delivery: PreparedDelivery) -> None:
-        """Out of memory: another may be read."""
+        """Drops a transaction's SENDs from memory: another may be read."""
         self.admission.memory.waiting_bytes -= _size(delivery.sends)
         delivery.sends = []
         self.has_let_go()
         self.admission.forget_found(delivery)  # as long as they are kept, what has come since is kept too
 
     def has_let_go(self) -> None:
-        """One less is in memory: the next may be read, though nothing else would say so."""
+        """Called when one fewer is in memory: reads the next, because nothing else would start that."""
         self.in_memory -= 1
         if self.turns:
             self.stay_awake()
@@ -219,7 +219,7 @@ class Applying:
     # ---- into the destinations --------------------------------------------------------------------------------------
 
     def apply(self, delivery: PreparedDelivery) -> Waitable | None:
-        """One slice of what is in memory, or the room that it must wait for."""
+        """Puts one slice of what is in memory into its destinations; returns the room that it must wait for, if any."""
         while True:
             delivery.take = min(delivery.take, len(delivery.sends))
             try:
@@ -259,7 +259,7 @@ class Applying:
         return plan
 
     def look_up(self, delivery: PreparedDelivery, plan: Plan) -> bool:
-        """Whether the disk is asked about dedup-ids first: about all of the slice at once."""
+        """Whether the disk is asked about dedup-ids first; it is asked about the whole slice at once."""
         seen: set[tuple[Target, bytes]] = set()
         for queue, _, dedup_id, _ in plan.puts:
             if dedup_id is None or not queue.settings.dedup_window_s or queue.dedup is None:
@@ -273,7 +273,7 @@ class Applying:
         return bool(delivery.asked)
 
     def applied(self, delivery: PreparedDelivery, count: int) -> None:
-        """So many are in their destinations by the open batch."""
+        """Called when that many SENDs are in their destinations by the open batch."""
         prepared = delivery.prepared
         first = prepared.applied
         prepared.applied += count
@@ -299,7 +299,7 @@ class Applying:
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     def wait_for(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
-        """It takes its place behind those that wait there already."""
+        """Joins the wait list, behind those already there."""
         if waitable is FLUSH:
             self.go_on_with(delivery)
             return
@@ -308,13 +308,13 @@ class Applying:
         self.wait_on(delivery, waitable)
 
     def wait_on(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
-        """There is no room: out of memory with it, unless it is a matter of one batch."""
+        """Waits because there is no room; its SENDs leave memory, unless it is a matter of one batch."""
         if waitable is not self.admission.batch_wait_list:
             self.let_go(delivery)
             self.say_why(delivery, _why(waitable))
 
     def leave_wait_list(self, delivery: PreparedDelivery) -> None:
-        """It waits there no more; others may."""
+        """Leaves the wait list; others may go on."""
         waitable = delivery.blocked_on
         if waitable is not None:
             delivery.blocked_on = None
@@ -323,7 +323,7 @@ class Applying:
                 self.unblocked[waitable] = None
 
     def go_on(self, delivery: PreparedDelivery, waitable: Waitable) -> bool:
-        """There may be room, and it is the first that waits there. False: it still does."""
+        """Called when there may be room and it is first in the list. False: it still waits."""
         if isinstance(waitable, WaitList) and waitable in delivery.asked:
             waitable.waiters.popleft()
             delivery.asked.discard(waitable)
@@ -349,7 +349,7 @@ class Applying:
         return True
 
     def say_why(self, delivery: PreparedDelivery, why: str) -> None:
-        """For who asks why it does not go on."""
+        """Returns why it does not go on, for `why`."""
         if delivery.prepared.waits is None:
             delivery.waits_since_s = self.context.now_s
         delivery.prepared.waits = why

@@ -62,7 +62,9 @@ class DropPrepared:
             then()
 
     def add(self, prepared: list[StoredTransaction], then: Callable[[], None]) -> None:
-        """These too; `then` when they are gone by the open batch, or an earlier one: at once where it is none."""
+        """Adds names to drop; calls `then` when they are gone by the open batch or an earlier one, at once where there
+        are none.
+        """
         if not prepared:
             then()
             return
@@ -76,7 +78,7 @@ class DropPrepared:
                 self.schedule(self)
 
     def drop(self, name: str) -> None:
-        """This one, where it is here, goes by the open batch."""
+        """Removes this one, where there is one, with the open batch."""
         _, prepared = self.left.pop(name, (0, None))
         if prepared is not None:
             self.context.write(DropTransaction(prepared.number))
@@ -134,7 +136,9 @@ class PreparedTransactions:
     # ---- prepare ----------------------------------------------------------------------------------------------------
 
     def prepare(self, connection: Connection, transaction: Transaction, name: str) -> Waitable | None:
-        """Into the open batch, under that name. Returns the room to wait for, or None. Raises Refusal."""
+        """Stores the transaction under that name, in the open batch. Returns the room to wait for, or None. Raises
+        Refusal.
+        """
         if name in self.prepared:
             raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
         if name.startswith(tuple(self.refused)):
@@ -191,7 +195,7 @@ class PreparedTransactions:
             self.admission.needs(self.admission.router.plan(connection, send, Plan()).puts)
 
     def absolute(self, send: Send) -> Send:
-        """The SEND as it is kept: its times count from now."""
+        """Returns the SEND as it is stored: its times count from now."""
         if send.expiration_ms is None and send.delay_ms is None:
             return send
         now_ms = self.context.now_ms
@@ -237,7 +241,7 @@ class PreparedTransactions:
         return count
 
     def check_app(self, app: str) -> None:
-        """Raises Refusal where one more app would be too many."""
+        """Raises Refusal where there would be one app too many."""
         if app not in self.apps and len(self.apps) >= APPS_MAX:
             raise Refusal(
                 "too-many-transactions",
@@ -246,13 +250,13 @@ class PreparedTransactions:
             )
 
     def keep_app(self, app: str, version: int) -> None:
-        """That version is the last, by the open batch."""
+        """Stores that version as the app's last, in the open batch."""
         self.apps.pop(app, None)
         self.apps[app] = row = KeepApp(app, version, self.context.now_ms)
         self.context.write(row, WRITE_COST_BYTES + len(app))
 
     def forget_app(self, app: str) -> None:
-        """By the open batch: its versions may be committed again."""
+        """Forgets the app, in the open batch: its versions may be committed again."""
         if self.apps.pop(app, None) is not None:
             self.context.write(DropApp(app))
 
@@ -277,7 +281,7 @@ class PreparedTransactions:
     # ---- over time --------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
+        """Drops what nobody has committed in time, and forgets apps that have committed nothing for long."""
         self.applying.ticked()
         for prefix in [prefix for prefix, until_s in self.refused.items() if until_s <= self.context.now_s]:
             del self.refused[prefix]
@@ -297,11 +301,11 @@ class PreparedTransactions:
 
     @property
     def count(self) -> int:
-        """How many are not over, committed or not."""
+        """How many are not finished, committed or not."""
         return len(self.prepared) + len(self.drops.left) + self.applying.count
 
     def described(self, most: int) -> list[PreparedTransaction]:
-        """The first of all that are not over: those that are committed, then the others, the oldest first."""
+        """Returns the first of those that are not finished: committed ones, then the others, the oldest first."""
         found: list[PreparedTransaction] = []
         for prepared in (*self.applying.committed(), *self.prepared.values()):
             if len(found) >= most:
@@ -317,4 +321,4 @@ class PreparedTransactions:
 
 
 def _nothing(count: int) -> None:
-    """Nobody waits for it."""
+    """The callback where nobody waits."""

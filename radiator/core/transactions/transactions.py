@@ -40,7 +40,7 @@ class Transactions:
         self.all: dict[Transaction, Connection] = {}
 
     def open(self, connection: Connection, name: bytes) -> Transaction:
-        """The one of that name. Raises Refusal where there is none."""
+        """Returns the open transaction of that name. Raises Refusal where there is none."""
         found = connection.transactions.get(name)
         if found is None:
             raise Refusal(
@@ -49,7 +49,7 @@ class Transactions:
         return found
 
     def grow(self, connection: Connection, transaction: Transaction, size: int) -> None:
-        """A transaction holds more. Raises Refusal past max_batch_bytes."""
+        """Counts what a transaction holds. Raises Refusal past max_batch_bytes."""
         if transaction.size + size > self.limits.max_batch_bytes:
             raise Refusal("too-large", f"The transaction passes max_batch_bytes, {self.limits.max_batch_bytes}.")
         transaction.size += size
@@ -75,7 +75,7 @@ class Transactions:
         connection.receipt(self.context, command.receipt)
 
     def send(self, connection: Connection, command: Send, name: bytes) -> Waitable | None:
-        """Keep it for its COMMIT."""
+        """Keeps the SEND until the transaction's COMMIT."""
         transaction = self.open(connection, name)
         if command.destination == ADMIN:
             raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
@@ -88,7 +88,9 @@ class Transactions:
         return None
 
     def commit(self, connection: Connection, command: Commit) -> Waitable | None:
-        """Carry it out, or prepare it, or carry out a prepared one. Returns what it must wait for. Raises Refusal."""
+        """Carries it out, prepares it, or carries out a prepared one. Returns what it must wait for, if anything.
+        Raises Refusal.
+        """
         context = self.context
         if command.prepare is not None:
             return self.prepare(connection, command, command.prepare)
@@ -155,13 +157,13 @@ class Transactions:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def end(self, connection: Connection, name: bytes) -> None:
-        """It is open no more."""
+        """Removes it from the open ones."""
         transaction = connection.transactions.pop(name)
         connection.transaction_bytes -= transaction.size
         del self.all[transaction]
 
     def closed(self, connection: Connection) -> None:
-        """Those of a connection that is gone leave no trace."""
+        """Drops the transactions of a connection that has ended."""
         for transaction in connection.transactions.values():
             transaction.release()
             del self.all[transaction]
