@@ -62,40 +62,40 @@ class Consumable:
 
     @property
     def address(self) -> str:
-        """Its name in messages to people."""
+        """The queue's name, as messages to people show it."""
         raise NotImplementedError
 
     @property
     def memory_bytes(self) -> int:
-        """What its messages cost in memory, where they are nowhere else."""
+        """The memory that its messages take where they are stored nowhere else, in bytes."""
         return 0
 
     def pump(self) -> None:
-        """Hand out what is ready to those that have room."""
+        """Delivers what is ready to the consumers that have room."""
         raise NotImplementedError
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
-        """It is done with."""
+        """Removes the message: it has been processed."""
         raise NotImplementedError
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """NACK, LOST or OVERDUE: it may be delivered again."""
+        """Makes the message ready again, after a NACK, a lost connection or an ack timeout."""
         raise NotImplementedError
 
     def reject(self, delivery: Delivery) -> None:
-        """NACK requeue:false: nobody gets it again."""
+        """Handles a NACK with requeue:false: the message is delivered to nobody again."""
         raise NotImplementedError
 
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether a message that is out is stored anew by this event: as a dead letter, or as a delayed one."""
+        """Whether this event stores the message anew: as a dead letter, or as a delayed message."""
         return False
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
-        """Have the messages at these places, ascending, read back."""
+        """Asks for the messages at these places, in ascending order, to be read back."""
         answer(Loaded(0))
 
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
-        """A delivery without bytes in memory was read back, or found damaged. Raises StoreError."""
+        """Called when a delivery without bytes in memory was read back, or found damaged. Raises StoreError."""
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         """Whether the bytes of a message that is out must be read back before NACK, LOST, OVERDUE, or GIVE_UP (it is
@@ -106,7 +106,9 @@ class Consumable:
     # ---- consumers --------------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Take it in, without delivering yet (the RECEIPT of its SUBSCRIBE goes first). Raises Refusal `exclusive`."""
+        """Adds a consumer, without delivering yet: the RECEIPT of its SUBSCRIBE goes first. Raises Refusal
+        `exclusive`.
+        """
         others = self.subscriptions
         # one that is exclusive is alone
         if others and (self.settings.exclusive or subscription.exclusive or next(iter(others)).exclusive):
@@ -117,7 +119,7 @@ class Consumable:
         self.had_consumer = self.had_consumer or not subscription.is_getter
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """No further deliveries to it. What is unacked stays with its connection."""
+        """Removes a consumer: nothing more is delivered to it. What is unacked stays with its connection."""
         subscription.is_over = True
         del self.subscriptions[subscription]
         subscription.connection.forget(subscription)
@@ -126,14 +128,14 @@ class Consumable:
             subscription.is_listed = False
 
     def join(self, subscription: Subscription) -> None:
-        """It has room: it takes its place at the end of the ring, and what is ready goes out."""
+        """Called when a consumer has room: it joins the end of the ring, and what is ready is delivered."""
         if not subscription.is_listed:
             subscription.is_listed = True
             self.ring[subscription] = None
         self.pump()
 
     def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
-        """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: where it lies, if it is a log's."""
+        """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: the record's place, if it is a log's."""
         move(entry, _DELIVER, self.moves)
         context = self.context
         if self.is_timed and not entry.redelivered:
@@ -183,24 +185,24 @@ class Consumable:
         )
 
     def left_out(self, entry: Entry) -> None:
-        """It is no longer with a consumer."""
+        """Called when a message is no longer with a consumer."""
         del self.entries_out[entry.position]
         self.out_bytes -= entry.size
 
     def begin_timeout(self, delivery: Delivery, timeout_s: float) -> None:
-        """It is overdue when it has been out for so long from now."""
+        """Starts the ack timeout of a delivery."""
         if self.timeouts is None:
             self.timeouts = AckTimeouts(self.context, self.entries_out)
         self.timeouts.begin(delivery, timeout_s)
 
     def overdue(self) -> list[Delivery]:
-        """Deliveries out for longer than their ack timeout."""
+        """Returns the deliveries that have been out for longer than their ack timeout."""
         return self.timeouts.overdue() if self.timeouts is not None else []
 
     # ---- its end ---
 
     def end(self) -> None:
-        """It is gone: drop its messages, and its deliveries too, which would keep it in memory for ever."""
+        """Ends a deleted queue: drops its messages, and its deliveries, which would keep it in memory."""
         self.is_gone = True
         self.ready.clear()
         self.returned.clear()
@@ -209,5 +211,5 @@ class Consumable:
 
     @property
     def is_idle(self) -> bool:
-        """No consumer, nothing unacked: what auto_delete waits for."""
+        """Whether it has no consumer and nothing unacked, as auto_delete requires."""
         return not self.subscriptions and not self.entries_out

@@ -24,7 +24,7 @@ class Dedup:
         return number if until_ms >= self.context.now_ms else None
 
     def look_up(self, dedup_id: bytes) -> int:
-        """Have the disk asked; returns the number of the request. What is pending stays until its answer is used up."""
+        """Asks the disk; returns the number of the request. What is pending stays until the answer has been used."""
         context = self.context
         request = context.next_position()
         self.lookups[request] = context.committed
@@ -32,11 +32,11 @@ class Dedup:
         return request
 
     def used(self, request: int) -> None:
-        """Its answer is used up, or nobody waits for it any more."""
+        """Called when the answer has been used, or nobody waits for it any more."""
         del self.lookups[request]
 
     def remember(self, dedup_id: bytes, window_s: float) -> None:
-        """For so long the same id is a duplicate."""
+        """Remembers the id for that long: a SEND with the same id is a duplicate."""
         context = self.context
         until_ms = context.now_ms + int(window_s * 1000)
         # D14: in the batch that holds the message's Put
@@ -44,6 +44,6 @@ class Dedup:
         self.pending[dedup_id] = (context.open.number, until_ms)
 
     def committed(self) -> None:
-        """A look-up that is asked from now on sees what is on the disk."""
+        """Called after a commit: forgets what every look-up that is asked from now on will find on the disk."""
         seen = next(iter(self.lookups.values()), self.context.committed)
         self.pending = {i: (number, end) for i, (number, end) in self.pending.items() if number > seen}

@@ -24,7 +24,7 @@ _ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
 
 
 class DelayingQueue(Stored, Protocol):
-    """What is asked of the queue whose messages are delayed."""
+    """What Delayed needs of its queue."""
 
     name: str
     number: int
@@ -44,7 +44,7 @@ class DelayingQueue(Stored, Protocol):
         """It goes to its place. False: there is no room for it."""
 
     def released(self) -> None:
-        """A slice of what is due has gone to its places."""
+        """Called when a slice of due messages has gone to its places."""
 
 
 class Delayed:
@@ -80,7 +80,7 @@ class Delayed:
     def add(
         self, due_ms: int, position: int, message: Message, redeliveries: int = 0, redelivered: bool = False
     ) -> None:
-        """Into the open batch, and into the ledger. One that expires earlier is due then."""
+        """Stores a delayed message with the open batch, and counts it. One that expires earlier is due then."""
         queue, context, size = self.queue, self.context, message.size
         if message.expires_ms:
             due_ms = min(due_ms, message.expires_ms)
@@ -95,7 +95,7 @@ class Delayed:
         queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
 
     def end_delay(self, entry: DelayedEntry) -> None:
-        """It is delayed no more: the caller puts it at its place in the same batch, or lets go of it."""
+        """Ends a message's delay: the caller puts it at its place in the same batch, or removes it."""
         queue, context = self.queue, self.context
         queue.ledger.stored_delayed -= 1
         queue.ledger.stored_delayed_bytes -= entry.size
@@ -105,7 +105,7 @@ class Delayed:
         self.released_in = context.open.number
 
     def committed(self) -> None:
-        """A batch with a part of the queue is on the disk."""
+        """Called when a batch with a part of the queue is on the disk."""
         for number in [number for number in self.unseen if number <= self.context.committed]:
             due_ms = self.unseen.pop(number)
             if self.is_asking or self.place != _FIRST:
@@ -114,7 +114,7 @@ class Delayed:
     # ---- a pass -----------------------------------------------------------------------------------------------------
 
     def begin_anew(self) -> None:
-        """The next pass sees all that is in the open batch too, and begins when that is on the disk."""
+        """Lets the next pass see all of the open batch too: it begins when that is on the disk."""
         self.place = _FIRST
         self.blocked_bytes = 0
         self.is_stale = self.is_asking
@@ -139,7 +139,7 @@ class Delayed:
             queue.windows.ask_delayed(context, self)
 
     def read_request(self) -> ReadDelayed:
-        """The next slice."""
+        """Returns the request for the next slice."""
         if self.place == _FIRST:
             self.late_ms = 0
             # what is not on the disk yet may be missing; what was released or let go of has left it, or no pass begins
@@ -152,7 +152,9 @@ class Delayed:
         return ReadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
 
     def answered(self, answer: LoadedDelayed) -> None:
-        """The queue places each, in order, until one finds no room. The pass ends with the last slice."""
+        """Called with a slice: the queue places each message, in order, until one finds no room. The last slice ends
+        the pass.
+        """
         queue = self.queue
         self.is_asking = False
         if self.is_stale:
@@ -195,11 +197,11 @@ class Delayed:
         return True
 
     def pass_over(self, due_ms: int) -> None:
-        """This one is for the next pass."""
+        """Leaves the message for the next pass."""
         self.late_ms = _earlier(self.late_ms, due_ms)
 
     def end(self, next_due_ms: int) -> None:
-        """The pass is over; messages that came in meanwhile may be due too."""
+        """Ends the pass; messages that came in meanwhile may be due too."""
         self.place = _FIRST
         next_due_ms = _earlier(next_due_ms, self.late_ms)
         for number, due_ms in self.unseen.items():
@@ -210,5 +212,5 @@ class Delayed:
 
 
 def _earlier(one_ms: int, other_ms: int) -> int:
-    """The earlier of two times, of which 0 is none."""
+    """Returns the earlier of two times; 0 is none."""
     return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms

@@ -73,17 +73,17 @@ class DurableQueue(Queue):
         self.observers: tuple[Callable[[], None], ...] = ()
 
     def observe(self, observer: Callable[[], None]) -> None:
-        """It is called after each `pump` from now on."""
+        """Adds an observer, which is called after each `pump`."""
         self.observers = (*self.observers, observer)
 
     def ignore(self, observer: Callable[[], None]) -> None:
-        """It is called no more."""
+        """Removes an observer."""
         self.observers = tuple(other for other in self.observers if other != observer)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
-        """STORING: it is READY, and may be delivered, only when its batch is committed."""
+        """STORING: the message becomes READY, and may be delivered, only when its batch is committed."""
         size = message.size
         self.ledger.accept(size, message.expires_ms)
         context = self.context
@@ -111,7 +111,7 @@ class DurableQueue(Queue):
             self.context.write(Count(self.number, self.context.last_position, redeliveries, redelivered))
 
     def drop_unkept(self, size: int) -> None:
-        """A copy for a node for which no copies are kept: only the ledger counts it, as accepted and dropped."""
+        """Counts a copy for a node for which no copies are kept, as accepted and dropped; it is not stored."""
         ledger = self.ledger
         ledger.accepted += 1
         ledger.accepted_bytes += size
@@ -215,7 +215,7 @@ class DurableQueue(Queue):
             self.read_back.refill(is_needed)
 
     def went_on(self) -> None:
-        """More is in memory."""
+        """Called when more messages are in memory."""
         if self.purge.through:
             self.purge.go_on()
         self.unblock_waiters()
@@ -228,7 +228,7 @@ class DurableQueue(Queue):
         return None if head is None or type(head.message) is Stub else head
 
     def has_ready(self) -> bool:
-        """Whether one is READY in memory; if not, the next stretch is asked for."""
+        """Whether a message is READY in memory; if none is, the next stretch is asked for."""
         if self.peek_head() is not None:
             return True
         if self.window.stubs or self.window.beyond > self.in_doubt.unread:
@@ -236,7 +236,7 @@ class DurableQueue(Queue):
         return False
 
     def has_surplus(self) -> bool:
-        """Whether one is READY that no local consumer can take: `pump` leaves none with room in the ring."""
+        """Whether a message is READY that no local consumer can take: `pump` leaves none with room in the ring."""
         return self.has_ready() and not self.ring
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
@@ -264,7 +264,7 @@ class DurableQueue(Queue):
             entry.message = Stub(entry.message)
 
     def bytes_out(self) -> int:
-        """This queue's part of `Windows.out`."""
+        """The queue's part of `Windows.out`."""
         entries = [delivery.entry for delivery in self.entries_out.values()]
         entries += [entry for entry in self.in_doubt.entries.values() if entry is not None]
         return sum(entry.size for entry in entries if not entry.is_stub)
@@ -288,7 +288,7 @@ class DurableQueue(Queue):
             self.windows.out += entry.size
 
     def report_damaged(self, position: int) -> None:
-        """It stays where it is, and is delivered no more."""
+        """Reports a damaged message: it stays where it is, and is delivered no more."""
         self.damaged += 1
         self.context.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
 
@@ -303,7 +303,7 @@ class DurableQueue(Queue):
         self.delayed.add(due_ms, position, message)
 
     def delay(self, entry: Entry, due_ms: int) -> None:
-        """It leaves its place, and memory, with its count."""
+        """Delays a message: it leaves its place, and memory, with its count."""
         self.windows.out -= entry.size
         # D20: its Remove and its Delay are in one batch
         self.context.write(Remove(self.number, entry.position))
@@ -319,7 +319,7 @@ class DurableQueue(Queue):
         return False
 
     def read_delayed(self) -> None:
-        """Have the next delayed messages read back."""
+        """Asks for the next delayed messages to be read back."""
         self.delayed.ask()
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
@@ -373,7 +373,7 @@ class DurableQueue(Queue):
         return True
 
     def released(self) -> None:
-        """A slice of what is due has gone to its places."""
+        """Called when a slice of due messages has gone to its places."""
         if self.is_gone:
             return
         self.has_due = 0 < self.next_due_ms <= self.context.now_ms
@@ -468,7 +468,7 @@ class DurableQueue(Queue):
         return oldest
 
     def oldest_of(self, due: dict[int, Entry]) -> Entry | None:
-        """Of these and of what has its place in the window."""
+        """Returns the older one: of these, or of what has its place in the window."""
         if due:
             first, head = min(due), self.head()
             if head is None or first < head.position:

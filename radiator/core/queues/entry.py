@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def since_ms(self) -> int:
-        """Since when it may be delivered, as far as is known here, in milliseconds since the epoch."""
+        """Since when the message may be delivered, as far as this node knows, in milliseconds since the epoch."""
         return self.message.accepted_ms
 
     @property

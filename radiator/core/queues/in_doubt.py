@@ -16,7 +16,7 @@ from radiator.model.writes import Ledger, Remove
 
 
 class OfferingQueue(Stored, Protocol):
-    """What is asked of the queue whose messages are offered."""
+    """What InDoubt needs of its queue."""
 
     name: str
     number: int
@@ -24,13 +24,13 @@ class OfferingQueue(Stored, Protocol):
     journal: JournalWriter | None
 
     def leave(self, entry: Entry, event: Event) -> None:
-        """The entry leaves the queue; its column of the ledger is the caller's."""
+        """Removes the entry from the queue; the caller raises its column of the ledger."""
 
     def unblock_waiters(self) -> None:
-        """There is room for more."""
+        """Called when there is room for more."""
 
     def report_damaged(self, position: int) -> None:
-        """It cannot be read."""
+        """Reports a message that cannot be read."""
 
 
 class InDoubt:
@@ -53,13 +53,13 @@ class InDoubt:
         self.freed_unread: set[int] = set()
 
     def recover(self, position: int, size: int) -> None:
-        """It was in doubt when the broker started."""
+        """Restores a message that was in doubt when the broker started."""
         self.entries[position] = None
         self.unread += 1
         self.size += size
 
     def offer(self, entry: Entry) -> None:
-        """READY -> IN_DOUBT: taken from the head, and offered to another node."""
+        """READY -> IN_DOUBT: takes it from the head, to be offered to another node."""
         move(entry, Event.OFFER, PERSISTENT_MOVES)
         self.entries[entry.position] = entry
         self.size += entry.size
@@ -81,7 +81,7 @@ class InDoubt:
         window.put_back(entry)
 
     def taken(self, position: int, size: int, expires: bool) -> None:
-        """IN_DOUBT -> REMOVING: another node has it, and has said so, which counts as the ack."""
+        """IN_DOUBT -> REMOVING: another node has said that it has it, which counts as the ack."""
         entry, window, queue = self.entries.pop(position), self.window, self.queue
         self.size -= size
         ledger = queue.ledger
@@ -102,7 +102,7 @@ class InDoubt:
         queue.unblock_waiters()
 
     def journal_handed_over(self, position: int, size: int, node: str) -> None:
-        """Record in the journal which node has it."""
+        """Writes to the journal which node has it."""
         if self.queue.journal is not None:
             entry = self.entries[position]  # None: not read back since the start
             redeliveries = 0 if entry is None else entry.redeliveries
@@ -139,7 +139,7 @@ class InDoubt:
         return True
 
     def takes(self, stored: StoredMessage, message: Message) -> bool:
-        """Whether what was read back is in doubt."""
+        """Whether a message that was read back is in doubt."""
         position = stored.position
         if position not in self.entries:
             return False
@@ -151,14 +151,14 @@ class InDoubt:
         return True
 
     def read_up_to(self, position: int) -> None:
-        """All before that has been read back."""
+        """Called when everything before that place has been read back."""
         if self.taken_unread:
             self.taken_unread = {taken for taken in self.taken_unread if taken > position}
 
     # ---- what no link can carry -------------------------------------------------------------------------------------
 
     def set_aside(self, position: int) -> bool:
-        """It waits for consumers here. Whether that was not known yet."""
+        """Leaves the message to consumers of this node; returns whether that is new."""
         is_new = position not in self.aside
         self.aside.add(position)
         return is_new

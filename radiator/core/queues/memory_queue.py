@@ -24,7 +24,7 @@ class Contents:
     delayed: list[tuple[int, int, Entry]]
 
     def take(self) -> Entry | None:
-        """One of them; None: that was all."""
+        """Takes one message out; None: there was none left."""
         if self.ready:
             return self.ready.popleft()
         if self.returned:
@@ -47,7 +47,7 @@ class MemoryQueue(Queue):
         self.delayed: list[tuple[int, int, Entry]] = []
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
-        """READY at once; the caller pumps."""
+        """READY at once; the caller delivers by `pump`."""
         size = message.size
         self.ledger.accept(size, message.expires_ms)
         entry = Entry(self.context.next_position(), message, State.READY, size)
@@ -55,11 +55,11 @@ class MemoryQueue(Queue):
         return entry
 
     def remove(self, entry: Entry, event: Event) -> None:
-        """Gone."""
+        """Removes the message."""
         move(entry, event, MEMORY_MOVES)
 
     def keep_count(self, entry: Entry) -> None:
-        """Nothing to keep beyond the entry."""
+        """Nothing: the count is kept with the entry."""
 
     # ---- delayed messages -------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class MemoryQueue(Queue):
         self.next_due_ms = self.delayed[0][0] if self.delayed else 0
 
     def release_due(self) -> bool:
-        """DELAYED -> READY, at its own place, unless it is expired; so many that a turn stays short."""
+        """DELAYED -> READY, at its own place, unless it has expired; at most so many that a turn stays short."""
         now_ms = self.context.now_ms
         for _ in range(STEP_MESSAGES):
             if not 0 < self.next_due_ms <= now_ms:
@@ -98,7 +98,7 @@ class MemoryQueue(Queue):
         return self.has_due
 
     def take_all(self) -> "Contents":
-        """All that is not in flight leaves at once; its counters follow, as it is discarded."""
+        """Takes out all that is not in flight, at once; it is counted later, as it is discarded."""
         contents = Contents(self.ready, self.returned, self.delayed)
         self.ready, self.returned, self.delayed = deque(), [], []
         self.next_due_ms = 0
@@ -127,7 +127,7 @@ class MemoryQueue(Queue):
 
 
 class Purging:
-    """What a queue in memory held leaves its counters; `done` gets the number."""
+    """A background task: counts what a queue in memory held as removed; `done` gets the number."""
 
     __slots__ = ("contents", "count", "context", "done", "is_done", "queue")
 

@@ -11,19 +11,19 @@ from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES
 
 
 class PurgedQueue(Protocol):
-    """What is asked of the queue that is purged."""
+    """What Purge needs of its queue."""
 
     def withdraw(self, entry: Entry) -> None:
-        """Let go of it by the operator's command."""
+        """Removes a message by the operator's command."""
 
     def droppable(self) -> list[Entry]:
-        """Entries in memory that are not in flight."""
+        """Returns the entries in memory that are not in flight."""
 
     def refill(self) -> None:
-        """Have the next stretch read back."""
+        """Asks for the next stretch to be read back."""
 
     def read_delayed(self) -> None:
-        """Have the next delayed messages read back."""
+        """Asks for the next delayed messages to be read back."""
 
 
 class Purge:
@@ -47,7 +47,7 @@ class Purge:
         self.done: Callable[[int], None] | None = None
 
     def begin(self, done: Callable[[int], None], *, is_of_delayed: bool) -> None:
-        """Let go of all that is there now; `done` gets the number. One that is under way goes on as a part of this."""
+        """Purges all that is there now; `done` gets the number. A purge that is under way becomes part of this one."""
         through = self.context.next_position()
         window, earlier = self.window, self.done
         if earlier is None:
@@ -73,14 +73,14 @@ class Purge:
         self.go_on()
 
     def let_go(self, entry: Entry) -> None:
-        """One more is purged."""
+        """Counts one message as purged."""
         if entry.state is State.READY:
             self.window.left(entry)
         self.count += 1
         self.queue.withdraw(entry)
 
     def takes(self, entry: Entry) -> bool:
-        """Whether a message that was just read back, and counts as in flight until it is gone, is purged."""
+        """Whether a message that was just read back is purged; it counts as in flight until it is gone."""
         if entry.position > self.through:
             return False
         self.window.windows.out += entry.size
@@ -93,11 +93,11 @@ class Purge:
         return position > self.through or position in self.spared
 
     def has_returned(self, position: int) -> bool:
-        """Whether one that had come back is among those that go."""
+        """Whether a message that came back is among those that are purged."""
         return bool(self.returned) and position < self.through
 
     def go_on(self) -> None:
-        """Another stretch, or the end."""
+        """Purges another stretch, or ends."""
         if self.returned:
             return
         window = self.window
@@ -111,7 +111,7 @@ class Purge:
         self.end()
 
     def end(self) -> None:
-        """Report the number to the request."""
+        """Reports the number to the request."""
         self.returned = []
         self.through = 0
         self.spared.clear()

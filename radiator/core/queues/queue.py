@@ -116,23 +116,23 @@ class Queue(Consumable):
             self.put(message)
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
-        """Accept a message that nobody is given before that time."""
+        """Accepts a message that is delivered to nobody before that time."""
         raise NotImplementedError
 
     def delay(self, entry: Entry, due_ms: int) -> None:
-        """What has come back is DELAYED until then."""
+        """Delays a message that came back until that time."""
         raise NotImplementedError
 
     def release_due(self) -> bool:
-        """The first delayed one is due. Whether this must be called again in the next turn."""
+        """Called when the first delayed message is due. Returns whether it must be called again in the next turn."""
         raise NotImplementedError
 
     def remove(self, entry: Entry, event: Event) -> None:
-        """The entry leaves by this event; the ledger's column is the caller's."""
+        """Removes the entry by this event; the caller raises the ledger's column."""
         raise NotImplementedError
 
     def keep_count(self, entry: Entry) -> None:
-        """Its redelivery count has changed."""
+        """Called when its redelivery count has changed."""
         raise NotImplementedError
 
     # ---- consumers --------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Queue(Consumable):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Round robin, to those that have room."""
+        """Delivers round robin to the consumers that have room."""
         ring = self.ring
         while ring:
             if self.returned:
@@ -167,7 +167,7 @@ class Queue(Consumable):
                 subscription.connection.unlist(subscription)
 
     def take_head(self) -> Entry | None:
-        """The READY entry that `peek_head` has shown, or None if it had expired."""
+        """Takes the READY entry that `peek_head` has shown; None: it has expired."""
         returned = self.returned
         if returned and (not self.ready or returned[0][0] < self.ready[0].position):
             entry = heapq.heappop(returned)[1]
@@ -180,10 +180,10 @@ class Queue(Consumable):
         return entry
 
     def left_ready(self, entry: Entry) -> None:
-        """It is no longer among the READY ones in memory."""
+        """Called when an entry is no longer among the READY ones in memory."""
 
     def can_hand(self, count: int) -> bool:
-        """Whether consumers have room for so many more, beside all that is there for them already."""
+        """Whether consumers have room for that many more, beside all that is there for them already."""
         wanted = self.ready_count + self.storing_count + self.reserved + count
         sharing: set[Connection] = set()
         for subscription in self.subscriptions:
@@ -204,13 +204,13 @@ class Queue(Consumable):
     # ---- what is in memory ---
 
     def head(self) -> Entry | None:
-        """The READY entry in memory that is next; it may be a stub."""
+        """Returns the READY entry in memory that is next; it may be a stub."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
             return self.returned[0][1]
         return self.ready[0] if self.ready else None
 
     def peek_head(self) -> Entry | None:
-        """The same with its bytes, or None where there is none or those must be read back first (`refill`)."""
+        """Returns the next entry with its bytes; None where there is none, or it must be read back first (`refill`)."""
         return self.head()
 
     def in_memory(self, most: int | None = None) -> Iterator[Entry]:
@@ -222,13 +222,13 @@ class Queue(Consumable):
 
     @property
     def in_memory_count(self) -> int:
-        """How many there are in memory, of those."""
+        """How many of those are in memory."""
         return len(self.ready) + len(self.returned) + len(self.entries_out)
 
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
-        """It leaves the queue."""
+        """Removes the message: it has been acked."""
         entry = delivery.entry
         self.left_out(entry)
         self.ledger.acked += 1
@@ -265,23 +265,23 @@ class Queue(Consumable):
                 heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:
-        """How long one is kept that has come back so often before; 0: not at all."""
+        """How long a message is delayed that has come back that often before; 0: not at all."""
         is_calm = self.calm_after is not None and redeliveries >= self.calm_after
         return max(CALM_MS if is_calm else 0, self.settings.redelivery_delay(redeliveries))
 
     def reject(self, delivery: Delivery) -> None:
-        """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
+        """Handles a NACK with requeue:false: to the dead-letter queue now, or dropped and counted."""
         self.left_out(delivery.entry)
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, Event.NACK, REJECTED)
         self.discard(delivery.entry, Event.GIVE_UP, REJECTED)
 
     def expire(self, entry: Entry) -> None:
-        """Its time is over."""
+        """Removes a message whose time to live is over."""
         self.discard(entry, Event.EXPIRE, EXPIRED)
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
-        """Out of this queue: into its dead-letter queue in the same batch, or counted as expired or dropped."""
+        """Moves it to the dead-letter queue in the same batch, or counts it as expired or dropped."""
         ledger = self.ledger
         if self.settings.dead_letter is not None:
             ledger.dead_lettered += 1
@@ -297,14 +297,14 @@ class Queue(Consumable):
         self.leave(entry, event)
 
     def count_dropped(self, entry: Entry, reason: str) -> None:
-        """It is gone, and no other queue has it."""
+        """Counts it as dropped: no other queue has it."""
         self.ledger.dropped += 1
         self.ledger.dropped_bytes += entry.size
         if self.journal is not None:
             self.journal.write(DROPPED, self.name, entry, reason)
 
     def withdraw(self, entry: Entry, moved_to: str = "") -> None:
-        """Out of this queue by the operator's word; moved_to: the queue that the last position given is in."""
+        """Removes it by the operator's command; moved_to: the queue that the last position given is in."""
         self.ledger.purged += 1
         self.ledger.purged_bytes += entry.size
         if self.journal is not None and moved_to:
@@ -327,17 +327,17 @@ class Queue(Consumable):
     # ---- what is on the disk alone ----------------------------------------------------------------------------------
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """Have so many of those read that stand behind all that is in memory; without them `answer` comes at once."""
+        """Asks for so many messages behind all that is in memory; without any `answer` is called at once."""
         answer(Loaded(0))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def empty(self, done: Callable[[int], None]) -> None:
-        """Let go of all that is not in flight, in slices. `done` gets the number."""
+        """Removes all that is not in flight, in slices. `done` gets the number."""
         raise NotImplementedError
 
     def delete(self) -> None:
-        """It can no longer be found: it ends, and what it stored is removed in slices."""
+        """Deletes the queue: nobody finds it any more, and what it stored is removed in slices."""
         self.end()
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ class Queue(Consumable):
         return bounds.may_evict(self, messages, size)
 
     def unblock_waiters(self) -> None:
-        """There may be room for producers that wait."""
+        """Called when there may be room for producers that wait."""
         if self.waiters:
             self.unblocked(self)
 
@@ -392,7 +392,7 @@ class Queue(Consumable):
                 self.leave(entry, Event.DROP)
 
     def oldest(self) -> Entry | None:
-        """Take out the oldest entry in memory that is not in flight, if there is one."""
+        """Takes out the oldest entry in memory that is not in flight, if there is one."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
             entry = heapq.heappop(self.returned)[1]
         else:
@@ -402,7 +402,7 @@ class Queue(Consumable):
 
     @property
     def delayed_count(self) -> int:
-        """Messages that wait for their time."""
+        """How many messages are delayed."""
         return self.ledger.stored_delayed
 
     @property
@@ -412,7 +412,7 @@ class Queue(Consumable):
 
     @property
     def aside_count(self) -> int:
-        """Messages that no link can carry: they wait for consumers here."""
+        """How many messages no link can carry: they wait for consumers of this node."""
         return 0
 
     @property
@@ -428,7 +428,7 @@ class Queue(Consumable):
         done(self.oldest_ms)
 
     def used(self) -> None:
-        """The time after which an unused queue is deleted begins anew."""
+        """Called when the queue is used: its time to expire (expires_ms) begins anew."""
         self.unused_since_s = self.context.now_s
 
     def has_outlived(self) -> bool:
@@ -442,11 +442,11 @@ class Queue(Consumable):
 
     @property
     def is_short_lived(self) -> bool:
-        """Made for a reply or two: thousands come and go, so they are not logged one by one."""
+        """Whether it was made for a reply or two: thousands come and go, so they are not logged one by one."""
         settings = self.settings
         return not self.is_persistent and (settings.auto_delete or settings.expires_ms is not None)
 
 
 def cost_of(messages: int, size: int) -> int:
-    """Memory that so many messages of so many bytes take."""
+    """Returns the memory that so many messages of so many bytes take."""
     return messages * 2 * MESSAGE_COST_BYTES + size

@@ -36,10 +36,10 @@ class ReadQueueOwner(Stored, Protocol):
         """The READY entry that is next, with its bytes; None where there is none in memory."""
 
     def report_damaged(self, position: int) -> None:
-        """It cannot be read."""
+        """Reports a message that cannot be read."""
 
     def went_on(self) -> None:
-        """More is in memory."""
+        """Called when more messages are in memory."""
 
 
 class ReadBack:
@@ -62,12 +62,12 @@ class ReadBack:
         self.first_accepted = ((-1, 0, 0), 0)
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
-        """Have the messages at these places, ascending, read back."""
+        """Asks for the messages at these places, in ascending order, to be read back."""
         load = ReadQueue(self.context.next_position(), self.queue.number, 0, len(positions), 0, tuple(positions))
         self.window.windows.ask(self.context, load, answer)
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """Have so many of those read that stand behind the window, for a `peek`."""
+        """Asks for so many messages behind the window, for a `peek`."""
         if count <= 0 or self.window.beyond == 0:
             answer(Loaded(0))
             return
@@ -103,7 +103,7 @@ class ReadBack:
         window.windows.ask(context, load, self.stretch_read)
 
     def stretch_read(self, answer: Loaded) -> None:
-        """What was read back is READY: it is on the disk, synced, or it could not have been read."""
+        """Called with what was read back: it is READY, because only what is synced can be read."""
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:
@@ -180,7 +180,7 @@ class ReadBack:
         self.window.windows.oldest -= 1
 
     def read_first_age(self, done: Callable[[int | None], None]) -> None:
-        """`done` gets it, or None where there is none that can be read."""
+        """Calls `done` with the age; None: there is no message that can be read."""
         place, window, in_doubt = self._first_place, self.window, self.queue.in_doubt
 
         def read(answer: Loaded) -> None:
@@ -196,7 +196,7 @@ class ReadBack:
     # ---- stubs ------------------------------------------------------------------------------------------------------
 
     def read_stubs(self, is_needed: bool) -> bool:
-        """Have the next of those that came back read, if any. is_needed: however many before it are in memory."""
+        """Asks for the next of those that came back, if any. is_needed: however many before it are in memory."""
         window = self.window
         asked = window.next_stubs(window.windows.load_bytes, window.windows.is_crowded, is_needed)
         if asked:
@@ -205,7 +205,7 @@ class ReadBack:
         return bool(asked)
 
     def stubs_read(self, asked: dict[int, Entry], answer: Loaded) -> None:
-        """They are as they were, unless they have left since, or are damaged."""
+        """Called with those that came back: they are as they were, unless they have left since, or are damaged."""
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:

@@ -18,7 +18,7 @@ def retire(context: TurnContext, queue: Stored, name: str, saved: SaveLedger) ->
 
 
 class Sweeping:
-    """What a deleted queue stored is removed, one slice a batch."""
+    """A background task that removes what a deleted queue stored, one slice a batch."""
 
     __slots__ = ("context", "in_batch", "left", "number")
 

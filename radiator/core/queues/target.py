@@ -40,26 +40,26 @@ class Target(Protocol):
 
     @property
     def address(self) -> str:
-        """Its name in messages to people."""
+        """Its name, as messages to people show it."""
 
     @property
     def memory_bytes(self) -> int:
-        """What its messages cost in memory."""
+        """The memory that its messages take, in bytes."""
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> object:
-        """Accept a message: nothing is judged any more. came_from: what the journal says of where it was before."""
+        """Accepts a message; everything has been judged. came_from: where it was before, for the journal."""
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
-        """Accept what `node` hands over, with its redelivery count and mark, where the target keeps these."""
+        """Accepts what `node` hands over, with its redelivery count and mark, where the target keeps these."""
 
     def take_in(self, message: Message, due_ms: int) -> None:
-        """Accept a message now or, where due_ms is not 0 and it can keep one back, as a delayed one."""
+        """Accepts a message now or, where due_ms is not 0 and it can delay one, as a delayed message."""
 
     def pump(self) -> None:
-        """Hand out what is ready to consumers that have room."""
+        """Delivers what is ready to consumers that have room."""
 
     def can_hand(self, count: int) -> bool:
-        """Whether so many more would go to consumers at once: what an immediate SEND asks."""
+        """Whether that many more would go to consumers at once, as an immediate SEND requires."""
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Target(Protocol):
         """Raises Refusal `too-large` for a message that could never fit."""
 
     def judge(self, messages: int, size: int) -> bool:
-        """Whether so much may come in now; False: the producer waits (`block`). Raises Refusal `queue-full`."""
+        """Whether that much may come in now; False: the producer waits (`block`). Raises Refusal `queue-full`."""
 
     def evict(self, messages: int, size: int) -> None:
-        """Let go of the oldest until so much fits. `judge` has said that it can."""
+        """Removes the oldest messages until that much fits. `judge` has said that it can."""

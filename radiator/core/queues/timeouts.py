@@ -23,7 +23,7 @@ class AckTimeouts:
         return len(self.heap)
 
     def begin(self, delivery: Delivery, timeout_s: float) -> None:
-        """It is overdue when it has been out for so long from now."""
+        """Starts the ack timeout of a delivery."""
         delivery.due_s = self.context.now_s + timeout_s
         delivery.blocked_before_s = delivery.subscription.connection.blocked_total_s
         if len(self.heap) <= 2 * len(self.entries_out) + STALE_TIMEOUTS:
@@ -35,12 +35,14 @@ class AckTimeouts:
                 self._look_at(out, out.due_s)
 
     def _look_at(self, delivery: Delivery, at_s: float) -> None:
-        """It may be overdue then."""
+        """Has the delivery looked at then: it may be overdue."""
         self.begun += 1
         heapq.heappush(self.heap, (at_s, self.begun, delivery))
 
     def overdue(self) -> list[Delivery]:
-        """Deliveries out for longer than their ack timeout. The clock of a blocked connection stands still."""
+        """Returns the deliveries that are out for longer than their ack timeout. The clock of a blocked connection
+        stands still.
+        """
         late: dict[Delivery, None] = {}
         later: dict[Delivery, float] = {}
         now_s = self.context.now_s

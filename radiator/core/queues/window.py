@@ -55,7 +55,7 @@ class Window:
         return len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
 
     def takes(self, size: int) -> bool:
-        """Whether one more fits; an empty window takes one message of any size for a consumer that has room."""
+        """Whether one more message fits; an empty window takes one of any size for a consumer that has room."""
         # written out, not `count`: each message comes here
         count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
         if count == 0 and self.ring:
@@ -77,17 +77,17 @@ class Window:
     # ---- what is in it, in bytes ------------------------------------------------------------------------------------
 
     def add(self, size: int) -> None:
-        """So many bytes more."""
+        """Counts that many bytes more."""
         self.size += size
         self.windows.size += size
 
     def add_stub(self, size: int) -> None:
-        """One more stub is among `returned` or `due`."""
+        """Counts one more stub among `returned` or `due`."""
         self.stubs += 1
         self.stub_bytes += size
 
     def left(self, entry: Entry) -> None:
-        """It is out, or gone: its bytes, where they are in memory, count as in flight."""
+        """Called when an entry is delivered, or gone: its bytes, where they are in memory, count as in flight."""
         size = entry.size
         if type(entry.message) is Stub:
             self.stubs -= 1
@@ -98,13 +98,13 @@ class Window:
         self.windows.out += size
 
     def put_back(self, entry: Entry) -> None:
-        """A READY entry that was taken from the head goes back to its place."""
+        """Puts a READY entry that was taken from the head back at its place."""
         self.add(entry.size)
         self.windows.out -= entry.size
         heapq.heappush(self.returned, (entry.position, entry))
 
     def came_back(self, entry: Entry) -> None:
-        """What was out is here again. Its bytes stay where the window has room."""
+        """Takes back what was delivered. Its bytes stay in memory where the window has room."""
         size = entry.size
         if type(entry.message) is not Stub:
             self.windows.out -= size
@@ -125,7 +125,7 @@ class Window:
             heapq.heappush(self.returned, (entry.position, entry))
 
     def drop_returned(self, position: int) -> None:
-        """One that came back is damaged: it is not here any more."""
+        """Removes one that came back and is damaged."""
         self.returned[:] = [pair for pair in self.returned if pair[0] != position]
         heapq.heapify(self.returned)
 

@@ -21,10 +21,10 @@ class DelayedReader(Protocol):
     """The delayed messages of one queue, which are read back in slices (delayed.py)."""
 
     def read_request(self) -> ReadDelayed:
-        """The read of its next slice."""
+        """Returns the request for its next slice."""
 
     def answered(self, answer: LoadedDelayed) -> None:
-        """The slice was read."""
+        """Called when the slice was read."""
 
     def ask(self) -> None:
         """It may read its next slice now, if it still wants to."""
@@ -56,7 +56,7 @@ class Windows:
         self.released = self.released_bytes = self.released_in = 0
 
     def bound(self, max_memory_bytes: int) -> None:
-        """Set their bounds, as shares of so many bytes. What is above a bound goes as it is consumed."""
+        """Sets the bounds, as shares of that many bytes. What is above a bound goes as it is consumed."""
         self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.out_max = min(OUT_BYTES, self.size_max // 2)
         self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
@@ -72,7 +72,7 @@ class Windows:
         context.turn.read_requests.append(load)
 
     def ask_delayed(self, context: TurnContext, delayed: DelayedReader) -> None:
-        """The same for a slice of delayed messages, first come, first served."""
+        """Asks for a slice of delayed messages, first come, first served."""
         if self.delayed_reads >= DELAYED_READS_AT_ONCE:
             self.next_delayed_reads[delayed] = None
             return
@@ -82,19 +82,19 @@ class Windows:
         context.turn.read_requests.append(read_request)
 
     def have_released_enough(self, context: TurnContext) -> bool:
-        """Whether the open batch releases no more delayed messages."""
+        """Whether the open batch may release no further delayed messages."""
         if self.released_in != context.open.number:
             self.released_in = context.open.number
             self.released = self.released_bytes = 0
         return self.released >= LOAD_MESSAGES or self.released_bytes >= LOAD_BYTES
 
     def count_released(self, size: int) -> None:
-        """One more, of so many bytes, was released by the open batch."""
+        """Counts one more message, of that many bytes, as released by the open batch."""
         self.released += 1
         self.released_bytes += size
 
     def found_delayed(self, delayed: DelayedReader, answer: LoadedDelayed) -> None:
-        """One has its answer: the next may ask."""
+        """Called when one has its answer: the next may ask."""
         delayed.answered(answer)
         self.delayed_reads -= 1
         while self.next_delayed_reads and self.delayed_reads < DELAYED_READS_AT_ONCE:
