@@ -53,15 +53,15 @@ class Checkouts:
                 self.groups.setdefault(queue, {})[group] = log
 
     def has(self, queue: Queue) -> bool:
-        """Whether a group has messages of it checked out: then it cannot be deleted."""
+        """Whether a group has messages of the queue checked out: it cannot be deleted then."""
         return queue.name in self.groups
 
     def count(self, queue: Queue) -> int:
-        """How many of its messages are taken and not acked."""
+        """How many messages of the queue are checked out and not acked."""
         return sum(log.records for log in self.groups.get(queue.name, {}).values())
 
     def described(self, queue: Queue) -> str:
-        """What keeps the queue from being deleted."""
+        """Returns a sentence about what keeps the queue from being deleted."""
         groups = self.groups[queue.name]
         first = ", ".join(
             f"{group} ({count_text(log.records, 'message')})" for group, log in islice(groups.items(), GROUPS_NAMED)
@@ -72,7 +72,7 @@ class Checkouts:
     # ---- what a group does ------------------------------------------------------------------------------------------
 
     def log(self, queue: str, group: str) -> Log:
-        """The log of the group. Raises Refusal where there is none, or it is ending."""
+        """Returns the log of the group. Raises Refusal where there is none, or it is ending."""
         found = self.groups.get(queue, {}).get(group)
         if found is None:
             raise Refusal(
@@ -108,7 +108,7 @@ class Checkouts:
             self.tasks(taking)
 
     def stored(self, queue: Queue) -> DurableQueue:
-        """The same, where it can be checked out. Raises Refusal."""
+        """Returns the queue, if its messages can be checked out. Raises Refusal."""
         found = self.destinations.queues.stored.get(queue.number)
         if found is None:
             raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
@@ -125,35 +125,35 @@ class Checkouts:
         self.end_waiting(queue)
 
     def begin_waiting(self, queue: DurableQueue) -> tuple[Waiters, Callable[[], None]]:
-        """For messages of that queue."""
+        """Observes the queue, for a request that waits for its messages."""
         self.waiting[queue] = found = Waiters(self.context), partial(self.pumped, queue)
         queue.observe(found[1])
         return found
 
     def end_waiting(self, queue: DurableQueue) -> None:
-        """Unless somebody does."""
+        """Observes the queue no more, unless another request waits."""
         waiters, observer = self.waiting.get(queue, (None, None))
         if waiters is not None and observer is not None and not waiters.all:
             del self.waiting[queue]
             queue.ignore(observer)
 
     def pumped(self, queue: DurableQueue) -> None:
-        """There may be something to take."""
+        """Called when there may be something to take."""
         if queue.ready_count:
             self.wake_waiting(queue)
 
     def wake_waiting(self, queue: DurableQueue) -> None:
-        """Call those whose time has come, or all if there is something to take."""
+        """Calls the requests whose time has come, or all of them if there is something to take."""
         self.waiting[queue][0].wake(queue.is_gone)
         self.end_waiting(queue)
 
     def ticked(self) -> None:
-        """Time has passed."""
+        """Called at each Tick."""
         for queue in [*self.waiting]:
             self.wake_waiting(queue)
 
     def begin(self, queue: str, group: str) -> None:
-        """A log for the group. Raises Refusal."""
+        """Makes a log for the group. Raises Refusal."""
         name = f"{PREFIX}{queue}/{group}"
         wrong = "has a / in it" if "/" in group else name_mistake(name)
         if wrong:
@@ -164,7 +164,7 @@ class Checkouts:
         self.groups.setdefault(queue, {})[group] = self.destinations.logs.all[name]
 
     def ack(self, queue: str, group: str, before: int) -> Log:
-        """All before that number are done with, by the open batch. Raises Refusal."""
+        """Acks everything before that number, with the open batch. Raises Refusal."""
         log = self.log(queue, group)
         end = log.partitions[0].committed
         if before > end:
@@ -207,7 +207,7 @@ class Checkouts:
 
 
 class Taking:
-    """A background task: out of the queue and into the log, each slice in one batch."""
+    """A background task: moves messages out of the queue and into the log, each slice in one batch."""
 
     __slots__ = ("bytes_left", "context", "done", "group", "is_done", "left", "log", "queue", "taken")
 
@@ -290,7 +290,7 @@ class Releasing:
         return bool(self.records) and self.context.open.size < BATCH_BYTES
 
     def read(self) -> None:
-        """The next slice, or the end."""
+        """Called with the next slice, or the end."""
         partition = self.log.partitions[0]
         if partition.first < partition.committed:
             self.log.read(0, partition.first, LOAD_MESSAGES, LOAD_BYTES, self.answered)

@@ -31,7 +31,7 @@ class Member(PartitionReader, Protocol):
     cursors: dict[int, Cursor]
 
     def take(self, index: int) -> Cursor:
-        """It reads this partition from now on."""
+        """Gives it this partition to read."""
 
 
 class Group:
@@ -59,7 +59,7 @@ class Group:
     # ---- positions --------------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """The open batch keeps its positions, all of them at once."""
+        """Stores all of its positions at once, with the open batch."""
         context = self.log.context
         if self not in context.open.parts:
             context.part(self)
@@ -70,10 +70,10 @@ class Group:
         return KeepPosition(self.log.number, self.name, list(self.positions))
 
     def committed(self, part: QueueChanges) -> None:
-        """Nothing waits for it but RECEIPTs."""
+        """Nothing to do: only RECEIPTs wait for the batch."""
 
     def move(self, positions: list[int]) -> None:
-        """Set its positions; it has no readers."""
+        """Sets its positions, while it has no readers."""
         self.positions = list(positions)
         self.read = list(positions)
         self.forget_acked()
@@ -81,7 +81,7 @@ class Group:
         self.keep()
 
     def done(self, cursor: Cursor, offset: int) -> None:
-        """A record is acked, or passed over."""
+        """Called when a record was acked, or passed over."""
         partition = cursor.index
         if self.positions[partition] < cursor.began:
             self.skip(partition, cursor.began)
@@ -93,7 +93,7 @@ class Group:
             self.log.readers.ahead += 1
 
     def advance(self, partition: int, offset: int) -> None:
-        """All records before that offset are done, and those acked from there on without a gap."""
+        """Moves the position behind all records before that offset, and those acked from there on without a gap."""
         acked = self.acked.get(partition)
         while acked and offset in acked:
             acked.discard(offset)
@@ -104,7 +104,7 @@ class Group:
         self.keep()
 
     def begin(self, partition: int, first: int) -> int:
-        """The offset at which a new reader of the partition begins: not below `first`, and not acked."""
+        """Returns the offset at which a new reader of the partition begins: not below `first`, and not acked."""
         offset, acked = max(self.positions[partition], first), self.acked.get(partition, ())
         while offset in acked:
             offset += 1
@@ -116,19 +116,19 @@ class Group:
         return max(0, first - self.positions[partition] - acked)
 
     def skip(self, partition: int, first: int) -> None:
-        """Go on at `first`: the gap before it has been reported to a reader of the group."""
+        """Continues at `first`: the gap before it has been reported to a reader of the group."""
         before = len(self.acked[partition])
         self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
         self.log.readers.ahead -= before - len(self.acked[partition])
         self.advance(partition, first)
 
     def forget_acked(self) -> None:
-        """What is acked beyond the positions is not known any more."""
+        """Forgets which records beyond the positions are acked."""
         self.log.readers.ahead -= sum(map(len, self.acked.values()))
         self.acked.clear()
 
     def is_far_ahead(self, cursor: Cursor) -> bool:
-        """Whether so much was read beyond the first unacked record that no more is to be read."""
+        """Whether so much was read beyond the first unacked record that no more may be read."""
         most = GROUP_AHEAD_MAX
         if self.log.readers.ahead >= AHEAD_MAX and self.acked[cursor.index]:
             most = 1  # what is not acked is read, and no more
@@ -137,25 +137,25 @@ class Group:
     # ---- who has which ----------------------------------------------------------------------------------------------
 
     def join(self, reader: Member) -> None:
-        """One more."""
+        """Adds a reader."""
         self.members[reader] = None
         self.balance()
 
     def leave(self, reader: Member) -> None:
-        """One less; what it has unacked stays with its connection until that is settled."""
+        """Removes a reader; what it has unacked stays with its connection until that is settled."""
         self.members.pop(reader, None)
         for cursor in list(reader.cursors.values()):
             self.let_go(cursor)
         self.balance()
 
     def settled(self, cursor: Cursor) -> None:
-        """Nothing of the partition is unacked any more."""
+        """Called when nothing of the partition is unacked any more."""
         if cursor.is_leaving:
             self.release(cursor)
             self.balance()
 
     def let_go(self, cursor: Cursor) -> None:
-        """Now, or when nothing of the partition is unacked."""
+        """Takes the partition from its reader, now or when nothing of it is unacked."""
         if cursor.out:
             cursor.reader.yield_partition(cursor)
         else:
@@ -166,7 +166,7 @@ class Group:
         cursor.reader.drop(cursor)
 
     def balance(self) -> None:
-        """Give each partition a reader, so that none has two partitions more than another."""
+        """Gives each partition a reader, so that none has two partitions more than another."""
         if not self.members:
             return
         members = [member for member in self.members if member.partition is None]

@@ -102,7 +102,7 @@ class Log:
         self.use(log_settings)
 
     def use(self, log_settings: LogSettings) -> None:
-        """These are in force."""
+        """Puts these settings into force."""
         self.log_settings = log_settings
         parts = SEGMENTS_MIN * log_settings.partitions
         bytes_max, ms_max = log_settings.retention_bytes, log_settings.retention_ms
@@ -120,17 +120,17 @@ class Log:
 
     @property
     def incarnation(self) -> str:
-        """No other log of this name has had it."""
+        """A number that no other log of this name has had."""
         return f"{self.context.store_id}-{self.number}"
 
     @property
     def records(self) -> int:
-        """How many are kept."""
+        """How many records are kept."""
         return sum(partition.next - partition.first for partition in self.partitions)
 
     @property
     def size(self) -> int:
-        """Their bytes, as whole segments count them."""
+        """The bytes of all records, as whole segments count them."""
         return sum(partition.size for partition in self.partitions)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ class Log:
         self.put(message)
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> None:
-        """Append it; the partition is chosen by its key."""
+        """Appends the message to the partition that its key chooses."""
         self.append(self.partition_of(message), message)
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
         self.put(message)
 
     def append(self, partition: Partition, message: Message) -> int:
-        """Its offset. Readers get it when the batch is committed."""
+        """Appends the message and returns its offset. Readers get it when the batch is committed."""
         context, offset, size = self.context, partition.next, message.size
         self.ledger.accepted += 1
         self.ledger.accepted_bytes += size
@@ -159,7 +159,7 @@ class Log:
         return offset
 
     def append_events(self, events: list[JournalEvent]) -> None:
-        """Append events of the journal, all of this batch at once."""
+        """Appends events of the journal, all of this batch at once."""
         partition, count = self.partitions[0], len(events)
         self.ledger.accepted += count
         size = count * EVENT_BYTES
@@ -187,7 +187,7 @@ class Log:
         partition.next += count
 
     def is_full(self, segment: KeepSegment, count: int, size: int, accepted_ms: int) -> bool:
-        """Whether so much more belongs into the next one."""
+        """Whether that much more belongs into the next segment."""
         if segment.count == 0:
             return False
         if segment.count + count > SEGMENT_RECORDS or segment.size + size > self.segment_bytes:
@@ -195,14 +195,14 @@ class Log:
         return self.segment_ms is not None and accepted_ms - segment.first_ms > self.segment_ms
 
     def begin_segment(self, partition: Partition) -> KeepSegment:
-        """What is appended from now on goes there."""
+        """Begins a segment: what is appended from now on belongs to it."""
         segment = KeepSegment(self.number, partition.index, partition.next, partition.next)
         partition.segments.append(segment)
         self.touch(partition, segment)
         return segment
 
     def touch(self, partition: Partition, segment: KeepSegment) -> None:
-        """The open batch keeps its row."""
+        """Stores the segment's row with the open batch."""
         self.touched[partition.index, segment.first] = segment
         self.context.part(self)
 
@@ -214,7 +214,7 @@ class Log:
         return KeepSegments(self.number, [KeepSegment(*_row(segment)) for segment in touched.values()])
 
     def committed(self, part: QueueChanges) -> None:
-        """What the batch has appended is there for readers."""
+        """Lets readers have what the batch has appended."""
         # D25: nothing else lets a reader go further
         for partition, end in self.sealed:
             partition.committed = end
@@ -230,7 +230,7 @@ class Log:
     # ---- which partition --------------------------------------------------------------------------------------------
 
     def partition_of(self, message: Message) -> Partition:
-        """By its key; without one by turns."""
+        """Returns the partition: by the message's key, or in turn where it has none."""
         partitions = self.partitions
         if len(partitions) == 1:
             return partitions[0]
@@ -243,7 +243,7 @@ class Log:
     # ---- the last records, in memory --------------------------------------------------------------------------------
 
     def keep_in_tail(self, partition: Partition, offset: int, message: Message) -> None:
-        """So that who has read all else needs no disk."""
+        """Keeps the record in memory, so that a reader that has read all others needs no disk."""
         cost = _tail_cost(message)
         if partition.tail_bytes + cost > LOAD_BYTES or self.readers.tails_bytes + cost > TAIL_BYTES:
             self.clear_tail(partition, keep=len(partition.tail) // 2)
@@ -257,7 +257,7 @@ class Log:
         self.readers.tails_bytes += cost
 
     def clear_tail(self, partition: Partition, keep: int = 0) -> None:
-        """Only so many are left of it."""
+        """Drops all but that many records of the tail."""
         dropped = partition.tail[: len(partition.tail) - keep]
         size = sum(_tail_cost(message) for message in dropped) if keep else partition.tail_bytes
         del partition.tail[: len(dropped)]
@@ -266,12 +266,12 @@ class Log:
         self.readers.tails_bytes -= size
 
     def clear_tails(self) -> None:
-        """Nothing is left of any."""
+        """Drops the tails of all partitions."""
         for partition in self.partitions:
             self.clear_tail(partition)
 
     def in_tail(self, partition: Partition, offset: int, messages_max: int) -> list[Message]:
-        """What is committed from there on; nothing where it must be read from the disk."""
+        """Returns the committed records from there on; none where they must be read from the disk."""
         first = partition.tail_first
         if not partition.tail or offset < first:
             return []
@@ -283,7 +283,7 @@ class Log:
     def read(
         self, partition: int, offset: int, messages_max: int, bytes_max: int, done: Callable[[LoadedLog], None]
     ) -> None:
-        """Have records read back; `done` gets them."""
+        """Asks for records to be read back; `done` gets them."""
         request = self.context.next_position()
         read_request = ReadLog(request, self.number, partition, offset, messages_max, bytes_max)
         self.windows.waiting[request] = done
@@ -329,14 +329,14 @@ class Log:
         return any(p.committed > known for p, known in zip(self.partitions, nexts, strict=True))
 
     def wake_waiting(self) -> None:
-        """Those whose time has come, or who have what they wait for."""
+        """Calls those whose time has come, or who have what they wait for."""
         if self.waiting.all:
             self.waiting.wake(self.is_gone)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 
     def group(self, name: str, positions: Callable[[], list[int]]) -> Group:
-        """The group of that name, made with those positions where it is not there. Raises Refusal."""
+        """Returns the group of that name; makes it with those positions where there is none. Raises Refusal."""
         found = self.groups.get(name)
         if found is None:
             if len(self.groups) >= GROUPS_MAX or self.readers.positions + len(self.partitions) > POSITIONS_MAX:
@@ -352,7 +352,7 @@ class Log:
         return found
 
     def set_position(self, name: str, offsets: list[int]) -> None:
-        """The group goes on there, whether it was there or not. Raises Refusal."""
+        """Sets the position of the group, whether there was one or not. Raises Refusal."""
         if len(offsets) != len(self.partitions):
             raise Refusal(
                 "bad-request", f"{self.name} has {count_text(len(self.partitions), 'partition')}: so many offsets."
@@ -367,7 +367,7 @@ class Log:
         self.group(name, lambda: offsets).move(offsets)
 
     def forget(self, name: str) -> bool:
-        """Whether there was such a group. Raises Refusal `in-use`."""
+        """Forgets the group; returns whether there was one. Raises Refusal `in-use`."""
         group = self.unused(name)
         if group is None:
             return False
@@ -380,7 +380,7 @@ class Log:
         return True
 
     def unused(self, name: str) -> Group | None:
-        """The group of that name. Raises Refusal where it has subscriptions."""
+        """Returns the group of that name. Raises Refusal where it has subscriptions."""
         group = self.groups.get(name)
         if group is not None and (group.members or group.owners):
             raise Refusal(
@@ -393,7 +393,7 @@ class Log:
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def let_go(self, before: int) -> None:
-        """Of partition 0, what is before that offset is gone for readers; it goes from the disk with its segment."""
+        """Drops what is before that offset of partition 0, for readers; it leaves the disk with its segment."""
         partition = self.partitions[0]
         segments = partition.segments
         for segment in segments:
@@ -404,13 +404,13 @@ class Log:
 
     @property
     def has_readers(self) -> bool:
-        """Whether it has a subscription, or records that are unacked."""
+        """Whether the log has a subscription, or records that are unacked."""
         return any(partition.cursors for partition in self.partitions) or any(
             group.members for group in self.groups.values()
         )
 
     def end(self) -> None:
-        """It is gone, with its groups; `done` of all that wait is called."""
+        """Ends a deleted log with its groups; `done` of all that wait is called."""
         self.is_gone = True
         self.readers.positions -= len(self.groups) * len(self.partitions)
         for group in self.groups.values():
@@ -419,25 +419,25 @@ class Log:
         self.wake_waiting()
 
     def pump(self) -> None:
-        """Readers are told by `committed`."""
+        """Nothing to do: `committed` serves readers."""
 
     # ---- as a target ------------------------------------------------------------------------------------------------
 
     def can_hand(self, count: int) -> bool:
-        """A log takes what comes, whether or not it is read."""
+        """True: a log takes what comes, whether or not it is read."""
         return True
 
     def has_capacity(self, messages: int, size: int) -> bool:
         return True
 
     def check_size(self, size: int) -> None:
-        """It takes what a frame can carry."""
+        """Nothing to do: a log takes what a frame can carry."""
 
     def judge(self, messages: int, size: int) -> bool:
         return True
 
     def evict(self, messages: int, size: int) -> None:
-        """Retention lets go of the oldest, and nothing else does."""
+        """Nothing to do: only retention drops the oldest."""
 
     @property
     def memory_bytes(self) -> int:
@@ -449,7 +449,7 @@ def _tail_cost(message: Message) -> int:
 
 
 def _body_key(body: bytes, path: list[str]) -> bytes | None:
-    """What stands there in the body; None where that is no JSON, too long, or has nothing there."""
+    """Returns what stands there in the body; None where the body is no JSON or too long, or has nothing there."""
     if len(body) > KEYED_BODY_MAX_BYTES:
         return None
     try:
@@ -470,7 +470,7 @@ def _body_key(body: bytes, path: list[str]) -> bytes | None:
 
 
 def _index(step: str) -> int:
-    """An index of RFC 6901: digits, the first of which is 0 only where it is the only one."""
+    """Returns an index of RFC 6901: digits, of which the first is 0 only where it is the only one."""
     if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0"):
         raise ValueError(step)
     return int(step)

@@ -77,7 +77,7 @@ class LogConsumer(Consumable):
         return group is not None and start is not None and start[0] == TIME and group not in self.log.groups
 
     def begin(self, subscription: Subscription, command: Subscribe) -> None:
-        """It has its place; nothing is read before `join`. Raises Refusal."""
+        """Reserves its place; nothing is read before `join`. Raises Refusal."""
         log, name, firsts = self.log, command.group, self.firsts
         self.subscription = subscription
         if self.readers.watched + self.watched > WATCHED_MAX:
@@ -107,7 +107,7 @@ class LogConsumer(Consumable):
         super().join(subscription)
 
     def take(self, index: int) -> Cursor:
-        """The group gives it this partition."""
+        """Begins to read a partition that the group gives it."""
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
         cursor = Cursor(self, partition, 0, self.end_at.offsets[index], group.from_ms.get(index, 0))
@@ -118,7 +118,7 @@ class LogConsumer(Consumable):
         return cursor
 
     def begin_with_what_is_kept(self, cursor: Cursor, group: Group) -> None:
-        """Where the group goes on, and how many records it has missed."""
+        """Returns where the group continues, and how many records it has missed."""
         first = cursor.partition.first
         cursor.began = cursor.next = group.begin(cursor.index, first)
         cursor.skipped = group.missed(cursor.index, first)
@@ -129,7 +129,7 @@ class LogConsumer(Consumable):
         self.read_ahead.add(cursor)
 
     def drop(self, cursor: Cursor) -> None:
-        """Stop reading this partition. Nothing of it is unacked, or that no longer matters."""
+        """Stops reading this partition. Nothing of it is unacked, or that no longer matters."""
         del self.cursors[cursor.index]
         del cursor.partition.cursors[cursor]
         self.read_ahead.drop(cursor)
@@ -141,13 +141,13 @@ class LogConsumer(Consumable):
             self.end()
 
     def yield_partition(self, cursor: Cursor) -> None:
-        """Another reader of the group gets the partition when nothing of it is unacked."""
+        """Lets another reader of the group have the partition when nothing of it is unacked."""
         cursor.is_leaving = True
         self.read_ahead.drop(cursor)
         self.drop_ready(cursor)
 
     def drop_ready(self, cursor: Cursor) -> None:
-        """Drop the records of that partition that are not out: another consumer reads them."""
+        """Drops the records of that partition that are not delivered: another consumer reads them."""
         entries = [*self.ready, *(entry for _, entry in self.returned)]
         self.weigh(-sum(entry.size for entry in entries if _is_of(entry, cursor) and not entry.is_stub))
         self.ready = deque(entry for entry in self.ready if not _is_of(entry, cursor))
@@ -180,18 +180,18 @@ class LogConsumer(Consumable):
         self.out_bytes = 0
 
     def weigh(self, size: int) -> None:
-        """So much more was read and not handed out."""
+        """Counts that much more as read and not delivered."""
         self.held_bytes += size
         self.readers.size += size
 
     # ---- what it reads ----------------------------------------------------------------------------------------------
 
     def grown(self, cursor: Cursor) -> None:
-        """Its partition has more; the caller pumps."""
+        """Called when its partition has more; the caller delivers by `pump`."""
         self.read_ahead.add(cursor)
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
-        """It is READY, unless it is before the beginning, behind the end, or acked."""
+        """Makes a record READY, unless it is before the beginning, behind the end, or acked."""
         group = self.group
         if cursor.end is None and self.end_at.is_past(message):
             cursor.end = self.end_at.offsets[cursor.index] = offset
@@ -221,7 +221,7 @@ class LogConsumer(Consumable):
         self.weigh(message.size)
 
     def overtaken(self, cursor: Cursor) -> None:
-        """Retention has taken what it was to read next: its connection is closed."""
+        """Called when retention has dropped what it was to read next: closes its connection."""
         connection = self.subscription.connection
         if connection.is_closing:
             return
@@ -237,7 +237,7 @@ class LogConsumer(Consumable):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Hand out what is there while there is room, and time in this turn."""
+        """Delivers while there is room, and time in this turn."""
         if not self.ring:
             return
         subscription, readers = self.subscription, self.readers
@@ -274,7 +274,7 @@ class LogConsumer(Consumable):
         self.read_ahead.refill()
 
     def hand(self, most: int) -> int:
-        """Send ack:auto records, as many as the outgoing buffer takes. Returns how much of `left` that was."""
+        """Sends ack:auto records, as many as the outgoing buffer takes. Returns how much of `left` that was."""
         subscription, context, unsent = self.subscription, self.context, self.unsent
         connection = subscription.connection
         connection.last_own_place = subscription.place
@@ -298,7 +298,7 @@ class LogConsumer(Consumable):
         return given + size // RECORD_BYTES
 
     def take_head(self) -> Record:
-        """The record that is next, with a place of its own for this delivery."""
+        """Takes the next record, with a place of its own for this delivery."""
         record = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
         assert isinstance(record, Record)
         record.position = self.context.next_position()
@@ -311,7 +311,7 @@ class LogConsumer(Consumable):
         return record
 
     def read_again(self, record: Entry) -> None:
-        """What is next has come back, and its bytes are on the disk alone."""
+        """Asks for the next record, which has come back and whose bytes are on the disk alone."""
         if self.read_ahead.is_loading:
             return
         assert isinstance(record, Record)
@@ -319,7 +319,7 @@ class LogConsumer(Consumable):
         self.log.read(record.cursor.index, record.offset, 1, 1, partial(self.read_back, record))
 
     def read_back(self, record: Record, answer: LoadedLog) -> None:
-        """It is as it was, unless it is damaged, or retention has taken it."""
+        """Called with that record: it is as it was, unless it is damaged, or retention has dropped it."""
         self.read_ahead.is_loading = False
         if self.is_gone:
             return
@@ -339,7 +339,7 @@ class LogConsumer(Consumable):
 
     @property
     def ready_for_end(self) -> bool:
-        """Whether all that it will ever get has been sent."""
+        """Whether everything that it will ever get has been sent."""
         return (
             self.end_at.is_awaited
             and not self.read_ahead.is_loading
@@ -352,7 +352,7 @@ class LogConsumer(Consumable):
         )
 
     def is_at_end(self, partition: Partition) -> bool:
-        """Of that partition; in a group another reader may have it."""
+        """Whether that partition is at its end; in a group another reader may have it."""
         cursor = self.cursors.get(partition.index)
         if cursor is not None:
             at = cursor.next
@@ -363,7 +363,7 @@ class LogConsumer(Consumable):
         return self.end_at.is_reached(partition, at, self.context.now_ms)
 
     def say_end(self) -> None:
-        """The last MESSAGE."""
+        """Sends the last MESSAGE."""
         self.readers.timed.pop(self, None)
         self.end_at.settle([partition.next for partition in self.log.partitions])
         for cursor in self.cursors.values():
@@ -380,7 +380,7 @@ class LogConsumer(Consumable):
     # ---- what becomes of a record that is out -----------------------------------------------------------------------
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
-        """Done with; a group's position may move."""
+        """Marks the record as processed; a group's position may move."""
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
         if self.group is not None:
@@ -388,7 +388,9 @@ class LogConsumer(Consumable):
         self.settled(record.cursor)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """It is delivered again: to this subscription, or, if that is over, to the partition's next reader."""
+        """Lets the record be delivered again: to this subscription or, where that has ended, to the partition's next
+        reader.
+        """
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
         cursor = record.cursor
@@ -401,7 +403,7 @@ class LogConsumer(Consumable):
         self.settled(record.cursor)
 
     def reject(self, delivery: Delivery) -> None:
-        """It counts as acked."""
+        """Counts the record as acked."""
         self.ack(delivery)
 
     def left(self, delivery: Delivery) -> Record:

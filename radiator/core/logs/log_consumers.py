@@ -44,7 +44,7 @@ class LogConsumers:
         return RECORDS_PER_TURN - self.handed
 
     def end_turn(self) -> None:
-        """Serve the readers that the turn has left waiting, in their order, whatever others have had."""
+        """Serves the readers that the turn has left waiting, in their order, whatever others have had."""
         self.handed = 0
         for reader in list(self.due):
             if self.left() <= 0:
@@ -57,7 +57,7 @@ class LogConsumers:
             reader.pump()
 
     def forget(self, reader: Consumable, watched: int) -> None:
-        """It is over; it has read so many partitions."""
+        """Forgets a reader that has ended and has read that many partitions."""
         if reader in self.all:
             del self.all[reader]
             self.watched -= watched

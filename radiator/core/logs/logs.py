@@ -24,7 +24,7 @@ def is_reserved_log(name: str) -> bool:
 
 
 def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> str:
-    """The sentence about a log that is there with other partitions than it is declared with."""
+    """Returns the sentence about a log that has another number of partitions than is declared."""
     return (
         f"{LOG_PREFIX}{name} is declared with partitions = {declared.partitions}, but it has {kept.partitions}, and "
         "their number is fixed: declare so many, or take another name."
@@ -61,7 +61,9 @@ class Logs:
         self.retention = Retention(context, self.all)
 
     def recover(self, stored: StoredLog) -> None:
-        """As config.toml has it, or else as it was declared; of a deleted one the segments that are left go."""
+        """Restores a log, as config.toml has it or else as it was declared; of a deleted one drops the segments that
+        are left.
+        """
         if not stored.name:
             self.retention.drop(stored.segments)
             return
@@ -74,14 +76,14 @@ class Logs:
         self.open(stored, declared)
 
     def make_declared(self) -> None:
-        """Those that config.toml declares are there."""
+        """Makes the logs that config.toml declares, where they do not exist."""
         for name, settings in self.declarations.logs.items():
             log = self.all.get(name) or self.create(name, settings)
             log.is_declared = True
 
     @property
     def partitions(self) -> int:
-        """Of all logs: as max_destinations counts them."""
+        """How many partitions all logs have, as max_destinations counts them."""
         return sum(len(log.partitions) for log in self.all.values())
 
     def open(self, stored: StoredLog, settings: LogSettings) -> Log:
@@ -102,7 +104,7 @@ class Logs:
         return log
 
     def get(self, name: str) -> Log:
-        """The log of that name; Refusal where none is declared."""
+        """Returns the log of that name. Raises Refusal where there is none."""
         found = self.all.get(name)
         if found is None:
             raise Refusal(
@@ -118,7 +120,9 @@ class Logs:
             self.keep_settings(log.number, settings)
 
     def declare(self, name: str, settings: LogSettings, may_be_reserved: bool = False) -> bool:
-        """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        """Declares a log; returns whether it is new. Raises Refusal `declared-otherwise` where it exists with other
+        settings.
+        """
         found = self.all.get(name)
         if found is not None:
             here, wanted = asdict(found.log_settings), asdict(settings)
@@ -146,7 +150,7 @@ class Logs:
         self.around.check_no_child(log)
 
     def delete(self, log: Log, may_be_reserved: bool = False) -> int:
-        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
+        """Deletes the log with its records, bindings and positions; returns the number of records. Raises Refusal."""
         self.check_unused(log, may_be_reserved)
         count, context = log.records, self.context
         self.around.release(log)

@@ -9,19 +9,19 @@ from radiator.model.writes import KeepSegment
 
 
 class PartitionReader(Protocol):
-    """Who reads partitions of a log."""
+    """A reader of partitions of a log."""
 
     def grown(self, cursor: "Cursor") -> None:
-        """The partition has more."""
+        """Called when the partition has more."""
 
     def pump(self) -> None:
-        """Hand out what is there."""
+        """Delivers what is there."""
 
     def yield_partition(self, cursor: "Cursor") -> None:
-        """Another reader of its group gets the partition when nothing of it is unacked."""
+        """Lets another reader of its group have the partition when nothing of it is unacked."""
 
     def drop(self, cursor: "Cursor") -> None:
-        """It reads the partition no more."""
+        """Stops reading the partition."""
 
 
 class Partition:
@@ -44,7 +44,7 @@ class Partition:
         self.cursors: dict[Cursor, None] = {}
 
     def recover(self, segments: Iterable[KeepSegment]) -> None:
-        """As the start finds it."""
+        """Restores the partition, as the start finds it."""
         self.segments.extend(segments)
         self.settle_times(self.last_ms)
         self.size = sum(segment.size for segment in self.segments)
@@ -82,7 +82,7 @@ class Partition:
         return next((segment.last_ms for segment in reversed(self.segments) if segment.count), 0)
 
     def segment_at(self, time_ms: int) -> int:
-        """Where to look for the first record that was accepted then or later: the first offset of its segment."""
+        """Returns the first offset of the segment in which the first record accepted then or later may be."""
         for segment in self.segments:
             if segment.last_ms >= time_ms and segment.begin < segment.first + segment.count:
                 return segment.begin

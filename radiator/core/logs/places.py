@@ -29,7 +29,7 @@ def check(log: Log, command: Subscribe) -> None:
 
 
 def firsts(log: Log, command: Subscribe) -> list[int]:
-    """Where to begin in each partition. Raises Refusal."""
+    """Returns where to begin in each partition. Raises Refusal."""
     kind, number = command.start or (LATEST, 0)
     partitions = log.partitions
     if kind == LATEST:
@@ -68,7 +68,7 @@ class End:
             self.offsets[command.partition or 0] = number
 
     def is_past(self, message: Message) -> bool:
-        """Whether it stops at a time that the record was not accepted before."""
+        """Whether reading ends at a time before which the record was not accepted."""
         if not self.is_awaited or self.until is None:
             return False
         kind, time_ms = self.until

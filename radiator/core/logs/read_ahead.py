@@ -15,7 +15,7 @@ from radiator.model.message import Message
 
 
 class AheadReader(Protocol):
-    """Who gets what is read. group: where it goes on, None: it is alone."""
+    """What ReadAhead needs of the reader. group: which keeps its place; None: it is alone."""
 
     group: Group | None
     is_gone: bool
@@ -25,16 +25,16 @@ class AheadReader(Protocol):
         """How many records it has that were never handed out."""
 
     def begin_with_what_is_kept(self, cursor: Cursor, group: Group) -> None:
-        """Where the group goes on, and how many records it has missed."""
+        """Returns where the group continues, and how many records it has missed."""
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
-        """This one was read, and is the next of its partition."""
+        """Takes a record that was read, the next of its partition."""
 
     def overtaken(self, cursor: Cursor) -> None:
-        """Retention has taken what was to be read next."""
+        """Called when retention has dropped what was to be read next."""
 
     def pump(self) -> None:
-        """Hand out what is there."""
+        """Delivers what is there."""
 
 
 class ReadAhead:
@@ -50,16 +50,16 @@ class ReadAhead:
         self.unread: dict[Cursor, None] = {}
 
     def add(self, cursor: Cursor) -> None:
-        """Its partition may have more."""
+        """Called when its partition may have more."""
         if cursor.has_unread:
             self.unread[cursor] = None
 
     def drop(self, cursor: Cursor) -> None:
-        """Its partition is read no more."""
+        """Stops reading its partition."""
         self.unread.pop(cursor, None)
 
     def refill(self) -> None:
-        """The next stretches, as far as the consumer has few: one at a time where they are on the disk alone."""
+        """Reads the next stretches while the consumer has few: one at a time where they are on the disk alone."""
         is_crowded = self.readers.size > READERS_BYTES
         most = 0 if is_crowded else LOAD_MESSAGES // 2
         consumer = self.consumer
@@ -78,7 +78,7 @@ class ReadAhead:
             self.go_on_with(cursor)
 
     def next_unread(self) -> Cursor | None:
-        """The partition whose turn it is."""
+        """Returns the partition whose turn it is."""
         group = self.consumer.group
         for cursor in list(self.unread):
             if cursor.is_leaving or not cursor.has_unread:
@@ -93,7 +93,7 @@ class ReadAhead:
             self.add(cursor)
 
     def ask(self, cursor: Cursor, messages_max: int, bytes_max: int) -> None:
-        """Have so much read back."""
+        """Asks for that much to be read back."""
         self.is_loading = True
         asked_at = cursor.partition.committed
 
@@ -103,7 +103,7 @@ class ReadAhead:
         self.log.read(cursor.index, cursor.next, messages_max, bytes_max, loaded)
 
     def loaded(self, cursor: Cursor, asked_at: int, answer: LoadedLog) -> None:
-        """What was read back is committed, or it could not have been read."""
+        """Called with what was read back: it is committed, because only that can be read."""
         self.is_loading = False
         consumer = self.consumer
         if consumer.is_gone:
@@ -134,7 +134,7 @@ class ReadAhead:
         consumer.pump()
 
     def report_damaged(self, cursor: Cursor, first: int, count: int) -> None:
-        """Nobody gets these; for the group they are done."""
+        """Reports records that nobody gets; for the group they count as processed."""
         log, group = self.log, self.consumer.group
         log.damaged += count
         log.context.note("error", "damaged_log", log=log.bare_name, partition=cursor.index, offset=first, records=count)

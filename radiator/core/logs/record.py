@@ -22,5 +22,5 @@ class Record(Entry):
 
     @property
     def place(self) -> RecordPlace:
-        """What its reader is told of it."""
+        """What the reader is told of the record."""
         return RecordPlace(self.cursor.index, self.offset, self.skipped)

@@ -31,7 +31,7 @@ class Retention:
         self.in_batch = 0
 
     def look(self) -> bool:
-        """At each Tick, some logs: whether there is something to do."""
+        """Looks at some logs at each Tick, for something to drop."""
         if not self.round:
             self.round.extend(self.logs.values())
         left = PARTITIONS_PER_TICK
@@ -43,7 +43,7 @@ class Retention:
         return bool(self.dropping)
 
     def look_at(self, log: Log) -> None:
-        """What is over by its age, or was let go of; then what is too much."""
+        """Drops what is too old, or was given up; then what is too much."""
         settings = log.log_settings
         before_ms = 0 if settings.retention_ms is None else self.context.now_ms - settings.retention_ms
         for partition in log.partitions:
@@ -74,7 +74,7 @@ class Retention:
         return has_gone
 
     def take_off(self, log: Log, partition: Partition) -> bool:
-        """The partition's oldest segment is no more. Not one that the open batch still changes."""
+        """Removes the partition's oldest segment, unless the open batch still changes it."""
         segment = partition.segments[0]
         if (partition.index, segment.first) in log.touched:
             return False
@@ -86,11 +86,10 @@ class Retention:
         return True
 
     def drop(self, segments: Iterable[KeepSegment]) -> None:
-        """They leave the disk."""
+        """Removes them from the disk."""
         self.dropping.extend(DropSegment(s.log, s.partition, s.first, s.first + s.count) for s in segments)
 
-    # ---- the background task
-    # --------------------------------------------------------------------------------------------
+    # ---- the background task ----------------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
@@ -116,5 +115,5 @@ def _is_over(segment: KeepSegment, before_ms: int) -> bool:
 
 
 def _oldest(partition: Partition) -> tuple[int, int]:
-    """When its oldest segment began, and which partition it is."""
+    """Returns when its oldest segment began, and which partition that is of."""
     return partition.segments[0].first_ms, partition.index

@@ -17,7 +17,7 @@ class Waiter:
 
 
 class Waiters:
-    """All that wait for the same thing, first come, first."""
+    """All that wait for the same thing, in the order in which they came."""
 
     __slots__ = ("all", "context")
 
@@ -47,7 +47,7 @@ class Waiters:
         self.all[Waiter(self.context.now_s + timeout_ms / 1000, is_met, done, is_over)] = None
 
     def wake(self, is_gone: bool) -> None:
-        """Call those whose time has come, or whose wait is met; all of them if is_gone."""
+        """Calls those whose time has come, or whose wait is met; all of them if is_gone."""
         now_s = self.context.now_s
         for waiter in [*self.all]:
             is_done = is_gone or waiter.due_s <= now_s or waiter.is_met()

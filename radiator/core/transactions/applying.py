@@ -127,8 +127,7 @@ class Applying:
             # until then the disk would not show it
             batch.then.append(lambda: self.ask(delivery))
 
-    # ---- the background task
-    # --------------------------------------------------------------------------------------------
+    # ---- the background task ----------------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
