@@ -17,7 +17,7 @@ class BindingsPort(AnsweringPort, Protocol):
 
 
 def bind(request: Request[BindingsPort], command: AddBinding) -> None:
-    """What is sent to the exchange with a key that matches goes into the queue too."""
+    """Binds the queue: what is sent to the exchange with a key that matches goes into the queue too."""
     exchange, key, target = command.exchange, command.key, command.target
     created = request.parts.destinations.bind(exchange, key, target)
     if created:
@@ -26,7 +26,7 @@ def bind(request: Request[BindingsPort], command: AddBinding) -> None:
 
 
 def unbind(request: Request[BindingsPort], command: RemoveBinding) -> None:
-    """No longer, by this binding."""
+    """Removes that binding."""
     exchange, key, target = command.exchange, command.key, command.target
     is_gone = request.parts.destinations.unbind(exchange, key, target)
     if is_gone:

@@ -23,7 +23,7 @@ class CheckoutsPort(AnsweringPort, Protocol):
 
 
 def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
-    """Up to so many more of the queue's messages are the group's from now on."""
+    """Checks out up to that many more of the queue's messages for the group."""
 
     def done(log: Log) -> None:
         partition = log.partitions[0]
@@ -34,7 +34,7 @@ def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
 
 
 def wait(request: Request[CheckoutsPort], command: AwaitQueue) -> None:
-    """Answered as soon as a message of the queue is ready, or after a while."""
+    """Answers as soon as a message of the queue is ready, or after a while."""
     queue, checkouts = request.parts.destinations.there(command.queue), request.parts.checkouts
     stored = checkouts.stored(queue)
     answered = request.begin_waiting()
@@ -50,14 +50,14 @@ def wait(request: Request[CheckoutsPort], command: AwaitQueue) -> None:
 
 
 def ack(request: Request[CheckoutsPort], command: AckCheckout) -> None:
-    """All numbers below one have been processed."""
+    """Acks all numbers below that one."""
     log = request.parts.checkouts.ack(command.queue, command.group, command.before)
     first = log.partitions[0].first
     request.answer_synced(lambda: CheckoutAcked(first))
 
 
 def release(request: Request[CheckoutsPort], command: ReleaseCheckout) -> None:
-    """What the group has goes back to the queue, and the group is over."""
+    """Returns what the group has to the queue, and ends the group."""
     queue, group = command.queue, command.group
 
     def done(count: int) -> None:

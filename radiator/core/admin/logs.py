@@ -37,14 +37,14 @@ class LogsPort(AnsweringPort, Protocol):
 
 
 def there(request: Request[LogsPort], name: str) -> Log:
-    """The log of that name. Raises Refusal where it is not there."""
+    """Returns the log of that name. Raises Refusal where there is none."""
     log = request.parts.destinations.logs.get(name)
     request.costs(len(log.partitions))
     return log
 
 
 def offsets(request: Request[LogsPort], command: FindOffsets) -> None:
-    """Of each partition that of the first record accepted at a time or later."""
+    """Answers with the offset, for each partition, of the first record accepted at a time or later."""
     log = there(request, command.log)
     answered = request.begin_waiting()
 
@@ -59,13 +59,13 @@ def offsets(request: Request[LogsPort], command: FindOffsets) -> None:
 
 
 def wait(request: Request[LogsPort], command: AwaitLog) -> None:
-    """Answered as soon as there is more than the asker knows of, or after a while."""
+    """Answers as soon as there is more than the client knows of, or after a while."""
     log = there(request, command.log)
     _wait(request, [log], command.known, command.timeout_ms, lambda: request.answer(_ends(log)))
 
 
 def wait_for_several(request: Request[LogsPort], command: AwaitLogs) -> None:
-    """The same of several logs: as soon as there is more in one of them."""
+    """The same for several logs: as soon as there is more in one of them."""
     logs = [request.parts.destinations.logs.get(name) for name in command.logs]
     request.costs(sum(len(log.partitions) for log in logs))
 
@@ -78,7 +78,7 @@ def wait_for_several(request: Request[LogsPort], command: AwaitLogs) -> None:
 def _wait(
     request: Request[LogsPort], logs: list[Log], known: Sequence[int], timeout_ms: int, answer: Callable[[], None]
 ) -> None:
-    """Call `answer` once, or refuse where one of them has gone."""
+    """Calls `answer` once, or refuses where one of them has gone."""
     nexts = iter(_by_partition("next", known, *logs))
     before = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
     answered = request.begin_waiting()
@@ -121,19 +121,19 @@ def _by_partition(key: str, offsets: Sequence[int], *logs: Log) -> list[int]:
 
 
 def position(request: Request[LogsPort], command: ReadPosition) -> None:
-    """Where a group goes on."""
+    """Answers with the position of a group."""
     _answer_position(request, there(request, command.log), command.group)
 
 
 def set_position(request: Request[LogsPort], command: SetPosition) -> None:
-    """From there, from now on."""
+    """Sets the position of a group."""
     log = there(request, command.log)
     log.set_position(command.group, _by_partition("offsets", command.offsets, log))
     _answer_position(request, log, command.group)
 
 
 def forget_position(request: Request[LogsPort], command: ForgetPosition) -> None:
-    """As one that never was."""
+    """Forgets a group, as if it had never been."""
     log = there(request, command.log)
     log.forget(command.group)
     _answer_position(request, log, command.group)

@@ -28,7 +28,7 @@ class NodesPort(AnsweringPort, Protocol):
 
 
 class ConfigurationPort(AnsweringPort, Protocol):
-    """Of the one that reloads."""
+    """What these requests may ask of what reloads."""
 
     @property
     def reload(self) -> ReloadPort: ...
@@ -42,7 +42,7 @@ def _cluster(request: Request[NodesPort], may_be_alone: bool = False) -> Cluster
 
 
 def peers(request: Request[StatsPort], command: ListPeers) -> None:
-    """What this node is linked with, and which others are reached through them."""
+    """Answers with what this node is linked with, and which others are reached through them."""
     cluster = _cluster(request, may_be_alone=True)
     request.answer_in_slices(
         lambda: Peers(
@@ -55,14 +55,14 @@ def peers(request: Request[StatsPort], command: ListPeers) -> None:
 
 
 def release(request: Request[NodesPort], command: ReleasePeer) -> None:
-    """What is in doubt with a node that is gone for good is ready again."""
+    """Makes ready again what is in doubt with a node that is gone for good."""
     count = _cluster(request, may_be_alone=True).release(command.peer)
     request.parts.context.note("warning", "released", node=command.peer, messages=count)
     request.answer_synced(lambda: PeerReleased(count))
 
 
 def drop(request: Request[NodesPort], command: DropCopies) -> None:
-    """No copies are kept for a node that is away, and those that wait go."""
+    """Keeps no more copies for a node that is away, and drops those that wait."""
 
     def done(count: int) -> None:
         request.parts.context.note("warning", "copies_dropped", node=command.peer, messages=count)
@@ -72,20 +72,20 @@ def drop(request: Request[NodesPort], command: DropCopies) -> None:
 
 
 def keep(request: Request[NodesPort], command: KeepCopies) -> None:
-    """Copies are kept for that node again."""
+    """Keeps copies for that node again."""
     changed = _cluster(request).keep_copies(command.peer)
     request.answer_synced(lambda: CopiesKept(changed))
 
 
 def drain(request: Request[NodesPort], command: DrainNode) -> None:
-    """This node's messages go to the others; `stop`: no longer."""
+    """Hands this node's messages to the others; `stop`: no longer."""
     cluster = _cluster(request)
     left, stays = cluster.drain(not command.stop)
     request.answer(Draining(cluster.is_draining, left, stays))
 
 
 def reload(request: Request[ConfigurationPort], command: ReloadConfiguration) -> None:
-    """What has changed in the file that the broker was started with takes effect, or is only listed in the answer."""
+    """Applies what has changed in the file that the broker was started with, or only lists it in the answer."""
     reload = request.parts.reload
     if reload.is_under_way:
         raise Refusal("in-use", "The configuration is being read again already: ask when that has ended.")

@@ -10,12 +10,12 @@ from radiator.model.numbers import Rows
 
 
 def of_broker(request: Request[StatsPort], command: ReadStats) -> None:
-    """The broker's numbers with all sections."""
+    """Answers with the broker's numbers and all sections."""
     request.answer_in_slices(lambda: stats.of(request.parts))
 
 
 def section(request: Request[StatsPort], command: ReadSection) -> None:
-    """Some rows of one section."""
+    """Answers with some rows of one section."""
     name = command.section
     request.answer_in_slices(
         lambda: SectionNumbers(name, stats.section(request.parts, name, command.after, command.limit))
@@ -23,7 +23,7 @@ def section(request: Request[StatsPort], command: ReadSection) -> None:
 
 
 def queues(request: Request[StatsPort], command: ListQueues) -> None:
-    """All that have a name, or a page of them."""
+    """Answers with all queues that have a name, or a page of them."""
     request.answer_in_slices(
         lambda: Queues(Rows(stats.listed(request.parts, KINDS[QUEUE].section, command.after, command.limit)))
     )

@@ -31,7 +31,7 @@ class PeekPort(AnsweringPort, Protocol):
 
 
 def peek(request: Request[PeekPort], command: PeekQueue) -> None:
-    """The oldest messages of a queue, in order, unacked or not; nothing changes."""
+    """Answers with the oldest messages of a queue, in order, unacked or not; nothing changes."""
     parts, count = request.parts, command.count
     queue = parts.destinations.there(command.queue)
 
@@ -93,7 +93,7 @@ def _position(entry: Entry) -> int:
 
 
 def _cut(body: bytes, most: int) -> bytes:
-    """At most so many bytes of it, without the beginning of a character that would be cut in two."""
+    """Returns at most that many bytes of it, without the beginning of a character that would be cut in two."""
     if len(body) <= most:
         return body
     end = most

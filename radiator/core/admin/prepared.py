@@ -19,18 +19,18 @@ class PreparedPort(AnsweringPort, Protocol):
 
 
 def commit(request: Request[PreparedPort], command: CommitPrepared) -> None:
-    """Several at once, as one version of an app."""
+    """Commits several at once, as one version of an app."""
     count = request.parts.prepared.commit([*command.names], command.app, command.version)
     request.answer_synced(lambda: PreparedCommitted(count is not None, count or 0))
 
 
 def abort(request: Request[PreparedPort], command: AbortPrepared) -> None:
-    """What is prepared under these names is dropped, where it is."""
+    """Drops what is prepared under these names, where there is anything."""
     request.parts.prepared.abort([*command.names], lambda count: _answer_aborted(request, count))
 
 
 def abort_prefix(request: Request[PreparedPort], command: AbortPrefix) -> None:
-    """What is prepared under names that begin so is dropped."""
+    """Drops what is prepared under names that begin so."""
     request.parts.prepared.abort_all(command.prefix, command.refuse_s, lambda count: _answer_aborted(request, count))
 
 
@@ -39,13 +39,13 @@ def _answer_aborted(request: Request[PreparedPort], count: int) -> None:
 
 
 def listed(request: Request[PreparedPort], command: ListPrepared) -> None:
-    """All that is not over."""
+    """Answers with all that are not finished."""
     prepared = request.parts.prepared
     request.answer_in_slices(lambda: Prepared(Rows(iter(prepared.described(DESCRIBED_PREPARED))), prepared.count))
 
 
 def version(request: Request[PreparedPort], command: ReadAppVersion) -> None:
-    """The last that was committed for the app, once that is on the disk."""
+    """Answers with the last version that was committed for the app, once that is on the disk."""
     prepared = request.parts.prepared
     if command.forget:
         prepared.forget_app(command.app)

@@ -15,7 +15,7 @@ from radiator.model.message import Message
 
 
 class Moves(Protocol):
-    """What a message is that enters another queue."""
+    """Makes a message what it is when it enters another queue."""
 
     def moved(self, queue: Queue, entry: Entry, target: Queue, reason: str | None) -> Message: ...
 
@@ -34,7 +34,7 @@ class QueuesPort(AnsweringPort, Protocol):
 
 
 def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
-    """Remove all that is not unacked."""
+    """Removes everything that is not unacked."""
     queue = request.parts.destinations.there(command.queue)
 
     def done(count: int) -> None:
@@ -45,7 +45,7 @@ def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
 
 
 def move(request: Request[QueuesPort], command: MoveMessages) -> None:
-    """Messages that are ready go from one queue to another, oldest first."""
+    """Moves messages that are ready from one queue to another, oldest first."""
     parts = request.parts
     source = request.parts.destinations.there(command.source)
     count = max(1, source.ready_count) if command.count is None else command.count

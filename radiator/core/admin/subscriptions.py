@@ -8,7 +8,7 @@ from radiator.model.answers import AckTimeoutExtended, PrefetchSet
 
 
 def prefetch(request: Request[AnsweringPort], command: SetPrefetch) -> None:
-    """Another window for a live subscription, or for all that share the connection's."""
+    """Sets another window for a live subscription, or for all that share the connection's."""
     connection = request.connection
     if command.subscription is not None:
         connection.set_prefetch(command.subscription, command.count)
@@ -19,5 +19,5 @@ def prefetch(request: Request[AnsweringPort], command: SetPrefetch) -> None:
 
 
 def extend(request: Request[AnsweringPort], command: ExtendAckTimeout) -> None:
-    """More time for a message that is unacked."""
+    """Gives an unacked message more time."""
     request.answer(AckTimeoutExtended(extended(request.connection, command.ack, command.seconds)))

@@ -22,7 +22,7 @@ _ALIKE = (
 
 
 def as_lines(settings: QueueSettings) -> list[str]:
-    """What others must have alike: `NAME=VALUE`, and nothing behind the `=` where there is none."""
+    """Returns what others must have alike: `NAME=VALUE` lines, with nothing behind the `=` where there is no value."""
     values = ((name, getattr(settings, name)) for name in _ALIKE)
     return [
         f"{name}={'' if value is None else f'{value:g}' if isinstance(value, float) else value}"
@@ -31,7 +31,7 @@ def as_lines(settings: QueueSettings) -> list[str]:
 
 
 class Agreement:
-    """Of this node with all that it is linked with."""
+    """How settings of this node agree with those of the nodes that it is linked with."""
 
     __slots__ = ("context", "destinations", "limits", "name", "peers")
 
@@ -45,14 +45,14 @@ class Agreement:
         self.limits = limits
 
     def say(self, link: Link, name: str, settings: QueueSettings) -> None:
-        """How this queue is declared here; once on a link."""
+        """Sends how this queue is declared here; once on a link."""
         if name not in link.declared_here and len(link.declared_here) < self.limits.max_destinations:
             link.declared_here.add(name)
             word = Declared(name, as_lines(settings))
             link.send(word, sum(map(len, word.settings)))
 
     def changed(self, queue: Queue) -> None:
-        """It has other settings: those who have heard them are told again."""
+        """Called when its settings have changed: those who have had them get them again."""
         for peer in self.peers.values():
             link = peer.link
             if link is not None and queue.name in link.declared_here:
@@ -76,7 +76,7 @@ class Agreement:
         return name in self.destinations.queues.all or declarations.declares_queue(name)
 
     def made(self, queue: Queue) -> None:
-        """A queue is here now, which others may have declared before."""
+        """Called for a new queue, which others may have declared before."""
         for peer in self.peers.values():
             if peer.link is not None and queue.name in peer.link.declared_there:
                 self.compare(peer, queue.name)
@@ -117,12 +117,12 @@ class Agreement:
         queue.calm_after = min(bounds, default=None)
 
     def sentences_of(self, name: str) -> str:
-        """What `why` adds about the queue."""
+        """Returns what `why` adds about the queue."""
         return " ".join(peer.unlike[name] for peer in self.peers.values() if name in peer.unlike)
 
 
 def _there(peer: Peer, name: str) -> dict[str, str]:
-    """How the queue is declared at a node that is linked, as far as it has said."""
+    """Returns how the queue is declared at a linked node, as far as that has sent it."""
     lines = peer.link.declared_there.get(name, ()) if peer.link is not None else ()
     return dict(line.split("=", 1) for line in lines)
 

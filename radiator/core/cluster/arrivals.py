@@ -74,7 +74,7 @@ class Arrivals:
         self.handover.transfer(peer, word)
 
     def count(self, peer: Peer, word: Transfer) -> None:
-        """It has come, whatever becomes of it. Raises LinkError for what was not granted."""
+        """Counts an arrival, whatever becomes of it. Raises LinkError for what was not granted."""
         try:
             kind, name = split(word.destination)
         except Refusal as refusal:
@@ -100,7 +100,7 @@ class Arrivals:
             raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
 
     def accept(self, peer: Peer, word: Transfer) -> bool:
-        """Store what another node hands over, in the open batch. Whether there is such a queue (still)."""
+        """Stores what another node hands over, in the open batch. Returns whether there is (still) such a queue."""
         kind, name = split(word.destination)
         if kind == QUEUE:
             return self.accept_message(peer, name, word)
@@ -147,7 +147,7 @@ class Arrivals:
             self.grant_copies(peer)
 
     def evict_for(self, queue: Target, size: int) -> None:
-        """Drop the oldest where the queue is declared so; else it passes its bound, as a dead letter may."""
+        """Drops the oldest where the queue is declared so; else it passes its bound, as a dead letter may."""
         try:
             if queue.judge(1, size):
                 queue.evict(1, size)
@@ -170,13 +170,13 @@ class Arrivals:
         self.capacities.unlinked(link)
 
     def top_up(self, link: Link, is_copies: bool) -> None:
-        """It may hand over more bytes, as far as there is room; where this node is being drained, none."""
+        """Lets it hand over more bytes, as far as there is room; none where this node is being drained."""
         lane = link.takes[is_copies]
         if lane.left < max(lane.wanted, LINK_CAPACITY_BYTES // 2) and not self.around.is_draining:
             self.capacities.top_up(link, is_copies, max(1, len(self.links.up)))
 
     def grant_copies(self, peer: Peer) -> None:
-        """Credit for copies, while all children and the disk have room."""
+        """Grants credit for copies, while all children and the disk have room."""
         if peer.link is None or self.around.is_draining or self.standing is None:
             return
         if self.full:
@@ -196,7 +196,7 @@ class Arrivals:
             peer.link.send(Credit("", through))
 
     def capacity_for(self, queue: Target) -> int:
-        """How many messages disk, memory and the queue's bounds let come in, LINK_CREDIT_MAX at most."""
+        """How many messages disk, memory and the queue's bounds allow to come in, LINK_CREDIT_MAX at most."""
         is_memory_tight = self.admission.memory_wait_list.is_tight and not queue.is_persistent
         if self.admission.disk_wait_list.is_tight or is_memory_tight or not queue.has_capacity(1, 0):
             return 0

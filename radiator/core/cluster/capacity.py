@@ -36,7 +36,7 @@ class Capacities:
         return max(0, admission.disk_left_bytes - self.context.open.disk_bytes) * 2 // 3 - admission.promised_bytes
 
     def take(self, link: Link, is_copies: bool, cost: int) -> None:
-        """So much comes in. Raises LinkError where it was not promised."""
+        """Counts that much as come in. Raises LinkError where it was not promised."""
         lane = link.takes[is_copies]
         if cost > lane.left:
             what = "Copies" if is_copies else "Messages of queues"
@@ -58,7 +58,7 @@ class Capacities:
             lane.through = lane.used
 
     def top_up(self, link: Link, is_copies: bool, links: int) -> None:
-        """After something came: at once where there is enough for all."""
+        """Called after something came: promises more at once where there is enough for all."""
         if not self.is_scarce:
             self.grant(link, is_copies, links)
 
@@ -70,7 +70,7 @@ class Capacities:
             self.grant(link, is_copies, len(lanes) // 2)
 
     def grant(self, link: Link, is_copies: bool, links: int) -> None:
-        """Promise what it lacks, as far as there is room: some in any case, and what is wanted whole or not at all."""
+        """Promises what it lacks, as far as there is room: some in any case, and what is wanted whole or not at all."""
         lane, available = link.takes[is_copies], self.available_bytes
         base = min(LINK_CAPACITY_BYTES, available // (LINK_CAPACITY_SHARE * links))
         if lane.left >= max(lane.wanted, base // 2):

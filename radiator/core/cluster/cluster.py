@@ -155,7 +155,7 @@ class Cluster:
         }
 
     def take_part(self, node: Node, recovery: Recovery, *, has_copies: bool) -> None:
-        """In a cluster: shared queues, and copies for the others."""
+        """Makes this node part of a cluster: shared queues, and copies for the others."""
         destinations = self.destinations
         for queue in destinations.queues.all.values():
             self.shares.add(queue)
@@ -174,7 +174,7 @@ class Cluster:
             self.copies = Copies(self.context, destinations, self.admission.limits, node, dropped)
 
     def recover_doubts(self, recovery: Recovery) -> None:
-        """What was in doubt when the last run ended is in doubt now."""
+        """Restores what was in doubt when the last run ended."""
         queues = self.destinations.queues.stored
         for doubt in recovery.doubts:
             peer, queue = self.peers[doubt.peer], queues[doubt.queue]
@@ -185,19 +185,19 @@ class Cluster:
             queue.in_doubt.recover(doubt.position, doubt.size)
 
     def accept(self, peer: Peer, word: Transfer) -> bool:
-        """What is handed over, for `Handover`."""
+        """Accepts what is handed over, for `Handover`."""
         return self.arrivals.accept(peer, word)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
     def linked(self, link: Link) -> None:
-        """It counts from now on."""
+        """Called when the link counts from now on."""
         self.gossip.linked(link)
         if self.copies is not None:
             self.copies.keep(link.name)
 
     def unlinked(self, peer: Peer, link: Link) -> None:
-        """It counts no more."""
+        """Called when the link counts no more."""
         self.gossip.unlinked(link)
         self.arrivals.unlinked(link)
         self.parcels.unlinked(link)
@@ -207,7 +207,7 @@ class Cluster:
             outbox.unlinked(peer)
 
     def written(self, connection: Connection) -> None:
-        """A link's outgoing buffer got smaller: the next pieces may go."""
+        """Called when a link's outgoing buffer got smaller: the next pieces may be sent."""
         peer = self.links.peer_of(connection)
         if peer is not None and peer.link is not None and peer.link.outgoing is not None:
             self.parcels.carry(peer.link)
@@ -255,7 +255,7 @@ class Cluster:
         return bool(durable.matching(word.message.destination.removeprefix("/topic/")))
 
     def end_turn(self) -> None:
-        """What has changed in this turn is told as one."""
+        """Sends what has changed in this turn at once."""
         if self.gossip.is_rerouted:
             self.shares.reconsider()
         self.gossip.end_turn()
@@ -305,7 +305,7 @@ class Cluster:
         self.context.note("info", "queue_gone_elsewhere", node=peer.name, queue=word.queue)
 
     def on_answer(self, peer: Peer, word: Answer) -> None:
-        """To who has asked here; or on."""
+        """Delivers an answer to the client that asked here, or passes it on."""
         if not 1 <= word.hops <= TOPIC_HOPS_MAX:
             raise LinkError(f"A reply has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
         if word.node == self.name:
@@ -362,7 +362,7 @@ class Cluster:
         self.context.note("error", "peer_lacks_fanout", node=peer.name, fanout=fanout)
 
     def deliver(self, name: str, message: Message, message_id: bytes, is_copied: bool) -> None:
-        """What was published elsewhere, to our own subscribers; to durable ones where they get no copy of it."""
+        """Delivers what was published elsewhere to local subscribers; to durable ones where they get no copy of it."""
         topics = self.destinations.topics
         topics.publish(message, topics.matching(name), message_id)
         if is_copied:
@@ -436,7 +436,7 @@ class Cluster:
 
     @property
     def listed(self) -> Collection[str]:
-        """The nodes that config.toml has a [peer.NAME] of."""
+        """Returns the nodes that config.toml has a [peer.NAME] of."""
         return () if self.node is None else self.node.peers
 
     def drop_copies(self, name: str, done: Callable[[int], None]) -> None:
@@ -479,7 +479,7 @@ def _unknown(name: str, what: str, names: Collection[str]) -> Refusal:
 
 
 def address_of(node: Node | None) -> str:
-    """Where others are told that this node can be dialled; "" where they are told nothing."""
+    """Returns where others are told that this node can be dialled; "" where they are told nothing."""
     if node is None or not node.discover:
         return ""
     advertise = node.advertise or node.listen

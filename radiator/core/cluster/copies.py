@@ -39,7 +39,7 @@ class Copies:
 
     @property
     def all(self) -> list[DurableQueue]:
-        """The outboxes of all nodes of the list."""
+        """Returns the outboxes of all nodes of the list."""
         return [*self.destinations.copies_to, *self.destinations.copies_dropped]
 
     def is_dropped(self, name: str) -> bool:
@@ -71,7 +71,7 @@ class Copies:
         queue.unblock_waiters()
 
     def keep(self, name: str) -> bool:
-        """Copies are kept for that node again. Whether they were not."""
+        """Keeps copies for that node again; returns whether that is new."""
         queue = self.destinations.queues.outboxes.get(name)
         if queue is None or queue not in self.destinations.copies_dropped:
             return False

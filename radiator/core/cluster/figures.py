@@ -14,7 +14,7 @@ from radiator.model.settings import Node
 
 
 class Figures:
-    """Of the nodes that this one knows."""
+    """What is shown of the nodes that this one knows."""
 
     __slots__ = ("context", "copies", "destinations", "gossip", "node", "peers")
 
@@ -39,12 +39,12 @@ class Figures:
         return {str(node["name"]): int(node["hops"]) for node in self.gossip.nodes()}
 
     def all(self) -> list[dict[str, Any]]:
-        """Each peer as `radiator peers` shows it."""
+        """Returns each peer as `radiator peers` shows it."""
         hops = self.hops()
         return [{"name": name, **self.of(peer, hops)} for name, peer in sorted(self.peers.items())]
 
     def of(self, peer: Peer, hops: Mapping[str, int]) -> dict[str, Any]:
-        """What is shown of one peer."""
+        """Returns what is shown of one peer."""
         address = self.node.peers.get(peer.name) if self.node is not None else None
         outbox = self.destinations.queues.outboxes.get(peer.name)
         head = outbox.head() if outbox is not None else None

@@ -107,20 +107,20 @@ class Gossip:
             self.cut(link.name)
 
     def cut(self, name: str) -> None:
-        """Nothing more goes to that neighbour, unless its Digest is answered again."""
+        """Stops sending to that neighbour, until its Digest is answered again."""
         if self.answered.pop(name, None) is not None:
             self.claims[self.name].discard(name)
             self.forget_routes()
             self.is_changed = True
 
     def subscribed(self, pattern: str) -> None:
-        """One subscription more."""
+        """Counts one subscription more."""
         if self.concerns(pattern):
             self.own_subscriptions.add(pattern)
             self.is_changed = True
 
     def unsubscribed(self, pattern: str) -> None:
-        """One subscription less."""
+        """Counts one subscription less."""
         if self.concerns(pattern):
             self.own_subscriptions.remove(pattern)
             self.is_changed = True
@@ -132,7 +132,7 @@ class Gossip:
         )
 
     def end_turn(self) -> None:
-        """Must be called at the end of each turn: all that has changed in it is said as one."""
+        """Must be called at the end of each turn: sends all that has changed in it at once."""
         if self.is_rerouted:
             self.look()
         if self.is_changed:
@@ -165,7 +165,7 @@ class Gossip:
         return bool(self.route(self.name, name))
 
     def way(self, node: str) -> Link | None:
-        """The link on which what is for that node goes; None: it is not reached."""
+        """Returns the link on which that node is reached; None: it is not reached."""
         links = self.routes.get((TO_NODE, node))
         if links is None:
             via = routes.branches(self.tree(self.name), self.name).get(node)
@@ -179,7 +179,7 @@ class Gossip:
         return link is not None and link.is_full and link.connection.posted_turn == self.context.turn_number
 
     def answer(self, word: Answer) -> bool:
-        """On its way to that node. False: it is lost, since there is no way, or no room on it."""
+        """Sends an answer on its way to that node. False: it is lost, because there is no way, or no room on it."""
         link = self.way(word.node)
         if link is None or link.is_full:
             return False
@@ -211,7 +211,7 @@ class Gossip:
                 link.send(word, size)
 
     def hear_publish(self, link: Link, word: Publish) -> None:
-        """To the subscribers here, and on: once, and never out of order."""
+        """Delivers to local subscribers, and passes on: once, and never out of order."""
         if not 1 <= word.hops <= TOPIC_HOPS_MAX:
             raise LinkError(f"A message of {word.origin} has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
         known = self.known.get(word.origin)
@@ -239,7 +239,7 @@ class Gossip:
             self.say(links, onward, link)
 
     def route(self, origin: str, name: str) -> tuple[Link, ...]:
-        """The links on which a message of that origin and topic goes on from here."""
+        """Returns the links on which a message of that origin and topic is passed on from here."""
         links = self.routes.get((origin, name))
         return self.find_route(origin, name) if links is None else links
 
@@ -267,7 +267,7 @@ class Gossip:
         return tree
 
     def forget_routes(self) -> None:
-        """The graph is another."""
+        """Called when the graph has changed."""
         self.routes.clear()
         self.trees.clear()
         self.is_rerouted = True
@@ -305,7 +305,7 @@ class Gossip:
                 link.send(state, size_bytes(state))
 
     def hear_node_state(self, link: Link, word: NodeState) -> None:
-        """Passed on to all others, if it is new here."""
+        """Passes it on to all others, if it is new here."""
         check_version(word.version)
         origin, version = word.version.origin, (word.version.incarnation, word.version.number)
         if origin == self.name:
@@ -365,7 +365,7 @@ class Gossip:
         link.send(Digest(versions), VERSION_COST_BYTES * len(versions))
 
     def say_changes(self, is_new: bool = False) -> None:
-        """To everybody, what has changed here since the last time; is_new: all that there is, in any case."""
+        """Sends to all what has changed here since the last time; is_new: all that there is, in any case."""
         own, neighbours = self.own, self.claims[self.name]
         linked, unlinked = neighbours - own.neighbours, own.neighbours - neighbours
         wanted, unwanted = self.own_subscriptions.changes(own.patterns)
@@ -390,7 +390,7 @@ class Gossip:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[dict[str, str | int]]:
-        """The other nodes that are reached, by name: how many links away, and behind which neighbour."""
+        """Returns the other nodes that are reached, by name: how many links away, and behind which neighbour."""
         tree = self.tree(self.name)
         behind = routes.branches(tree, self.name)
         return [{"name": name, "hops": tree[name][1], "via": via} for name, via in sorted(behind.items())]
@@ -400,7 +400,7 @@ class Gossip:
         return routes.is_link(self.claims, one, other)
 
     def look(self) -> None:
-        """Say who has joined or left, and whether others are reached in another way."""
+        """Publishes who has joined or left, and whether others are reached in another way."""
         self.is_rerouted = False
         before, now = self.reached, self.tree(self.name)
         self.reached = now

@@ -121,7 +121,7 @@ class Handover:
         return self.parcels.has_gone_ahead(peer.link, destination, entry, pumped)
 
     def go_on(self) -> None:
-        """The batch that was full is on the disk."""
+        """Called when the batch that was full is on the disk."""
         waiting, self.waiting = self.waiting, {}
         for pumped in waiting:
             pumped()
@@ -327,7 +327,7 @@ class Handover:
         peer.touch()
 
     def transfer(self, peer: Peer, word: Transfer) -> None:
-        """A message comes in: stored together with its sequence, or not at all."""
+        """Stores a message that comes in together with its sequence, or not at all."""
         if peer.is_deaf and word.epoch == peer.in_epoch:
             return  # said before it had heard Untaken
         if word.epoch != peer.in_epoch or not peer.is_answered:

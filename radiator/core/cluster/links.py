@@ -51,14 +51,14 @@ class Links:
         self.of: dict[Connection, Link] = {}
 
     def peer_of(self, connection: Connection) -> Peer | None:
-        """Who is at its other end; None where it is not, or no more, the link that counts."""
+        """Returns the peer at its other end; None where this is not, or no longer, the link that counts."""
         link = self.of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         return peer if peer is not None and peer.link is link else None
 
     @property
     def up(self) -> list[Link]:
-        """Those that are up, and on which the other node has said Hello."""
+        """Returns the links that are up, and on which the other node has sent Hello."""
         peers = self.peers.values()
         return [peer.link for peer in peers if peer.link is not None and (peer.is_heard or peer.is_answered)]
 
@@ -108,7 +108,7 @@ class Links:
         self.events.say("refused", node=name, code=code)
 
     def not_linked(self, event: NotLinked) -> None:
-        """A try has failed. What it says of a node that is linked meanwhile is of no interest."""
+        """Called when a try has failed; ignored for a node that has been linked meanwhile."""
         peer = self.peers.get(event.peer)
         if peer is not None and peer.link is None:
             peer.not_linked(event.cause, event.is_refused)
@@ -191,7 +191,7 @@ class Links:
     # ---- others -----------------------------------------------------------------------------------------------------
 
     def learned(self, name: str, address: str) -> None:
-        """A node that others are linked with: dialled too, where `discover` says so."""
+        """Called for a node that others are linked with: it is dialled too, where `discover` says so."""
         if (
             self.node is not None
             and self.node.discover

@@ -10,7 +10,7 @@ from radiator.core.queues.durable_queue import DurableQueue
 
 
 class Neighbourhood(Protocol):
-    """What a share must know of its node."""
+    """What a share needs of its node."""
 
     name: str
     is_draining: bool
@@ -20,7 +20,7 @@ class Neighbourhood(Protocol):
         """Whether the two are linked, as far as is known."""
 
     def capacity_for(self, queue: DurableQueue) -> int:
-        """How many messages disk, memory and the queue's bounds let come in."""
+        """How many messages disk, memory and the queue's bounds allow to come in."""
 
 
 @dataclass(slots=True, eq=False)

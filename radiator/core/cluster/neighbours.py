@@ -24,7 +24,7 @@ class Neighbours:
         self.passed_s: dict[str, float] = {}
 
     def of(self, peer: Peer) -> Neighbour:
-        """What is known of it."""
+        """Returns what is known of that node."""
         known = self.all.get(peer.name)
         if known is None:
             assert peer.link is not None, "only who is linked says something, or is told"
@@ -32,16 +32,16 @@ class Neighbours:
         return known
 
     def remove(self, peer: Peer) -> Neighbour | None:
-        """Its link is gone, and what it has said with it."""
+        """Forgets a node whose link is gone, with all that it has sent."""
         return self.all.pop(peer.name, None)
 
     def was_served(self, name: str) -> None:
-        """The others come first."""
+        """Puts it behind the others."""
         self.all[name] = self.all.pop(name)
 
     @property
     def have_credit(self) -> bool:
-        """Whether any of them lets us hand it more."""
+        """Whether any of them takes more from this node."""
         return any(taker.credit > 0 for taker in self.all.values())
 
     def best_giver(self, path: Sequence[str] = ()) -> Neighbour | None:

@@ -43,7 +43,7 @@ def check_version(version: Version) -> None:
 
 
 def size_bytes(state: NodeState) -> int:
-    """About what it costs in an outgoing buffer."""
+    """About what it costs in an outgoing buffer, in bytes."""
     lists = (state.neighbours, state.neighbours_gone, state.patterns, state.patterns_gone)
     return len(state.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
 
@@ -74,12 +74,12 @@ class Known:
         return self.incarnation, self.number
 
     def state(self, name: str) -> NodeState:
-        """All that there is of it; name: its own."""
+        """Returns all of its state; name: its own."""
         version = Version(name, self.incarnation, self.number)
         return NodeState(version, True, sorted(self.neighbours), [], sorted(self.patterns), [], self.address)
 
     def change(self, state: NodeState) -> Change:
-        """What is different after it. Nothing is changed yet; raises LinkError where a bound would be passed."""
+        """Returns what the news changes. Nothing is changed yet; raises LinkError where a bound would be passed."""
         linked, unlinked = _change(self.neighbours, state.is_full, state.neighbours, state.neighbours_gone)
         wanted, unwanted = _change(self.patterns, state.is_full, state.patterns, state.patterns_gone)
         for what, count, most in (
@@ -93,7 +93,7 @@ class Known:
         return Change(linked, unlinked, wanted, unwanted)
 
     def apply(self, state: NodeState, change: Change) -> None:
-        """From now on this is known. A new incarnation counts its messages from the beginning."""
+        """Applies the change. A new incarnation counts its messages from the beginning."""
         if state.version.incarnation != self.incarnation:
             self.sequence = 0
         self.incarnation, self.number = state.version.incarnation, state.version.number

@@ -26,12 +26,12 @@ class Outbox:
         queue.observe(self.pumped)
 
     def granted(self, through: int) -> None:
-        """The other node takes so many on this link, in all."""
+        """Called when the other node takes that many on this link, in all."""
         self.credit = through - self.given
         self.pumped()
 
     def unlinked(self, peer: Peer) -> None:
-        """Credit lasts as long as its link."""
+        """Ends the credit, which lasts as long as its link."""
         self.credit = self.given = 0
         self.is_lacking = False
 

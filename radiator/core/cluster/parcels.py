@@ -60,7 +60,7 @@ class Parcels:
         return False
 
     def is_there(self, link: Link, entry: Entry) -> bool:
-        """Whether all bytes of that message have gone on that link."""
+        """Whether all bytes of that message have been sent on that link."""
         outgoing = link.outgoing
         return outgoing is not None and outgoing.entry is entry and outgoing.carried_s is not None
 
@@ -79,7 +79,7 @@ class Parcels:
         link.send(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
 
     def proceed(self, link: Link, word: Proceed) -> None:
-        """ON RECEIVE Proceed: of an earlier one it says nothing any more."""
+        """ON RECEIVE Proceed; one for an earlier parcel is ignored."""
         outgoing = link.outgoing
         if outgoing is None or outgoing.number != word.parcel or outgoing.may_go:
             return
@@ -90,7 +90,7 @@ class Parcels:
         self.carry(link)
 
     def carry(self, link: Link) -> None:
-        """As much as the outgoing buffer should hold."""
+        """Sends as much as the outgoing buffer should hold."""
         outgoing = link.outgoing
         if outgoing is None or not outgoing.may_go or outgoing.carried_s is not None:
             return
@@ -119,7 +119,7 @@ class Parcels:
         link.parcels_waiting.clear()
 
     def look(self, link: Link) -> None:
-        """ON TICK: one that has gone another way, or is not wanted now, makes room for others."""
+        """ON TICK: drops parcels that were sent another way, or are not wanted now, to make room for others."""
         outgoing = link.outgoing
         if (
             outgoing is not None
@@ -142,7 +142,7 @@ class Parcels:
 
     @property
     def held_bytes(self) -> int:
-        """What all that is not whole takes, or will take, of memory."""
+        """The memory that all incomplete parcels take, or will take."""
         coming = sum(link.incoming.size for link in self.links if link.incoming is not None and link.incoming.may_come)
         return coming + sum(len(piece) for incoming in self.kept.values() for piece in incoming.pieces)
 
@@ -166,7 +166,7 @@ class Parcels:
         self.let_come(link, incoming)
 
     def let_come(self, link: Link, incoming: IncomingParcel) -> None:
-        """Ask for its bytes where there is room for them; at least one large message at a time has room."""
+        """Asks for its bytes where there is room for them; at least one large message at a time has room."""
         if self.admission.memory_wait_list.is_tight:
             return
         while self.held_bytes + incoming.size > LINK_PARTS_BYTES and self.kept:
@@ -190,7 +190,7 @@ class Parcels:
         incoming.until_s = self.context.now_s + PARTS_KEPT_S
 
     def body(self, link: Link, parcel: int) -> bytes:
-        """The whole body of what a Transfer is about; it is forgotten here."""
+        """Returns the whole body of what a Transfer is about, and forgets it."""
         incoming = link.incoming
         if incoming is None or incoming.number != parcel or incoming.have != incoming.size:
             raise LinkError(f"A message whose body is that of {parcel}, which is not here.")
@@ -204,13 +204,13 @@ class Parcels:
         self.let_others_come()
 
     def let_others_come(self) -> None:
-        """Those that wait for room, first come, first served."""
+        """Asks for those that wait for room, first come, first served."""
         for link in self.links:
             if link.incoming is not None and not link.incoming.may_come:
                 self.let_come(link, link.incoming)
 
     def set_aside(self, link: Link) -> None:
-        """What comes on that link is not whole, and may go on later."""
+        """Sets aside what is incomplete on that link; it may be continued later."""
         incoming = link.incoming
         if incoming is None:
             return

@@ -82,24 +82,24 @@ class Peer:
         self.topic_times: Callable[[str, str], int] = lambda node, topic: 1
 
     def cost_of(self, destination: str, size: int) -> int:
-        """What a message of that size costs it. A copy of a fanout that it has not declared stays here."""
+        """What a message of that size costs the peer; a copy of a fanout that it has not declared stays here."""
         return cost_bytes(size, self.times(destination))
 
     def times(self, destination: str) -> int:
-        """How often it stores what goes there."""
+        """How often the peer stores what is sent there."""
         if destination.startswith(FANOUTS):
             return self.fanouts.get(destination.removeprefix(FANOUTS), 1)
         return self.topic_times(self.name, destination.removeprefix(TOPICS)) if destination.startswith(TOPICS) else 1
 
     @property
     def state(self) -> str:
-        """As `radiator peers` shows it."""
+        """The state that `radiator peers` shows."""
         if self.link is not None:
             return UP if self.is_welcome else HANDSHAKE
         return REFUSED if self.is_refused else DOWN
 
     def touch(self) -> None:
-        """Its row has changed: the open batch writes it."""
+        """Called when its row has changed: the open batch writes it."""
         self.context.part(self)
 
     def linked(self, link: Link) -> None:
@@ -134,7 +134,7 @@ class Peer:
         self.since_s = self.context.now_s
 
     def not_linked(self, cause: str, is_refused: bool) -> None:
-        """Why there is no link, for the operator: others may have worded it, so it is cut, and made printable."""
+        """Keeps the reason for the operator: another node may have worded it, so it is cut, and made printable."""
         self.cause = "".join(c if c.isprintable() else " " for c in cause[:LINK_CAUSE_MAX])
         self.is_refused = is_refused
 
@@ -173,7 +173,7 @@ class Peer:
     # ---- a part of the batch ----------------------------------------------------------------------------------------
 
     def as_write(self) -> KeepPeer:
-        """Its row as it stands, to be written with the batch."""
+        """Returns its row as it stands, to be written with the batch."""
         self.sealed = KeepPeer(
             self.name,
             self.store_id,
@@ -187,7 +187,7 @@ class Peer:
         return self.sealed
 
     def committed(self, part: QueueChanges) -> None:
-        """ON COMMITTED: what the row promises may be said."""
+        """ON COMMITTED: what the row promises may be sent."""
         link, row = self.link, self.sealed
         if link is None or row.store_id != self.store_id:
             return  # what was promised to a store that is gone is not for another

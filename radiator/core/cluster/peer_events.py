@@ -11,7 +11,7 @@ from radiator.model.message import Message
 
 
 class PeerEvents:
-    """Nothing is made where nobody watches."""
+    """Events about peers; none is made where nobody is subscribed."""
 
     __slots__ = ("context", "destinations")
 
@@ -20,7 +20,7 @@ class PeerEvents:
         self.destinations = destinations
 
     def say(self, event: str, **fields: Any) -> None:
-        """To who watches that topic now."""
+        """Publishes the event to the subscribers of that topic."""
         topics = self.destinations.topics
         watchers = topics.matching(PEERS_TOPIC)
         if watchers:

@@ -11,7 +11,7 @@ NOBODY = set[str]()
 
 
 def is_link(claims: Claims, one: str, other: str) -> bool:
-    """Whether both ends say so: one that has noticed a loss is enough to end it."""
+    """Whether both ends claim the link: one that has noticed its loss is enough to end it."""
     return other in claims.get(one, NOBODY) and one in claims.get(other, NOBODY)
 
 
@@ -36,7 +36,7 @@ def tree(claims: Claims, origin: str) -> Tree:
 
 
 def branches(of: Tree, here: str) -> dict[str, str]:
-    """For each node below `here` in the tree: the neighbour behind which it is."""
+    """Returns for each node below `here` in the tree the neighbour behind which it is."""
     behind: dict[str, str] = {}
     for name, (before, _) in of.items():
         if before == here:

@@ -40,7 +40,7 @@ class Shares:
         self.due: OrderedDict[Share, bool] = OrderedDict()
 
     def add(self, queue: Queue) -> None:
-        """A queue exists: one of scope "cluster" is shared."""
+        """Called for a new queue: one of scope "cluster" is shared."""
         stored = self.destinations.queues.stored.get(queue.number)
         if queue.settings.scope == CLUSTER and stored is not None:
             self.all[queue.name] = Share(stored, self.context, self.handover, self.around)
@@ -48,13 +48,13 @@ class Shares:
         self.agreement.made(queue)
 
     def announce_declared(self, queue: Queue) -> None:
-        """To everybody who is linked, and has not heard it."""
+        """Sends the declaration to every linked node that has not had it."""
         for peer in self.around.peers.values():
             if peer.link is not None and peer.is_welcome:
                 self.agreement.say(peer.link, queue.name, queue.settings)
 
     def of(self, name: str) -> Share | None:
-        """The queue of that name, if it is, or would be, of scope "cluster" here."""
+        """Returns the share of the queue of that name, if the queue is, or would be, of scope "cluster" here."""
         share = self.all.get(name)
         if share is None or share.queue.is_gone:
             if self.declarations.queue_settings(name).scope != CLUSTER:
@@ -67,7 +67,7 @@ class Shares:
         return None if share is None or share.queue.is_gone else share
 
     def here(self, queue: Queue) -> Share | None:
-        """How that very queue is shared with other nodes."""
+        """Returns how that very queue is shared with other nodes."""
         share = self.all.get(queue.name)
         return share if share is not None and share.queue is queue else None
 
@@ -92,14 +92,14 @@ class Shares:
             share.credit_from(peer, through)
 
     def unlinked(self, peer: Peer) -> None:
-        """Nothing that it has said of any queue counts any more."""
+        """Forgets all that it has sent about any queue."""
         for share in self.all.values():
             share.unlinked(peer)
 
     # ---- over time --------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Those that time concerns are due; those whose queue is gone, go."""
+        """Makes those due that time concerns; removes those whose queue is gone."""
         for share in [*self.all.values()]:
             if share.queue.is_gone:
                 del self.all[share.queue.name]
@@ -107,11 +107,11 @@ class Shares:
                 self.due.setdefault(share, False)
 
     def reconsider(self) -> None:
-        """Who is linked, or whether this node is being drained, has changed: that concerns every share."""
+        """Called when a link, or the drain of this node, has changed: that concerns every share."""
         self.due.update(dict.fromkeys(self.all.values(), True))
 
     def step(self) -> None:
-        """Some of what is due: thousands of queues must not hold up the turn."""
+        """Handles some of what is due: thousands of queues must not hold up the turn."""
         for _ in range(min(len(self.due), SHARES_PER_TURN)):
             if len(self.context.turn.replies) >= REPLIES_PER_TURN:
                 return

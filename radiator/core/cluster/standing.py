@@ -69,7 +69,7 @@ class StandingPatterns:
     # ---- here -------------------------------------------------------------------------------------------------------
 
     def subscribed(self, pattern: str) -> None:
-        """One durable subscription more."""
+        """Counts one durable subscription more."""
         if self.concerns(pattern):
             self.counts[pattern] = self.counts.get(pattern, 0) + 1
             self.changed.add(pattern)
@@ -77,7 +77,7 @@ class StandingPatterns:
             self.most = max(self.most, self.total)
 
     def unsubscribed(self, pattern: str) -> None:
-        """One less."""
+        """Counts one durable subscription less."""
         if self.concerns(pattern):
             self.counts[pattern] -= 1
             if not self.counts[pattern]:
@@ -90,7 +90,7 @@ class StandingPatterns:
         return pattern in self.counts or any(overlaps(topic, pattern) for topic in self.declarations.cluster_topics)
 
     def end_turn(self) -> None:
-        """Must be called at the end of each turn: all that has changed in it is said as one."""
+        """Must be called at the end of each turn: sends all that has changed in it at once."""
         if not self.changed:
             return
         is_all = len(self.counts) > NODE_PATTERNS_MAX
@@ -109,7 +109,7 @@ class StandingPatterns:
                     peer.link.send(word, _size_bytes(word))
 
     def linked(self, peer: Peer) -> None:
-        """It hears all: it may have been away, or have lost its store."""
+        """Sends it everything: it may have been away, or have lost its store."""
         assert peer.link is not None, "it is welcome"
         word = Word(True, [*self.sent], [*self.sent.values()], [])
         peer.link.send(word, _size_bytes(word))
@@ -146,7 +146,7 @@ class StandingPatterns:
         return True
 
     def nodes(self, topic: str) -> list[str]:
-        """Those of the list that have a durable subscription to it."""
+        """Returns those of the list that have a durable subscription to the topic."""
         return sorted({wanted.node for wanted in self.wanted.matching(topic)}) if self.wanted else []
 
     def times(self, node: str, topic: str) -> int:

@@ -33,7 +33,7 @@ class OwnSubscriptions:
         self.changed.add(pattern)
 
     def changes(self, sent: set[str]) -> tuple[set[str], set[str]]:
-        """What others must be told: patterns that are wanted, and that are no more. sent: what they know."""
+        """Returns what others must be sent: patterns that are wanted, and that no longer are. sent: what they know."""
         changed, self.changed = self.changed, set()
         wanted_all = self.wants_all
         self.wants_all = len(self.counts) > (NODE_PATTERNS_MAX // 2 - 1 if wanted_all else NODE_PATTERNS_MAX)
@@ -63,5 +63,5 @@ class SubscriptionIndex:
             self.wanting.remove(pattern, node)
 
     def nodes(self, topic: str) -> set[str]:
-        """Those that want a message sent to this topic."""
+        """Returns those that want a message sent to this topic."""
         return set(self.wanting.matching(topic))

@@ -70,7 +70,7 @@ class Share:
         queue.observe(self.pumped)
 
     def pumped(self) -> None:
-        """After each change of the queue: give what is surplus, or see to it that more comes."""
+        """Called after each change of the queue: gives what is surplus, or asks for more."""
         if self.queue.is_gone:
             return  # deleted, while it waited for room in the window
         if self.neighbours.all or self.around.is_draining:
@@ -90,7 +90,7 @@ class Share:
     # ---- giving -----------------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Surplus to those who have granted credit, round robin."""
+        """Gives surplus to those who have granted credit, round robin."""
         queue = self.queue
         stays: list[Entry] = []
         aside: list[Entry] = []
@@ -130,7 +130,7 @@ class Share:
 
     @property
     def is_starving(self) -> bool:
-        """Whether a node has wanted for long what stays here, and got nothing else."""
+        """Whether a node has long wanted what stays here, and got nothing else."""
         return 0 < self.refused_s <= self.context.now_s - STARVING_S
 
     def next_taker(self, head: Entry | None) -> Neighbour | None:
@@ -157,7 +157,7 @@ class Share:
         return None
 
     def has_travelled(self, entry: Entry) -> bool:
-        """Whether it has been on so many nodes that it stays for now."""
+        """Whether the message has been on so many nodes that it stays for now."""
         if self.around.is_draining or self.is_starving:
             return False
         return len(self.handover.path_before(entry)) >= PATH_HOPS_MAX
@@ -196,13 +196,13 @@ class Share:
                 self.offer(taker, self.givable)
 
     def offer(self, taker: Neighbour, ready: int, hops: int = 1) -> None:
-        """Tell it what it could get from us, or through us."""
+        """Tells a node what it could get from this one, or through it."""
         self.hints += 1
         taker.offered = ready
         taker.link.send(Supply(self.queue.name, ready, hops, self.around.is_draining))
 
     def credit_from(self, peer: Peer, through: int) -> None:
-        """ON RECEIVE Credit: it takes so many on this link, in all."""
+        """ON RECEIVE Credit: the node takes that many on this link, in all."""
         taker = self.neighbours.of(peer)
         taker.path = taker.path or (peer.name,)
         taker.credit = max(0, through - taker.link.given.get(self.queue.name, 0))
@@ -230,7 +230,7 @@ class Share:
     # ---- for others, who are not linked -----------------------------------------------------------------------------
 
     def relay(self, asker: Neighbour) -> bool:
-        """Offer what another could give through us. Whether there is such a one."""
+        """Offers what another could give through this node. Returns whether there is such a one."""
         best = self.neighbours.best_giver(asker.path)
         if best is None or self.around.is_draining:
             return False
@@ -238,7 +238,7 @@ class Share:
         return True
 
     def relay_to_all(self) -> None:
-        """To all who have asked, and know of nothing that they could get through us."""
+        """Offers it to all who have asked, and know of nothing that they could get through this node."""
         if not self.queue.ready_count:
             for asker in self.neighbours.all.values():
                 if asker.path and not asker.offered and not asker.credit:
@@ -247,7 +247,7 @@ class Share:
     # ---- wanting ----------------------------------------------------------------------------------------------------
 
     def want(self) -> None:
-        """More credit to the fullest, or the question who has some."""
+        """Grants the fullest more credit, or asks who has messages."""
         queue, source = self.queue, self.source
         self.is_cramped = False
         stock = max(0, queue.ready_count - self.staying) + queue.storing_count
@@ -279,7 +279,7 @@ class Share:
             self.grant(source, target - stock)
 
     def is_sated(self, stock: int) -> bool:
-        """Whether there is more here than our consumers can take, or nobody waits for more."""
+        """Whether there is more here than local consumers can take, or nobody waits for more."""
         if self.queue.ring:
             return False
         if stock > self.ahead:
@@ -288,11 +288,11 @@ class Share:
 
     @property
     def coming(self) -> int:
-        """What is granted, unless the source has none."""
+        """How many are granted, unless the source has none."""
         return self.granted if self.source is not None and self.source.ready else 0
 
     def idle_slots(self, most: int) -> int:
-        """How many messages our consumers could take at once; an ack:auto one counts as one."""
+        """How many messages local consumers could take at once; an ack:auto one counts as one."""
         slots = 0
         for subscription in self.queue.ring:
             if subscription.can_take():
@@ -305,7 +305,7 @@ class Share:
         return slots
 
     def ask(self) -> None:
-        """All who are linked, once: they remember it."""
+        """Asks all who are linked, once: they remember it."""
         self.is_asked = True
         self.demanded_s = self.hoped_s = self.context.now_s
         for name, peer in self.around.peers.items():
@@ -318,7 +318,7 @@ class Share:
                     giver.link.send(Demand(self.queue.name, [self.around.name]))
 
     def grant(self, giver: Neighbour, credit: int) -> None:
-        """To one node at a time: who had credit before and is not the fullest any more loses it."""
+        """Grants credit to one node at a time: who had credit before and is no longer the fullest loses it."""
         capacity = self.around.capacity_for(self.queue)
         self.is_cramped = not capacity
         if not capacity:
@@ -331,7 +331,7 @@ class Share:
         self.send_credit(giver)
 
     def withdraw(self) -> None:
-        """The source may hand us no more than has come: what is on its way comes all the same."""
+        """Takes back the credit beyond what has come: what is on its way comes all the same."""
         self.granted = 0
         if self.source is not None:
             self.send_credit(self.source)
@@ -357,7 +357,7 @@ class Share:
             self.relay_to_all()
 
     def came(self, peer: Peer, left: int) -> None:
-        """A message of it has come from there, where so many more are left."""
+        """Called when a message has come from there, where that many more are left."""
         giver = self.neighbours.of(peer)
         giver.ready = min(left, LINK_SUPPLY_MAX)  # an answer, too
         self.awaited.discard(peer.name)
@@ -409,7 +409,7 @@ class Share:
             self.relay_to_all()
 
     def start_over(self) -> None:
-        """Forget what others have said that they could give: they are asked anew."""
+        """Forgets what others could give: they are asked anew."""
         if self.granted:
             self.withdraw()
         self.ahead = 0
@@ -437,7 +437,7 @@ class Share:
         self.pumped()
 
     def unlinked(self, peer: Peer) -> None:
-        """Nothing that it has said of this queue counts any more."""
+        """Forgets all that it has sent about this queue."""
         gone = self.neighbours.remove(peer)
         self.awaited.discard(peer.name)
         if gone is not None and gone is self.source:
