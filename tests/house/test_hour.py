@@ -1,5 +1,7 @@
 """An hour is enough: the way of a receipted message over a kill -9 is short, and docs/READING.md lists all of it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.house import hour
@@ -52,3 +54,9 @@ def test_a_file_without_a_row_keeps_none_and_a_row_is_counted() -> None:
     page = "<!-- hour -->\n| 1 | `core/turn.py` | 7 | why |\n| 2 | `core/old.py` | 7 | why |\n<!-- end -->\n"
     counted = hour.counted(page, {"core/turn.py": 12, "core/new.py": 3})
     assert hour.rows(counted) == [("core/turn.py", 12), ("core/old.py", 0)]
+
+
+def test_a_line_that_is_half_written_does_not_count(tmp_path: Path) -> None:
+    listed = tmp_path / "entered"
+    listed.write_text("core/turn.py\t7\tTurn.a\ncore/turn.py\t1")
+    assert hour.entered_in(listed) == {Entered("core/turn.py", 7, "Turn.a")}

@@ -42,6 +42,28 @@ def test_what_the_program_says_has_the_words_of_the_wire() -> None:
     assert found == []
 
 
+def return_nothing(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """The functions that return nothing, and whose docstring says that they do; "Returns once" says when."""
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef) or not isinstance(node.returns, ast.Constant):
+            continue
+        if node.returns.value is None and re.match(r"Returns (?!once\b)", ast.get_docstring(node) or ""):
+            yield node.name
+
+
+def test_what_returns_nothing_does_not_say_that_it_does() -> None:
+    found = [
+        f"{module.relative_to(CHECKOUT)}: {name}" for module in MODULES for name in return_nothing(nodes_of(module))
+    ]
+    assert found == []
+
+
+def test_a_docstring_of_what_returns_nothing_is_found() -> None:
+    texts_of = {"f() -> None": "Returns one.", "g() -> int": "Returns one.", "h() -> None": "Returns once it is over."}
+    source = "\n".join(f"def {head}:\n    {text!r}" for head, text in texts_of.items())
+    assert [*return_nothing([*ast.walk(ast.parse(source))])] == ["f"]
+
+
 def test_other_words_are_found() -> None:
     source = '"""In flight."""\ntext = f"{1} came back"\nkey = {"in_flight": 1}\ndef f():\n    """Came back."""\n'
     nodes = [*ast.walk(ast.parse(source))]

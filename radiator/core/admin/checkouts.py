@@ -57,7 +57,7 @@ def ack(request: Request[CheckoutsPort], command: AckCheckout) -> None:
 
 
 def release(request: Request[CheckoutsPort], command: ReleaseCheckout) -> None:
-    """Returns what the group has to the queue, and ends the group."""
+    """Puts back into the queue what the group has, and ends the group."""
     queue, group = command.queue, command.group
 
     def done(count: int) -> None:

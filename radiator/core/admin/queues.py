@@ -15,7 +15,7 @@ from radiator.model.message import Message
 
 
 class Moves(Protocol):
-    """Makes a message what it is when it enters another queue."""
+    """Gives a message the form that it has in another queue."""
 
     def moved(self, queue: Queue, entry: Entry, target: Queue, reason: str | None) -> Message: ...
 

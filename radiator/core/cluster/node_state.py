@@ -74,7 +74,7 @@ class Known:
         return self.incarnation, self.number
 
     def state(self, name: str) -> NodeState:
-        """Returns all of its state; name: its own."""
+        """Returns all of its state; name: the node's."""
         version = Version(name, self.incarnation, self.number)
         return NodeState(version, True, sorted(self.neighbours), [], sorted(self.patterns), [], self.address)
 

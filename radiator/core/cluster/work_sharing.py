@@ -318,7 +318,7 @@ class Share:
                     giver.link.send(Demand(self.queue.name, [self.around.name]))
 
     def grant(self, giver: Neighbour, credit: int) -> None:
-        """Grants credit to one node at a time: who had credit before and is no longer the fullest loses it."""
+        """Grants credit to one node at a time: a node that had credit, and is no longer the fullest, loses it."""
         capacity = self.around.capacity_for(self.queue)
         self.is_cramped = not capacity
         if not capacity:

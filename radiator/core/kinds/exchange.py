@@ -165,7 +165,7 @@ class ExchangeKind(Kind):
         request.answer_synced(lambda: Declared(created))
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Returns its settings, numbers and bindings, those to private queues of subscriptions among them."""
+        """Answers with its settings, numbers and bindings, those to private queues of subscriptions among them."""
         exchange = self.destinations.exchanges.get(command.name)
 
         def described() -> ExchangeDescribed:

@@ -129,7 +129,7 @@ class FanoutKind(Kind):
             raise mistake("children", f"names {child!r}, which is no {'log' if is_log else 'queue'}; declare it first")
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Returns its children, and how much was sent to it."""
+        """Answers with its children, and how much was sent to it."""
         destinations = self.destinations
         fanout = destinations.fanouts.get(command.name)
         is_shared = fanout.name in destinations.declarations.cluster_fanouts

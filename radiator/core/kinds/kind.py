@@ -154,7 +154,7 @@ class Kind:
         """
 
     def tick(self, background: Background) -> None:
-        """Called about once a second, for what time brings."""
+        """Called about once a second, for whatever depends on the time."""
 
     def looks(self, round_: Round) -> Iterator[int]:
         """From each Tick on its queues are looked at, some in each turn. What each look has cost."""
@@ -167,7 +167,7 @@ class Kind:
         raise NotImplementedError
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Returns what it is, as of all that was decided up to now. Raises Refusal."""
+        """Answers with what it is, as of all that was decided up to now. Raises Refusal."""
         numbers = self.numbers(request.parts, command.name)
         if numbers is None:
             raise Refusal("no-such-destination", f"There is no /{self.name}/{command.name:.255}.")

@@ -137,7 +137,7 @@ class LogKind(Kind):
         request.answer_synced(lambda: answer)
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Returns its settings, what each partition has on the disk, and its readers."""
+        """Answers with its settings, what each partition has on the disk, and its readers."""
         log = self.there(request, command.name)
 
         def described() -> LogDescribed:

@@ -124,7 +124,7 @@ class QueueKind(Kind):
             request.answer(declared())
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
-        """Returns its settings, bindings and numbers."""
+        """Answers with its settings, bindings and numbers."""
         queue = self.destinations.there(command.name)
 
         def synced() -> None:

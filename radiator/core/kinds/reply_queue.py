@@ -19,7 +19,7 @@ class ReplyQueueKind(Kind):
     __slots__ = ()
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        """Hands a reply over, or drops it where its queue is gone or full; without a receipt it needs no plan."""
+        """Delivers a reply, or drops it where its queue is gone or full. Most replies need no plan."""
         if (
             command.mandatory
             or command.immediate
@@ -36,7 +36,7 @@ class ReplyQueueKind(Kind):
         return None
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Plans a reply; it is dropped where its queue is gone or full, unless the SEND wants to know."""
+        """Plans a reply; where its queue is gone or full it is dropped, or refused if `mandatory` or `immediate`."""
         message = command.message(headers, self.context.now_ms, None)
         node = self.destinations.temp_queues.node_of_asker(name)
         if node:

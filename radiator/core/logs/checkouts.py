@@ -290,7 +290,7 @@ class Releasing:
         return bool(self.records) and self.context.open.size < BATCH_BYTES
 
     def read(self) -> None:
-        """Called with the next slice, or the end."""
+        """Asks for the next slice, or ends."""
         partition = self.log.partitions[0]
         if partition.first < partition.committed:
             self.log.read(0, partition.first, LOAD_MESSAGES, LOAD_BYTES, self.answered)

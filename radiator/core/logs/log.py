@@ -120,7 +120,7 @@ class Log:
 
     @property
     def incarnation(self) -> str:
-        """A number that no other log of this name has had."""
+        """An id that no other log of this name has had."""
         return f"{self.context.store_id}-{self.number}"
 
     @property

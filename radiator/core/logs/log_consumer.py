@@ -118,7 +118,7 @@ class LogConsumer(Consumable):
         return cursor
 
     def begin_with_what_is_kept(self, cursor: Cursor, group: Group) -> None:
-        """Returns where the group continues, and how many records it has missed."""
+        """Sets the cursor to where the group continues, and how many records it has missed."""
         first = cursor.partition.first
         cursor.began = cursor.next = group.begin(cursor.index, first)
         cursor.skipped = group.missed(cursor.index, first)

@@ -25,7 +25,7 @@ class AheadReader(Protocol):
         """How many records it has that were never handed out."""
 
     def begin_with_what_is_kept(self, cursor: Cursor, group: Group) -> None:
-        """Returns where the group continues, and how many records it has missed."""
+        """Sets the cursor to where the group continues, and how many records it has missed."""
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
         """Takes a record that was read, the next of its partition."""

@@ -31,7 +31,7 @@ class Retention:
         self.in_batch = 0
 
     def look(self) -> bool:
-        """Looks at some logs at each Tick, for something to drop."""
+        """Looks at some logs, at each Tick; returns whether there is something to drop."""
         if not self.round:
             self.round.extend(self.logs.values())
         left = PARTITIONS_PER_TICK
@@ -74,7 +74,7 @@ class Retention:
         return has_gone
 
     def take_off(self, log: Log, partition: Partition) -> bool:
-        """Removes the partition's oldest segment, unless the open batch still changes it."""
+        """Removes the partition's oldest segment. False: not yet, because the open batch still changes it."""
         segment = partition.segments[0]
         if (partition.index, segment.first) in log.touched:
             return False
@@ -86,7 +86,7 @@ class Retention:
         return True
 
     def drop(self, segments: Iterable[KeepSegment]) -> None:
-        """Removes them from the disk."""
+        """Has them removed from the disk, in the background."""
         self.dropping.extend(DropSegment(s.log, s.partition, s.first, s.first + s.count) for s in segments)
 
     # ---- the background task ----------------------------------------------------------------------------------------

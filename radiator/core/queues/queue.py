@@ -222,7 +222,7 @@ class Queue(Consumable):
 
     @property
     def in_memory_count(self) -> int:
-        """How many of those are in memory."""
+        """How many messages are in memory, those at consumers included."""
         return len(self.ready) + len(self.returned) + len(self.entries_out)
 
     # ---- what becomes of a message that is out ----------------------------------------------------------------------

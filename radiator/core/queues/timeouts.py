@@ -35,7 +35,7 @@ class AckTimeouts:
                 self._look_at(out, out.due_s)
 
     def _look_at(self, delivery: Delivery, at_s: float) -> None:
-        """Has the delivery looked at then: it may be overdue."""
+        """Schedules a look at the delivery: it may be overdue then."""
         self.begun += 1
         heapq.heappush(self.heap, (at_s, self.begun, delivery))
 

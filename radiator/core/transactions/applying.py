@@ -348,7 +348,7 @@ class Applying:
         return True
 
     def say_why(self, delivery: PreparedDelivery, why: str) -> None:
-        """Returns why it does not go on, for `why`."""
+        """Keeps the reason why it waits, for `why`, and since when it does."""
         if delivery.prepared.waits is None:
             delivery.waits_since_s = self.context.now_s
         delivery.prepared.waits = why

@@ -62,7 +62,7 @@ class DropPrepared:
             then()
 
     def add(self, prepared: list[StoredTransaction], then: Callable[[], None]) -> None:
-        """Adds names to drop; calls `then` when they are gone by the open batch or an earlier one, at once where there
+        """Adds transactions to drop; calls `then` when they are gone by the open batch or an earlier one, at once where
         are none.
         """
         if not prepared:

@@ -302,10 +302,10 @@ class Campaign:
         by a fault of its own: then in a new life. A driver that has ended for another reason counts as `fallen`.
         """
         for _ in range(TRIES):
-            if self.crash(crash):
-                return
             if not self.is_alive:
                 self.begin_life(*self._names)
+            if self.crash(crash):
+                return
         log_end = (self.directory / "driver.log").read_text(errors="replace")[-LOG_END_CHARACTERS:]
         raise AssertionError(f"{crash}: not reached in {TRIES} tries. The driver's log ends with:\n{log_end}")
 
