@@ -120,7 +120,7 @@ class Broker:
         context.turn_number += 1
         context.handled = 0
         context.now_s, context.now_ms = now_s, parts.clock.at(now_s, now_ms)
-        if not context.is_stopping:
+        if parts.rounds.looks is not None and not context.is_stopping:
             parts.rounds.step()
         if self.backlog:
             events = self.behind_backlog(events)
@@ -163,7 +163,7 @@ class Broker:
             self.cluster.end_turn()
         if blocking.can_go_on:
             turn.again = True
-        elif self.background.can_go_on(context) or self.parts.rounds.is_under_way:
+        elif (self.background and self.background.can_go_on(context)) or self.parts.rounds.looks is not None:
             turn.again = turn.is_background = True
         elif (self.cluster is not None and self.cluster.shares.due) or readers.due:
             turn.again = True

@@ -16,6 +16,7 @@ class DiskPressure:
     __slots__ = (
         "admission", "checked_percent", "context", "file_system_free_bytes", "free_bytes", "free_min",
         "high_water_bytes", "map_size", "reusable_bytes", "store_used_bytes", "unblocked",
+        "wal_bytes", "wal_kept_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -37,7 +38,7 @@ class DiskPressure:
         self.store_used_bytes = 0
         self.checked_percent = 0
         self.free_bytes = free_min + map_size  # until the first Tick
-        self.file_system_free_bytes = self.reusable_bytes = 0
+        self.file_system_free_bytes = self.reusable_bytes = self.wal_bytes = self.wal_kept_bytes = 0
         self.judge()
 
     def measured(self, event: Tick) -> None:
@@ -45,6 +46,7 @@ class DiskPressure:
         self.free_bytes = event.disk_free_bytes
         self.file_system_free_bytes = event.file_system_free_bytes
         self.reusable_bytes = event.reusable_bytes
+        self.wal_bytes, self.wal_kept_bytes = event.wal_bytes, event.wal_kept_bytes
         self.store_used_bytes = event.store_used_bytes
         self.checked_percent = event.checked_percent
         self.judge()
@@ -79,6 +81,8 @@ class DiskPressure:
             "map_size": self.map_size,
             "high_water_bytes": self.high_water_bytes,
             "reusable_bytes": self.reusable_bytes,
+            "wal_bytes": self.wal_bytes,
+            "wal_kept_bytes": self.wal_kept_bytes,
             "disk_free_bytes": self.file_system_free_bytes,
             "disk_room_bytes": self.free_bytes,
             "disk_free_min": self.free_min,

@@ -24,7 +24,8 @@ from radiator.model.replies import Scope
 
 class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
-    with a dedup window. expiring: queues whose expired messages are being removed. weighing, has_dedup: this round's.
+    with a dedup window. looks: the rest of the round that a Tick has begun, or None once it is over. expiring: queues
+    whose expired messages are being removed. weighing, has_dedup: this round's.
     """
 
     __slots__ = (
@@ -59,11 +60,6 @@ class Rounds:
         self.weighing = Weighing(memory.memory)
         self.has_dedup = False
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a Tick has begun a round that is not over."""
-        return self.looks is not None
-
     def begin(self) -> None:
         """A Tick: the next round, unless the last one goes on."""
         if self.looks is None:
@@ -71,9 +67,10 @@ class Rounds:
             self.step()
 
     def step(self) -> None:
-        """One slice, however full the open batch is: weighing memory does not wait for the disk."""
-        if self.looks is None:
-            return
+        """One slice of a round that is not over, however full the open batch is: weighing memory does not wait for the
+        disk.
+        """
+        assert self.looks is not None, "no round is under way"
         left = LOOKS_PER_TURN
         for cost in self.looks:
             left -= cost

@@ -434,7 +434,8 @@ class Tick:
     of the store's structure has been checked since the start.
 
     Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
-    pages; half_open: connections that have not sent CONNECT.
+    pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
+    log_keep keeps wal_kept_bytes.
     """
 
     disk_free_bytes: int
@@ -443,6 +444,8 @@ class Tick:
     file_system_free_bytes: int = 0
     reusable_bytes: int = 0
     half_open: int = 0
+    wal_bytes: int = 0
+    wal_kept_bytes: int = 0
 
 
 @dataclass(slots=True)

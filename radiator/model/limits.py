@@ -127,6 +127,14 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 RESET_LOOK_S = 1.0  # and after that, as long as nothing is read from it, whether it has reset the connection
 
 # ---- the disk
+WAL_SEGMENT_FIRST_BYTES = MIB  # of the write-ahead log; each further one is twice as long, up to
+WAL_SEGMENT_BYTES = 64 * MIB  # this, or a 16th of map_size or of the disk where that is less
+WAL_SHARE = 16
+UNAPPLIED_BYTES = 4 * MIB  # wait: of the log that the tree does not have yet; a start has it in less than a second
+UNAPPLIED_ENTRIES = 4096  # the same in entries
+LOG_KEEP_FREE_BYTES = 128 * MIB  # log_keep keeps nothing while the disk has less, or an 8th of it where that is less
+LOG_KEEP_FREE_SHARE = 8
+APPLIED_EVERY_S = 0.5  # how long an entry may wait until the tree has it
 GATHER_MAX_S = 0.0005  # wait: for the clients that the last commit answered, at most this, and no longer than it took
 GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
 UNAWAITED_MAX_S = 0.002  # how long a batch may wait that no client awaits: ACKs without receipts share a commit

@@ -37,6 +37,7 @@ RELOAD: dict[str, dict[str, str]] = {
         "sync_interval_ms": NOW,
         "map_size": RESTART,
         "disk_free_min": NOW,
+        "log_keep": RESTART,
     },
     "logging": {"level": NOW, "format": NOW, "priorities": NOW},
     # frames: linked nodes have agreed on their size; frames and batches determine what the map must hold

@@ -32,6 +32,24 @@ RETENTION_MS = 7 * 86_400_000  # of a log, where none is given
 JOURNAL = "journal"  # the log that the journal is written into
 MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
 MEMORY_BYTES_MAX = 64 * MIB
+TIME_UNITS_MS = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class LogKeep:
+    """How much of the write-ahead log stays when the tables have it: so many bytes, or for so long. Both 0: nothing."""
+
+    max_bytes: int = 0
+    max_ms: int = 0
+
+    def __str__(self) -> str:
+        for unit, ms in reversed(TIME_UNITS_MS.items()):
+            if self.max_ms and self.max_ms % ms == 0:
+                return f"{self.max_ms // ms}{unit}"
+        return str(self.max_bytes)
+
+
+KEEP_NOTHING = LogKeep()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -260,6 +278,7 @@ class Config:
     sync_interval_ms: int = 0
     map_size: int = MAP_SIZE
     disk_free_min: int = 128 * MIB
+    log_keep: LogKeep = KEEP_NOTHING
     limits: Limits = field(default_factory=Limits)
     limits_given: frozenset[str] = field(default=frozenset(), compare=False)
     declarations: Declarations = field(default_factory=Declarations)

@@ -1,5 +1,5 @@
-"""The two threads that may touch the disk: the committer, which makes batches durable, one at a time and in order, and
-the loader, which reads back and measures.
+"""The three threads that may touch the disk: the committer, which makes batches durable, one at a time and in order,
+the follower, which brings the tables up to date behind it, and the loader, which reads back and measures.
 
 A batch belongs to the committer's thread from `submit` until it is answered: nothing else touches its writes. An error
 of the disk ends the process (halt.py): what waited for that batch is never answered.
@@ -21,7 +21,7 @@ from radiator.storage.contract import Store, answer
 
 
 class CheckedStore(Store, Protocol):
-    """A store that the two threads can also measure, check and rid of dead readers."""
+    """A store that the three threads can also bring up to date, measure, check and rid of dead readers."""
 
     def reader_check(self) -> None:
         """Frees the slots of processes that died while they read."""
@@ -29,9 +29,22 @@ class CheckedStore(Store, Protocol):
     def spare_bytes(self) -> int:
         """Bytes of the disk that the store's file occupies and no longer uses."""
 
+    def wal_bytes(self) -> tuple[int, int]:
+        """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
+
     @property
     def checked_percent(self) -> int:
         """How much of the structure has been checked since the start, in percent."""
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the tree is to be brought up to date now, before commits must wait for it."""
+
+    def catch_up(self) -> None:
+        """The tree has all that was committed when this returns. Raises DiskFailed."""
+
+    def apply_if_due(self) -> float:
+        """Brings the tree up to date with the log, and returns after how many seconds it is to be called again."""
 
     def go_on_checking(self) -> bool:
         """Checks a little more of the structure; whether there is more. Raises StoreError where it is damaged."""
@@ -48,12 +61,14 @@ class Inquiry:
 @dataclass(slots=True)
 class DiskSpace:
     """free_bytes: of the file system. reusable_bytes: of the store's file, which commits use again before it grows.
-    used_bytes: of the store.
+    used_bytes: of the store. wal_bytes: of the write-ahead log's files, of which log_keep keeps wal_kept_bytes.
     """
 
     free_bytes: int
     reusable_bytes: int
     used_bytes: int
+    wal_bytes: int = 0
+    wal_kept_bytes: int = 0
 
     @property
     def for_messages_bytes(self) -> int:
@@ -96,6 +111,11 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
     return Worker(loop, "committer", commit, committed, rest)
 
 
+def follower(loop: Any, store: CheckedStore) -> Worker[bool, None]:
+    """Brings the tables up to date: when it is given a job, and before an entry has waited too long."""
+    return Worker(loop, "follower", lambda _: store.catch_up(), lambda _: None, store.apply_if_due)
+
+
 def loader(
     loop: Any, store: CheckedStore, data_dir: Path, found: Callable[[Findings], None]
 ) -> Worker[Inquiry, Findings]:
@@ -120,7 +140,7 @@ def loader(
 
 def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:
     """How much space there is now."""
-    return DiskSpace(free_bytes(data_dir), store.spare_bytes(), store.used_bytes())
+    return DiskSpace(free_bytes(data_dir), store.spare_bytes(), store.used_bytes(), *store.wal_bytes())
 
 
 def free_bytes(data_dir: Path) -> int:

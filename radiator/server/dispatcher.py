@@ -29,7 +29,7 @@ from radiator.model.settings import Config
 from radiator.server.connection import ServerConnection
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
-from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
+from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, follower, loader, measured
 from radiator.server.inbox import Inbox
 from radiator.server.log import EventLog
 from radiator.server.reread import Rereader
@@ -92,24 +92,28 @@ class Dispatcher:
         self._gathering = loop.timer(0)
         self.committer = committer(loop, store, self._committed)
         self._loader = loader(loop, store, data_dir, self._found)
+        self._store = store
+        self._follower = follower(loop, store)
 
     def start(self) -> None:
         """Starts the threads and the clock."""
         self.committer.start()
         self._loader.start()
+        self._follower.start()
         self._tick.start(self._ticked)
         self._ticked()
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether both threads are idle."""
-        return not (self.committer.is_busy or self._loader.is_busy)
+        """Whether no thread of the disk has a job."""
+        return not (self.committer.is_busy or self._loader.is_busy or self._follower.is_busy)
 
     def finish(self) -> None:
-        """Stops the clock and both threads; only at rest. After it the store may be closed."""
+        """Stops the clock and the threads; only at rest. After it the store may be closed."""
         self._tick.stop()
         self.committer.stop()
         self._loader.stop()
+        self._follower.stop()
 
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
@@ -264,6 +268,8 @@ class Dispatcher:
     def _committed(self, number: int) -> None:
         self._has_committed = True
         self._submitted_bytes = 0
+        if self._store.is_far_behind and not self._follower.is_busy:
+            self._follower.submit(True)
         self._inbox.report(Committed(number))
 
     def sync_every(self, interval_s: float) -> None:
@@ -308,6 +314,8 @@ class Dispatcher:
                 space.free_bytes,
                 space.reusable_bytes,
                 self._connections.half_open,
+                space.wal_bytes,
+                space.wal_kept_bytes,
             )
         )
         self._measure_due = True

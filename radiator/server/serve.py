@@ -76,7 +76,8 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> i
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the configuration can be read again
     keep_heap()
     _have_last_words(config)
-    store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
+    node = config.node.name if config.node is not None else ""
+    store = open_store(config.data_dir, config.map_size, node, config.log_keep, config.disk_free_min)
     try:
         return _made(config, store, trust_clock, read).run()
     finally:

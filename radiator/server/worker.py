@@ -1,6 +1,6 @@
 """A native thread that carries out one job at a time for the hub: handed over by one lock, answered by one wake-up.
 
-Both threads that touch the disk are workers: the committer and the loader (disk.py). An exception of a job is not
+The threads that touch the disk are workers: committer, follower and loader (disk.py). An exception of a job is not
 caught, and so ends the process.
 """
 

@@ -7,7 +7,9 @@ ids twice. `restore` removes the mark and assigns a new id. Both write beside th
 import fcntl
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import lmdb
@@ -15,8 +17,11 @@ import lmdb
 from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.limits import BACKUP_META_BYTES, MIB
 from radiator.storage.check import Report, check
+from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
-from radiator.storage.codec.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
+from radiator.storage.codec.operations import decode_operations
+from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
+from radiator.storage.forward import Forward, LogBehind, Until
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import (
     checked_head,
@@ -31,18 +36,28 @@ from radiator.storage.lmdb.datafile import (
 from radiator.storage.lmdb.mending import mend
 from radiator.storage.lmdb.mending_ledgers import mend_ledgers
 from radiator.storage.lmdb.reader import Reader, backup_meta
+from radiator.storage.lmdb.replay import mark
+from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.report import Progress, unheard
+from radiator.storage.wal import WalEntry
 
 _NEW = ".radiator-backup.new"  # the end of an unfinished backup's name, after its process id
 _COPIED_AT_ONCE_BYTES = MIB
 _LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
 
 
-def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progress: Progress = unheard) -> None:
+def backup(
+    data_dir: str | Path,
+    file: str | Path,
+    compact: bool = False,
+    progress: Progress = unheard,
+    despite_damage: bool = False,
+) -> Report:
     """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run meanwhile.
 
-    compact leaves free pages out; it takes longer. An earlier backup of that name is replaced. Raises StoreError, also
-    where `file` exists and is no backup.
+    compact leaves free pages out; it takes longer. despite_damage: where the log is damaged, of what can be read in
+    order; the report has what is lost. An earlier backup of that name is replaced. Raises StoreError, also where `file`
+    exists and is no backup.
     """
     target = Path(file)
     if os.path.lexists(target) and backup_meta(target) is None:
@@ -50,16 +65,20 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progre
     if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
     new = target.with_name(f"{target.name}.{os.getpid()}{_NEW}")
+    report = Report()
     try:
         _remove_leftovers(target.parent)
-        with Reader(Path(data_dir)) as reader:
+        with Reader(Path(data_dir), despite_damage) as reader:
             with reader.snapshot() as snapshot:
+                check_wal(snapshot, report)
                 meta = snapshot.meta()
+                behind = snapshot.entries_behind
                 expected_bytes = 0 if compact else reader.file.stat().st_size
             refuse_other_formats(reader.file, meta)
             refuse_bare_backups(reader.file, meta)
             held = _copy(reader, new, compact, progress, expected_bytes)
         try:
+            _bring_up_to_date(new, behind)
             write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
             install(new, target)
         finally:
@@ -68,6 +87,7 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progre
         raise StoreError(f"The backup {target} cannot be written: {error}.") from error
     finally:
         new.unlink(missing_ok=True)
+    return report
 
 
 def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected_bytes: int) -> int:
@@ -84,6 +104,22 @@ def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected
     return opened
 
 
+def _bring_up_to_date(new: Path, behind: Sequence[WalEntry]) -> None:
+    """Carries out those of the entries that the copy does not have yet: all that was receipted before it was begun."""
+    if not behind:
+        return
+    with Reader(new) as reader, reader.snapshot() as snapshot:
+        applied = records.decode_place(APPLIED, snapshot.meta()[APPLIED])[0]
+    missing = [entry for entry in behind if entry.place.index > applied]
+    if not missing:
+        return
+    operations = [operation for entry in missing for operation in decode_operations(entry.operations)]
+    extra_bytes = 3 * sum(len(entry.operations) for entry in missing)
+    with open_for_writing(new, _map_bytes(new) + extra_bytes + MIB, subdir=False, lock=False) as env:
+        tables = {name: env.open_db(name, create=False) for name in TABLES}
+        TreeWriter(env, new, tables, checked_head(new)).apply([*operations, mark(missing[-1].place)])
+
+
 def _remove_leftovers(parent: Path) -> None:
     """Removes unfinished backups of any name whose process was killed: no process has them locked."""
     for name in os.listdir(parent):
@@ -98,13 +134,22 @@ def _remove_leftovers(parent: Path) -> None:
                 os.close(opened)
 
 
-def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard) -> Report:
+def restore(
+    file: str | Path,
+    data_dir: str | Path,
+    progress: Progress = unheard,
+    log: str | Path | None = None,
+    until: Until | None = None,
+) -> Report:
     """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
     Messages in doubt with other nodes no longer are: those nodes know neither this store's id nor its sequences.
 
     Returns the report of `check`: damaged messages do not prevent a restore, a damaged structure does. Damaged rows
     that a start refuses are left out or rebuilt (mending.py), and the report lists them. Raises StoreError where `file`
     is no whole backup, or `data_dir` already holds something.
+
+    log: brings it forward by the write-ahead log in that directory, up to `until`. Raises StoreError, and makes
+    nothing, where it does not follow the backup, or does not reach `until` in one piece.
     """
     source, target = Path(file), Path(data_dir)
     meta = backup_meta(source)
@@ -114,13 +159,18 @@ def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard
     mistakes = structure_mistakes(source, progress)
     if mistakes:
         raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")
+    behind = None if log is None else LogBehind(source, meta, Path(log))
+    plan = Forward() if behind is None else behind.plan(until or Until(), progress)
     try:
         if not os.path.lexists(target):
             directory.begin_restore(target)
         directory.prepare(target)
         lock = directory.BrokerLock(target)
         try:
-            mended = _install_copy(source, target, progress)
+            new = _copied(source, target, progress)
+            if behind is not None and plan.entries:
+                behind.bring(new, plan, progress)
+            mended = _install_copy(new, target)
         finally:
             lock.release()
     except OSError as error:
@@ -128,22 +178,31 @@ def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard
     report = check(target, progress)
     for sentence in mended:
         report.find(sentence)
+    report.forward = None if behind is None else asdict(plan)
     return report
 
 
-def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
-    """Returns what was mended. After a crash before the rename no broker serves the directory: restore again."""
+def _copied(source: Path, target: Path, progress: Progress) -> Path:
+    """The backup beside the name that it will have. After a crash before that no broker serves the directory: restore
+    again.
+    """
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
     directory.begin_restore(target)
     directory.forget_readers(target)
     new = target / directory.RESTORE_FILE
     _copy_file(source, new, progress)
+    return new
+
+
+def _install_copy(new: Path, target: Path) -> list[str]:
+    """Makes a store of its own of it. Returns what was mended."""
     rows = {
         FORMAT: records.encode_number(FORMAT, records.FORMAT),
         BACKUP: None,
         STORE_ID: records.encode_text(STORE_ID, new_store_id()),
         CLEAN: records.encode_number(CLEAN, 0),
+        APPLIED: None,  # the log begins anew
         TIME: None,  # a start trusts the system's clock then, however old the backup is
     }
     # to other nodes this is another store: agreements with them do not hold for it

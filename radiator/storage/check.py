@@ -7,6 +7,7 @@ damaged one; then the ledgers; then every row of every table.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from radiator.model.message import SEQUENCE_BITS
 from radiator.model.settings import STANDARD_EXCHANGES
 from radiator.model.validation import DECLARED as DECLARED_CHECKS
 from radiator.model.writes import KeepPeer
+from radiator.storage.check_kept import check_kept
 from radiator.storage.check_logs import check_blocks, check_log_ledgers, check_prepared
+from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BINDINGS,
@@ -46,6 +49,7 @@ from radiator.storage.codec.tables import (
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
 from radiator.storage.lmdb.reader import Reader, Snapshot
+from radiator.storage.lmdb.replay import applied
 from radiator.storage.report import Progress, unheard
 from radiator.storage.report import Report as Report
 
@@ -64,7 +68,7 @@ def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
     try:
         _check_structure(file, report)
         if not report.findings:
-            with Reader(Path(data_dir)) as reader:
+            with Reader(Path(data_dir), despite_damage=True) as reader:
                 reader.check_structure(progress)
                 _check_tables(reader, report)
     except (StoreError, OSError) as error:
@@ -87,6 +91,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
         meta = snapshot.meta()
         refuse_other_formats(reader.file, meta)
         refuse_bare_backups(reader.file, meta)
+        check_wal(snapshot, report)
         for table in tables_of(records.decode_number(FORMAT, meta[FORMAT])):
             if not snapshot.has(table):
                 report.find(f"The table {table.decode()} is missing, or has flags that none of ours has.")
@@ -96,6 +101,11 @@ def _check_tables(reader: Reader, report: Report) -> None:
         _check_declarations(snapshot, report)
         check_log_ledgers(snapshot, numbers.get(NEXT_QUEUE), report)
     _recount(reader, report)
+    with suppress(DamagedRecord, StoreError):  # of meta, and of the directory, which are found above
+        place = applied(meta)
+        if place is not None and STORE_ID in meta and directory.has_wal(reader.file.parent):
+            store_id = records.decode_text(STORE_ID, meta[STORE_ID])
+            check_kept(reader.file.parent / directory.WAL_DIRECTORY, store_id, place, report)
     _check_messages(reader, numbers.get(BOOT), report)
     _check_delayed(reader, numbers.get(BOOT), report)
     _check_counts(reader, report)

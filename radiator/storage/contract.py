@@ -40,7 +40,8 @@ class Store(Protocol):
         Not checked here, but by a start or `radiator check`: a KeepPeer that lacks doubts of its node between out_taken
         and out_offered, segments that do not follow each other, and appends without their segment.
 
-        After a DiskFailed the store must not be used any more.
+        StoreError: what is stored cannot be read, and nothing of the batch is kept. After a DiskFailed or a StoreError
+        the store must not be used any more.
         """
 
     def load(self, load: ReadQueue) -> Loaded:

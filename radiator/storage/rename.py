@@ -7,12 +7,15 @@ from typing import Any
 import lmdb
 
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
-from radiator.model.limits import BACKUP_META_BYTES
+from radiator.model.limits import DRAIN_BYTES
 from radiator.model.patterns import is_node_name
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import DOUBTS, META, NODE, PEERS
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import checked_head, open_for_writing, refuse_bare_backups, refuse_other_formats
+from radiator.storage.lmdb.replay import applied, replay
+from radiator.storage.lmdb.start import meta_rows, open_tables
+from radiator.storage.lmdb.writer import TreeWriter
 
 
 def rename(data_dir: str | Path, name: str) -> str:
@@ -39,8 +42,20 @@ def rename(data_dir: str | Path, name: str) -> str:
 
 
 def _renamed(path: Path, file: Path, name: str) -> str:
-    map_bytes = checked_head(file).end_bytes + BACKUP_META_BYTES
-    with open_for_writing(path, map_bytes) as env, env.begin(write=True) as txn:
+    head = checked_head(file)
+    with open_for_writing(path, head.end_bytes + DRAIN_BYTES) as env:
+        with env.begin() as txn:
+            meta = meta_rows(env, txn)
+        refuse_other_formats(file, meta)
+        refuse_bare_backups(file, meta)
+        if applied(meta) is not None:  # else what the log has of the former name would come later
+            tables = open_tables(env, file, records.FORMAT)
+            replay(TreeWriter(env, file, tables, head), path, meta)
+        return _rename_in(env, file, name)
+
+
+def _rename_in(env: lmdb.Environment, file: Path, name: str) -> str:
+    with env.begin(write=True) as txn:
         tables = {}
         for table in (META, PEERS, DOUBTS):
             try:
@@ -48,8 +63,6 @@ def _renamed(path: Path, file: Path, name: str) -> str:
             except lmdb.NotFoundError:
                 continue  # of an earlier format
         meta = dict(txn.cursor(tables[META])) if META in tables else {}
-        refuse_other_formats(file, meta)
-        refuse_bare_backups(file, meta)
         former = _node(meta)
         if DOUBTS in tables:
             doubts = txn.cursor(tables[DOUBTS])

@@ -43,7 +43,10 @@ def test_failed_commit_stops_the_broker_with_status_74(tmp_path: Path) -> None:
             wire.subscribe("/queue/q", ack="auto")
             for _ in range(receipted):
                 wire.message()
-            assert wire.is_silent(), "no receipt followed the failed commit, and nothing was kept of it"
+            # a commit may have been on the disk when bringing the tables up to date failed: its receipt has not left
+            if not wire.is_silent():
+                assert len(wire.message().body) == 10_000
+            assert wire.is_silent(), "no receipt followed the failed commit, and nothing else was kept of it"
 
 
 @pytest.mark.slow

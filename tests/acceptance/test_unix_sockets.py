@@ -186,6 +186,7 @@ def test_commands_about_the_data_do_not_mind_a_socket_that_was_left(tmp_path: Pa
         assert made is None or made.returncode == 0, made
         if command.startswith("restore"):
             (broker.data_dir / "data.mdb").unlink()
+            shutil.rmtree(broker.data_dir / "wal")
         ended = radiator(tmp_path, *command.replace("DATA", "data").split())
         assert ended.returncode == 0, ended
         assert "radiator.sock" not in ended.stdout + ended.stderr

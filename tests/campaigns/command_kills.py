@@ -28,7 +28,7 @@ from tests.storage.scribe import filled
 CALLS = (*trace.DISK_CALLS, "flock", "chmod", "fchmod", "copy_file_range", "sendfile", "fallocate")
 COMMAND_MAX_S = 60.0
 MAP_BYTES = 64 * MIB
-OF_A_STORE = ["data.mdb", "lock.mdb", "radiator.lock"]
+OF_A_STORE = ["data.mdb", "lock.mdb", "radiator.lock", "wal"]
 
 
 class Case:

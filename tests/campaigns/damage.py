@@ -1,18 +1,21 @@
 """T16: stores are damaged in every way that a file can be, and opened, checked, read and written on.
 
-Flipped bits, zeros, rubbish, swapped, misplaced and older pages, cut files; most of them in a child process through the
-store's own code, some through a whole broker. What is given out is what was put in, or nothing; what `radiator check`
-finds nothing wrong with is exactly what was written; nothing crashes or hangs, and every refusal is a sentence.
+Flipped bits, zeros, rubbish, swapped, misplaced and older pages, cut files, in the tables and in the log in front of
+them, after a clean stop or as a kill leaves them; most of them in a child process through the store's own code, some
+through a whole broker. What is given out is what was put in, or nothing; what `radiator check` finds nothing wrong with
+is exactly what was written; nothing crashes or hangs, and every refusal is a sentence.
 
-It cannot see damage that is a former state of the whole file: that is what the file then says. Where a head of LMDB is
-hit, the state before the last commit is taken too (docs/DURABILITY.md, "Known issues").
+Of the log, damage in an entry that the tables do not have refuses the start if anything sound follows that entry, and
+so does a segment that was made shorter. Where nothing does, the damage cannot be told from what a crash may leave
+(docs/DURABILITY.md, "Known issues"): then the state before the first damaged entry is right too, and nothing else is.
+Nor can it be seen where both heads of LMDB are hit, and so made a former state of the whole file.
 """
 
 import contextlib
 import io
 import shutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -20,6 +23,7 @@ from random import Random
 from radiator.model.commands import Send
 from radiator.model.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
 from radiator.model.journal import JournalEvent
+from radiator.model.limits import KIB
 from radiator.model.message import Message, position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.writes import (
@@ -45,7 +49,12 @@ from radiator.model.writes import (
     Unbind,
     Write,
 )
+from radiator.storage import wal
+from radiator.storage.lmdb import store as store_module
+from radiator.storage.lmdb.directory import DATA_FILE, WAL_DIRECTORY
+from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore, open_store
+from radiator.storage.wal import segments_in
 from radiator.tools.cli import main
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
@@ -69,6 +78,12 @@ NAMES = ("orders", "mail", "ä/€", "jobs.x", "gone")
 PEERS = ("b", "node.c")
 DRAIN_QUIET_S = 0.6
 DUE_MS = 4_000_000_000_000
+BEHIND = (0, STATES_KEPT - 1, 4, 1)  # entries that the tables do not have, of one store and the next
+WAL_SHARE = 0.4  # of the cases
+SEGMENT_BYTES = 64 * KIB
+# docs/FORMAT.md, "The log"
+SEGMENT_OPENING_BYTES, ENTRY_UNIT_BYTES = 128, 8
+ENTRY_HEAD_BYTES, ENTRY_HEAD_COVERED = 56, 52
 
 Place = tuple[int, int]
 Binding = tuple[str, str, int]
@@ -94,7 +109,6 @@ class Declared:
 class State:
     """What the store holds after one commit."""
 
-    data: bytes
     messages: dict[Place, Message]
     counts: dict[Place, int]
     ledgers: dict[int, Ledger]
@@ -107,10 +121,35 @@ class State:
     logs: Platter
 
 
+Files = dict[str, bytes]
+"""Of a data directory: data.mdb, and the segments of the log."""
+
+
+@dataclass(slots=True)
+class Behind:
+    """An entry of the log that the tables do not have: of which segment it is, and which bytes its checksums cover."""
+
+    name: str
+    head: range
+    content: range
+
+    def is_hit(self, before: Files, after: Mapping[str, bytes | bytearray]) -> bool:
+        """Whether any of its bytes is another one now."""
+        now = after.get(self.name, b"")
+        return any(now[at.start : at.stop] != before[self.name][at.start : at.stop] for at in (self.head, self.content))
+
+
 @dataclass(slots=True)
 class Original:
-    """A store that was written by the rules, its last states, and all that was ever in it."""
+    """A store that was written by the rules, its last states, and all that was ever in it.
 
+    files: as they are in the end. earlier: as they were some commits before, the oldest first. behind: the entries of
+    the log that the tables do not have, of which the last one is that of the last state.
+    """
+
+    files: Files = field(default_factory=dict)
+    earlier: list[Files] = field(default_factory=list)
+    behind: list[Behind] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     ever: dict[Place, Message] = field(default_factory=dict)
@@ -120,7 +159,6 @@ class Original:
     records: dict[Record, Message | JournalEvent] = field(default_factory=dict)
     prepared: dict[int, list[Send]] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
-    is_clean: bool = False
 
     @property
     def now(self) -> State:
@@ -149,28 +187,30 @@ class Author:
         self.twin = SimDisk()  # of logs and prepared transactions
         self.written = 0
 
-    def write(self) -> Original:
+    def write(self, behind: int) -> Original:
+        """behind: entries of the log that the tables shall not have; 0: it is stopped cleanly."""
         for name in NAMES:
             self.original.names[self.scribe.declare(name)] = name
         steps = [self.put, self.put, self.put, self.remove, self.count, self.remember]
         steps += [self.delay, self.delay, self.wake, self.declare, self.declare, self.bind, self.unbind]
         steps += [self.offer, self.settle, *[self.log] * 6] if self.peers else []
-        for _ in range(COMMITS):
-            self.chance.choice(steps)()
-            self.note()
-        for step in (self.retire, self.put):
+        chosen = [*(self.chance.choice(steps) for _ in range(COMMITS)), self.retire, self.put]
+        if not behind:
+            chosen.append(lambda: self.scribe.store.commit([StoppedClean()]))
+        self.scribe.keeps_up = False
+        for left, step in zip(reversed(range(len(chosen))), chosen, strict=True):
             step()
+            if left == behind or (left > behind and self.chance.random() < 0.7):
+                self.scribe.store.catch_up()
             self.note()
-        if self.chance.random() < 0.5:
-            self.scribe.store.commit([StoppedClean()])
-            self.original.is_clean = True
-            self.note()
+        self.original.files = self.original.earlier.pop()  # not what closing it would make of it
         self.scribe.store.close()
+        self.original.behind = entries_behind(self.original.files, self.scribe.path.with_suffix(".copy"))
         return self.original
 
     def note(self) -> None:
+        self.original.earlier = [*self.original.earlier[-STATES_KEPT:], files_of(self.scribe.path)]
         state = State(
-            (self.scribe.path / "data.mdb").read_bytes(),
             dict(self.scribe.messages),
             dict(self.counts),
             {number: replace(ledger) for number, ledger in self.scribe.ledgers.items()},
@@ -339,6 +379,32 @@ class Author:
         return sorted(self.chance.sample(places, min(most, len(places))))
 
 
+def files_of(data_dir: Path) -> Files:
+    files = [data_dir / DATA_FILE, *(path for _, path in segments_in(data_dir / WAL_DIRECTORY))]
+    return {str(file.relative_to(data_dir)): file.read_bytes() for file in files}
+
+
+def write_files(files: Mapping[str, bytes | bytearray], data_dir: Path) -> None:
+    """Makes the directory."""
+    (data_dir / WAL_DIRECTORY).mkdir(parents=True)
+    for name, data in files.items():
+        (data_dir / name).write_bytes(data)
+
+
+def entries_behind(files: Files, copy: Path) -> list[Behind]:
+    write_files(files, copy)
+    with Reader(copy) as reader, reader.snapshot() as snapshot:
+        found = snapshot.entries_behind
+    behind = []
+    for entry in found:
+        length = len(entry.operations)
+        begin = entry.place.at - ENTRY_HEAD_BYTES - -(-length // ENTRY_UNIT_BYTES) * ENTRY_UNIT_BYTES
+        content = begin + ENTRY_HEAD_BYTES
+        name = f"{WAL_DIRECTORY}/{entry.place.number:010}.wal"
+        behind.append(Behind(name, range(begin, begin + ENTRY_HEAD_COVERED), range(content, content + length)))
+    return behind
+
+
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 Damage = Callable[[Random, bytearray, Original], str]
@@ -409,15 +475,20 @@ def misplaced_page(chance: Random, data: bytearray, original: Original) -> str:
 
 def older(chance: Random, data: bytearray, original: Original) -> str:
     """A write that never reached the disk: the page, or a sector of it, is as it was some commits ago."""
-    back = chance.randint(1, len(original.states) - 1)
-    earlier = original.states[-1 - back].data
+    others = [files[DATA_FILE] for files in original.earlier if files[DATA_FILE] != data]
+    if not others:
+        return flipped_bit(chance, data, original)
+    back = chance.randint(1, len(others))
+    earlier = others[-back]
     size = chance.choice((SECTOR_BYTES, PAGE_BYTES, PAGE_BYTES))
     changed = [
         at for at in range(0, min(len(earlier), len(data)), size) if earlier[at : at + size] != data[at : at + size]
     ]
+    if not changed:
+        return flipped_bit(chance, data, original)
     at = chance.choice(changed)
     data[at : at + size] = earlier[at : at + size]
-    return f"{size} bytes at byte {at % PAGE_BYTES} of page {at // PAGE_BYTES} as they were {back} commits before"
+    return f"{size} bytes at byte {at % PAGE_BYTES} of page {at // PAGE_BYTES} as they were {back} states before"
 
 
 def cut(chance: Random, data: bytearray, original: Original) -> str:
@@ -439,26 +510,107 @@ DAMAGES: tuple[Damage, ...] = (
 )  # fmt: skip
 
 
+# ---- damage of the log ----------------------------------------------------------------------------------------------
+
+LogDamage = Callable[[Random, dict[str, bytearray], Original], str]
+
+
+def byte_of_the_log(chance: Random, original: Original) -> tuple[str, int]:
+    """Mostly one of an entry that the tables do not have, and often of its head."""
+    if original.behind and chance.random() < 0.8:
+        entry = chance.choice(original.behind)
+        return entry.name, chance.choice(chance.choice([part for part in (entry.head, entry.content) if part]))
+    name = chance.choice(sorted(original.files.keys() - {DATA_FILE}))
+    return name, chance.randrange(chance.choice((SEGMENT_OPENING_BYTES, len(original.files[name]))))
+
+
+def flipped_bit_of_the_log(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    (name, at), bit = byte_of_the_log(chance, original), chance.randrange(8)
+    files[name][at] ^= 1 << bit
+    return f"bit {bit} of byte {at} of {name} flipped"
+
+
+def flipped_bits_of_the_log(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    return ", ".join(flipped_bit_of_the_log(chance, files, original) for _ in range(chance.randint(2, 5)))
+
+
+def overwritten_log(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    """A sector, or all from there on: zeros, rubbish, or what it was some commits before."""
+    name, at = byte_of_the_log(chance, original)
+    begin = at // SECTOR_BYTES * SECTOR_BYTES
+    end = chance.choice((begin + SECTOR_BYTES, begin + SECTOR_BYTES, begin + PAGE_BYTES, len(files[name])))
+    earlier = chance.choice(original.earlier).get(name, b"")[begin:end]
+    what, filling = chance.choice((("zeros", bytes), ("rubbish", chance.randbytes), ("what was there", None)))
+    there = bytes(files[name][begin:end])
+    files[name][begin:end] = (earlier + there[len(earlier) :]) if filling is None else filling(len(there))
+    return f"{what} from byte {begin} to {end} of {name}"
+
+
+def cut_log(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    name, at = byte_of_the_log(chance, original)
+    del files[name][at:]
+    return f"{name} cut to {at} bytes"
+
+
+def missing_segment(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    name, _ = byte_of_the_log(chance, original)
+    del files[name]
+    return f"{name} missing"
+
+
+def swapped_segments(chance: Random, files: dict[str, bytearray], original: Original) -> str:
+    one, other = chance.sample(sorted(original.files.keys() - {DATA_FILE}), 2)
+    files[one], files[other] = files[other], files[one]
+    return f"{one} and {other} swapped"
+
+
+LOG_DAMAGES: tuple[LogDamage, ...] = (
+    flipped_bit_of_the_log, flipped_bit_of_the_log, flipped_bit_of_the_log, flipped_bits_of_the_log, overwritten_log,
+    overwritten_log, cut_log, missing_segment, swapped_segments,
+)  # fmt: skip
+
+
+# ---- what it must be then -------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class Damaged:
-    """One damaged file. could_be: the states that it may be taken for where nothing is found wrong with it."""
+    """One damaged store. could_be: the states that it may be taken for where nothing is found wrong with it; none: it
+    must be refused.
+    """
 
     original: Original
-    data: bytes
+    files: dict[str, bytearray]
     how: str
     could_be: list[State]
 
 
 def damaged(original: Original, chance: Random) -> Damaged:
     """Some are damaged twice."""
-    data = bytearray(original.now.data)
-    hows = [chance.choice(DAMAGES)(chance, data, original)]
-    while data == original.now.data or (len(data) >= HEADS_BYTES + PAGE_BYTES and chance.random() < 0.1):
+    files = {name: bytearray(data) for name, data in original.files.items()}
+    hows = []
+    if chance.random() < WAL_SHARE:
+        while files == original.files:
+            hows.append(chance.choice(LOG_DAMAGES)(chance, files, original))
+        return Damaged(original, files, " and ".join(hows), could_be_of_log(original, files))
+    data, before = files[DATA_FILE], original.files[DATA_FILE]
+    while data == before or (len(data) >= HEADS_BYTES + PAGE_BYTES and chance.random() < 0.1):
         hows.append(chance.choice(DAMAGES)(chance, data, original))
     heads = [slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES) for page in range(2)]
-    heads_hit = sum(data[head] != original.now.data[head] for head in heads)
-    could_be = original.states[-(1, 2, STATES_KEPT)[heads_hit] :]
-    return Damaged(original, bytes(data), " and ".join(hows), could_be)
+    heads_hit = sum(data[head] != before[head] for head in heads)
+    # with the head before the last one the tables are older, and the log has what they lack
+    could_be = original.states[-(1, 1, STATES_KEPT)[heads_hit] :]
+    return Damaged(original, files, " and ".join(hows), could_be)
+
+
+def could_be_of_log(original: Original, files: Mapping[str, bytes | bytearray]) -> list[State]:
+    hits = [entry.is_hit(original.files, files) for entry in original.behind]
+    if any(len(files.get(entry.name, b"")) < entry.content.stop for entry in original.behind):
+        return []  # no crash makes a segment shorter
+    if not any(hits):
+        return [original.now]
+    first = hits.index(True)
+    return [original.states[-1 - (len(hits) - first)]] if all(hits[first:]) else []
 
 
 # ---- through the store's own code -----------------------------------------------------------------------------------
@@ -474,18 +626,19 @@ def checked(data_dir: Path) -> tuple[int, str, str]:
 
 def faults_of_a_damaged_file(it: Damaged, data_dir: Path) -> list[str]:
     shutil.rmtree(data_dir, ignore_errors=True)
-    data_dir.mkdir()
-    file = data_dir / "data.mdb"
-    file.write_bytes(it.data)
+    write_files(it.files, data_dir)
+    file = data_dir / DATA_FILE
     status, out, err = checked(data_dir)
     faults = []
-    if status not in (0, 1) or (status == 1) != bool(out and err) or file.read_bytes() != it.data:
+    if status not in (0, 1) or (status == 1) != bool(out and err) or files_of(data_dir) != it.files:
         faults.append(f"`radiator check` ended with {status}, said {out!r} and {err!r}, or changed the file")
     try:
         store = open_store(data_dir, MAP_BYTES)
     except StoreError as refused:
         return faults + faults_of_a_refusal(it, file, str(refused), is_found=status == 1)
     try:
+        if not it.could_be:
+            faults.append("the log is damaged before something sound, and the start does not refuse it")
         return faults + faults_of_what_is_given(it, store, is_found=status == 1)
     finally:
         store.close()
@@ -497,7 +650,9 @@ def faults_of_a_refusal(it: Damaged, file: Path, sentence: str, is_found: bool) 
         faults.append(f"refused by a start ({sentence}), but `radiator check` finds nothing")
     if str(file.parent) not in sentence or not sentence.endswith(".") or "\n" in sentence:
         faults.append(f"refused by what is no sentence: {sentence}")
-    if file.read_bytes() != it.data:
+    is_changed = files_of(file.parent) != it.files
+    # the tables may have got what they lacked before that was found
+    if is_changed and (not it.original.behind or it.files[DATA_FILE] == it.original.files[DATA_FILE]):
         faults.append("refused, and changed all the same")
     return faults
 
@@ -676,14 +831,15 @@ def faults_of_going_on(
 
 def faults_of_a_broker(it: Damaged, directory: Path) -> list[str]:
     broker = BrokerProcess(directory)
-    broker.data_dir.mkdir()
-    (broker.data_dir / "data.mdb").write_bytes(it.data)
+    write_files(it.files, broker.data_dir)
     is_found = checked(broker.data_dir)[0] == 1
     try:
         try:
             broker.start()
         except AssertionError:
             return faults_of_an_end(broker, broker.wait(10), is_found)
+        if not it.could_be:
+            return ["the log is damaged before something sound, and the broker serves what is left"]
         return faults_of_serving(it, broker, is_found)
     finally:
         broker.kill()
@@ -745,10 +901,11 @@ def faults_of_serving(it: Damaged, broker: BrokerProcess, is_found: bool) -> lis
 
 
 def damage(run: Run) -> None:
+    wal.WAL_SEGMENT_FIRST_BYTES = store_module.WAL_SEGMENT_BYTES = SEGMENT_BYTES  # so that there are several
     nth = 0
     while not run.is_over:
         nth += 1
-        original = Author(run.directory / f"original-{nth}", run.chance).write()
+        original = Author(run.directory / f"original-{nth}", run.chance).write(BEHIND[nth % len(BEHIND)])
         seeds = [run.chance.randrange(1 << 60) for _ in range(min(CASES_OF_A_STORE, run.cases - run.done))]
 
         def work(seed: int, report_score: ReportScore, original: Original = original) -> list[str]:
@@ -763,10 +920,11 @@ def damage(run: Run) -> None:
             run.case()
             for fault in faults:
                 run.violation(f"a store with {fault} (damage {seed})")
-        of_a_broker = Author(run.directory / f"broker-original-{nth}", run.chance, peers=()).write()
+        of_a_broker = Author(run.directory / f"broker-original-{nth}", run.chance, peers=())
+        original = of_a_broker.write(BEHIND[(nth + 1) % len(BEHIND)])
         for _ in range(min(BROKERS_OF_A_STORE, run.cases - run.done)):
             seed = run.chance.randrange(1 << 60)
-            it = damaged(of_a_broker, Random(seed))
+            it = damaged(original, Random(seed))
             directory = run.directory / f"broker-{run.done}"
             directory.mkdir()
             for fault in faults_of_a_broker(it, directory):
@@ -782,7 +940,15 @@ CAMPAIGNS = (
         unit="damaged stores",
         run=damage,
         cases=(300, 10_000, 50_000),
-        mutants=("no-crc", "delayed-not-checked", "block-not-checked"),
+        mutants=(
+            "delayed-not-checked",
+            "wal-cut-anywhere",
+            "no-crc",
+            "wal-content-not-checked",
+            "cut-segment-taken-for-torn",
+            "block-not-checked",
+        ),
+        quick_mutants=5,
         mutant_cases=300,
         needs=("linux",),
     ),

@@ -7,6 +7,7 @@ does not see what others could do between two system calls, nor what root may.
 """
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -25,7 +26,8 @@ WIDE = (0o777, 0o755, 0o750, 0o711, 0o666, 0o644, 0o640, 0o604, 0o600, 0o000)
 PRECIOUS = b"a file of somebody else\n"
 REFUSED_WITHIN_S = 5.0
 CONFIG = "[create]\nqueues = true\n"
-FILES = ("data.mdb", "lock.mdb", "radiator.lock", "radiator.sock")
+FILES = ("data.mdb", "lock.mdb", "wal", "radiator.lock", "radiator.sock")
+SEGMENT = re.compile(r"[0-9]{10}\.wal")
 
 NOTHING, EMPTY, WIDENED, CRASHED, LEFTOVER, LINKED = (
     "nothing", "an empty directory", "a widened store", "a crashed store, widened", "a leftover of a start",
@@ -42,16 +44,14 @@ def umask(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-def modes(path: Path) -> dict[str, int]:
-    found = [path, *path.iterdir()] if path.is_dir() else [path]
-    return {one.name: stat.S_IMODE(one.lstat().st_mode) for one in found}
-
-
 def judge(run: Run, path: Path, case: str) -> None:
-    for name, mode in modes(path).items():
-        if mode != (0o700 if path.is_dir() and name == path.name else 0o600):
-            run.violation(f"{name} has the mode {mode:04o}: {case}.")
-    strange = set(modes(path)) - {path.name, *FILES}
+    """A data directory, with its log, or a single file."""
+    found = [path, *sorted(path.rglob("*"))]
+    for one in found:
+        mode = stat.S_IMODE(one.lstat().st_mode)
+        if mode != (0o700 if one.is_dir() else 0o600):
+            run.violation(f"{one.name} has the mode {mode:04o}: {case}.")
+    strange = {str(one.relative_to(path)) for one in found[1:] if not SEGMENT.fullmatch(one.name)} - {*FILES}
     if strange:
         run.violation(f"There is {sorted(strange)} beside the store: {case}.")
 
@@ -73,8 +73,8 @@ def send(broker: BrokerProcess) -> None:
 
 def widen(run: Run, data_dir: Path) -> None:
     """As a copy, a restore by other tools, or an operator may leave it."""
-    for file in data_dir.iterdir():
-        file.chmod(run.chance.choice(WIDE))
+    for one in sorted(data_dir.rglob("*"), reverse=True):
+        one.chmod(run.chance.choice(WIDE))
     data_dir.chmod(run.chance.choice(WIDE))
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import lzma
 import shutil
+import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import SERVER, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.formats.make import APP_VERSION, GROUP_AT, LATE_MS, NEWS, NEWS_QUEUE, PREPARED, program
+from tests.formats.make import APP_VERSION, FIRST_WITH_LOG, GROUP_AT, LATE_MS, NEWS, NEWS_QUEUE, PREPARED, program
 
 FORMATS = Path(__file__).resolve().parent.parent / "formats"
 KINDS = ("clean", "unclean")
@@ -70,7 +71,11 @@ def unpack(number: int, kind: str, directory: Path) -> Old:
     ahead_ms = expected["written_ms"] + 2 * LATE_MS - time.time_ns() // 10**6 if "written_ms" in expected else 0
     broker = BrokerProcess(directory, f"{SERVER}\n{(folder / 'config.toml').read_text()}", program(ahead_ms))
     broker.data_dir.mkdir()
-    (broker.data_dir / "data.mdb").write_bytes(lzma.decompress((folder / f"{kind}.mdb.xz").read_bytes()))
+    if number < FIRST_WITH_LOG:
+        (broker.data_dir / "data.mdb").write_bytes(lzma.decompress((folder / f"{kind}.mdb.xz").read_bytes()))
+    else:
+        with tarfile.open(folder / f"{kind}.tar.xz") as packed:
+            packed.extractall(broker.data_dir)
     return Old(number, kind, broker, expected)
 
 

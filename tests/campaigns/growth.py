@@ -1,4 +1,4 @@
-"""T19: whatever comes and goes leaves nothing behind, and the store's file stays as large as what it has to hold.
+"""T19: whatever comes and goes leaves nothing behind, and the store's files stay as large as what they have to hold.
 
 Connections come and go in every way, with subscriptions, transactions, temp queues and messages in hand; messages go
 through queues that stay short. After each round of it, at rest, the broker is counted: files, threads, memory, its
@@ -67,6 +67,8 @@ AT_A_TIME = 32
 STREAMS = {"quick": (2000, 100), "nightly": (5000, 1000), "release": (5000, 1000)}  # messages of a round, depth
 SIZES = (50, 500, 3000, 20_000)
 FILE_FACTOR, FILE_CONSTANT_BYTES = 3, 8 << 20
+MAP_MIB = 128
+WAL_BYTES_MAX = 4 * MAP_MIB * (1 << 20) // 16  # segments: a 16th of the map each, and three of them at rest
 MEMORY_BYTES_OF_A_LIFE = {"quick": 2000, "nightly": 200, "release": 50}
 
 THE_SAME_AT_REST = {
@@ -310,10 +312,12 @@ class Counted:
     """A broker that is counted after each round."""
 
     def __init__(self, directory: Path) -> None:
-        self.broker = BrokerProcess(directory, f"{SERVER}\n{CONFIG}", ("-m", "tests.campaigns.census"))
+        server = SERVER.replace('"8GiB"', f'"{MAP_MIB}MiB"')
+        self.broker = BrokerProcess(directory, f"{server}\n{CONFIG}", ("-m", "tests.campaigns.census"))
         self.rounds: list[Counter[str]] = []
         self.memory_bytes: list[int] = []
         self.file_bytes: list[int] = []
+        self.wal_bytes: list[int] = []
 
     def count(self) -> None:
         """At rest: once nothing becomes less any more. What is over stands in the timetable for a moment."""
@@ -324,6 +328,7 @@ class Counted:
         self.rounds.append(counted)
         self.memory_bytes.append(anonymous_bytes(self.broker.pid))
         self.file_bytes.append((self.broker.data_dir / "data.mdb").stat().st_size)
+        self.wal_bytes.append(sum(file.stat().st_size for file in (self.broker.data_dir / "wal").iterdir()))
 
     def counted(self) -> Counter[str]:
         file = self.broker.directory / "census.json"
@@ -416,6 +421,8 @@ def grow(run: Run) -> None:
                     run.violation(leak)
             if counted.file_bytes[-1] > bytes_max:
                 run.violation(f"data.mdb has {counted.file_bytes} bytes after each round, of {bytes_max} at most")
+            if counted.wal_bytes[-1] > WAL_BYTES_MAX:
+                run.violation(f"wal/ has {counted.wal_bytes} bytes after each round, of {WAL_BYTES_MAX} at most")
         judge_the_end(run, counted)
         if queues_that_do_not_add_up(broker) or broker.stop() != 0 or "Traceback" in broker.log:
             run.violation(f"no clean end: {broker.log[-3000:]}")
@@ -426,6 +433,7 @@ def judge_the_end(run: Run, counted: Counted) -> None:
     grown_bytes = slope(counted.memory_bytes[max(WARM_ROUNDS, len(counted.memory_bytes) // 2) :]) / lives_of_a_round
     run.figures["bytes of memory a life leaves"] = round(grown_bytes)
     run.figures["MiB of memory"] = round(counted.memory_bytes[-1] / (1 << 20), 1)
+    run.figures["MiB of wal/"] = round(counted.wal_bytes[-1] / (1 << 20), 1)
     run.figures["MiB of data.mdb"] = round(counted.file_bytes[-1] / (1 << 20), 1)
     if grown_bytes > MEMORY_BYTES_OF_A_LIFE[run.level]:
         run.violation(f"each life leaves {grown_bytes:.0f} bytes of memory: {counted.memory_bytes}")
@@ -439,7 +447,14 @@ CAMPAIGNS = (
         unit="lives",
         run=grow,
         cases=(1300, 60_000, 400_000),
-        mutants=("reader-leak", "connection-leak", "temp-queue-leak", "subscription-leak", "timer-leak"),
+        mutants=(
+            "reader-leak",
+            "connection-leak",
+            "temp-queue-leak",
+            "subscription-leak",
+            "timer-leak",
+            "segments-never-used-again",
+        ),
         mutant_cases=1300,
         needs=("linux",),
         limit_s=(120, 3600, 4 * 3600),

@@ -4,7 +4,8 @@ the same: read, acked, written on, and started again.
 Bits are flipped in the heads, pointers and keys of pages that are in use; pages are duplicated and swapped, with their
 numbers put right. Whatever comes of it, nothing is withheld or doubled without a word: the broker ends with a sentence,
 or its process by a signal, or it says which messages are damaged; or every message comes once. In half of the cases the
-look through the structure that goes on beside serving must find each damage that it promises to find.
+look through the structure that goes on beside serving must find each damage that it promises to find. Half of the
+stores have entries in their log that the tables lack: a start carries them out on the damaged tables.
 
 It drives the core on the real store, without sockets. It cannot see damage that happens while a page lies in the cache.
 """
@@ -24,9 +25,11 @@ from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, LogSettings
 from radiator.storage.lmdb import datafile
+from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.children import Report, run_cases
+from tests.campaigns.damage import Files, files_of, write_files
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe
 from tests.storage.scribe import MAP_BYTES
@@ -38,8 +41,9 @@ RECORDS = 300
 COMMANDS_AT_ONCE = 60
 SOUND_SHARE = 0.05
 SOUND = "no damage"  # such a one must not be called damaged
+LATE = 10  # sent when nothing is read any more
 SENT_ON = 20  # while the store is read
-CASES_OF_A_STORE = 100
+CASES_OF_A_STORE = 20
 CASE_MAX_S = 60
 ROUNDS_MAX = 4000
 DELAY_MS = 10_000
@@ -60,8 +64,8 @@ def on_disk(data_dir: Path) -> tuple[Node, LmdbStore]:
     return node, store
 
 
-def written(directory: Path, chance: Random) -> tuple[bytes, Counter[tuple[str, bytes]]]:
-    """A store, and how often each body is in each destination: once."""
+def written(directory: Path, chance: Random, *, is_behind: bool) -> tuple[Files, Counter[tuple[str, bytes]]]:
+    """A store, and how often each body is in each destination: once. is_behind: its tables lack what the log has."""
     node, store = on_disk(directory)
     there: Counter[tuple[str, bytes]] = Counter()
     sends: list[Command] = []
@@ -85,9 +89,16 @@ def written(directory: Path, chance: Random) -> tuple[bytes, Counter[tuple[str, 
         for deliver in delivers:
             there[deliver.message.destination, deliver.message.body] -= 1
     node.close(2)
+    for number in range(LATE):
+        body = b"l%d " % number + b"x" * chance.choice((30, 1000, 9000))
+        node.say(send(1, QUEUES[0], body))
+        there["/queue/" + QUEUES[0], body] += 1
     node.stop()
+    if not is_behind:
+        store.catch_up()
+    files = files_of(directory)
     store.close()
-    return (directory / "data.mdb").read_bytes(), +there
+    return files, +there
 
 
 def say_together(node: Node, commands: list[Command]) -> None:
@@ -184,16 +195,15 @@ def again(data_dir: Path) -> str:
 
 
 def case(
-    original: bytes, pages: list[int], there: Counter[tuple[str, bytes]], directory: Path, seed: int, report: Report
+    original: Files, pages: list[int], there: Counter[tuple[str, bytes]], directory: Path, seed: int, report: Report
 ) -> list[str]:
     chance = Random(seed)
-    data = bytearray(original)
+    data = bytearray(original[DATA_FILE])
     is_looked_at = chance.random() < 0.3
     how = damaged(data, pages, chance) + (", looked at" if is_looked_at else "")
     report(how)
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()
-    (directory / "data.mdb").write_bytes(data)
+    write_files({**original, DATA_FILE: data}, directory)
     ours, its = os.pipe()
     child = os.fork()
     if not child:
@@ -220,14 +230,15 @@ def long_stores(run: Run) -> None:
     while not run.is_over:
         nth += 1
         directory = run.directory / f"original-{nth}"
-        original, there = written(directory, run.chance)
-        pages = pages_in_use(directory / "data.mdb")
+        original, there = written(directory, run.chance, is_behind=nth % 2 == 1)
+        write_files(original, directory.with_suffix(".copy"))
+        pages = pages_in_use(directory.with_suffix(".copy") / DATA_FILE)
         seeds = [run.chance.randrange(1 << 60) for _ in range(min(CASES_OF_A_STORE, run.cases - run.done))]
 
         def work(
             seed: int,
             report: Report,
-            original: bytes = original,
+            original: Files = original,
             pages: list[int] = pages,
             there: Counter[tuple[str, bytes]] = there,
         ) -> list[str]:

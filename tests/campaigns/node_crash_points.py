@@ -25,7 +25,7 @@ HEART_BEAT_MS = 500
 SETTLED_WITHIN_S = 15.0
 REACHED_WITHIN_S = 2.0
 BOTH_START_AGAIN = 0.3
-CALLS = ("pwrite64", "writev", "fdatasync", "sendto", "write")
+CALLS = ("pwrite64", "pwritev2", "writev", "fdatasync", "sendto", "write")
 LOG_LINES = 20
 
 

@@ -32,6 +32,7 @@ MODULES: tuple[str, ...] = (
     "damage",
     "long_stores",
     "operations",
+    "write_ahead_log",
     "strange",
     "formats",
     "growth",

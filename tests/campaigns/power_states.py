@@ -16,9 +16,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -27,7 +29,7 @@ from radiator.model.message import message_id
 from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.settings import JOURNAL
 from radiator.storage.check import check
-from radiator.storage.lmdb.directory import DATA_FILE, NEW_FILE
+from radiator.storage.lmdb.directory import DATA_FILE, NEW_FILE, WAL_DIRECTORY
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
@@ -48,7 +50,8 @@ STATE_MAX_S = 30
 ANSWERED = re.compile(rb"(?:receipt|correlation)-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
 ANSWERED_BYTES_MAX = 40
 
-Image = dict[str, bytes] | None  # name -> contents; None: not even the data directory
+Image = dict[str, bytes] | None  # name -> contents (b"" of a directory); None: not even the data directory
+Naming = trace.Made | trace.Renamed | trace.Removed
 
 
 # ---- what may be on the disk --------------------------------------------------------------------------------------
@@ -99,15 +102,17 @@ class File:
 
 
 class Disk:
-    """A data directory, its parent, and what of them is synced. is_lying: it says that it syncs."""
+    """A data directory, its parent, the log in it, and what of them is synced. is_lying: it says that it syncs."""
 
     def __init__(self, data_dir: Path, is_lying: bool = False) -> None:
         self._data_dir = str(data_dir)
+        self._log = f"{data_dir}/{WAL_DIRECTORY}"
         self._is_lying = is_lying
         self._files: dict[int, File] = {}
         self._is_made = self._is_made_for_sure = False
-        self._names: dict[str, int] = {}  # for sure
-        self._renames: list[trace.Made | trace.Renamed | trace.Removed] = []  # since
+        self._names: dict[str, int] = {}  # for sure; 0: a directory
+        # since then, in each directory; one may have more of them on the disk than the other
+        self._renames: dict[str, list[Naming]] = {self._data_dir: [], self._log: []}
 
     def note(self, event: trace.Event) -> bool:
         """It has happened: whether a power cut may leave something else now."""
@@ -117,12 +122,13 @@ class Disk:
             case trace.Made(path, file):
                 if not self._is_ours(path):
                     return False
-                self._files[file] = File()
-                self._renames.append(event)
+                if file:
+                    self._files[file] = File()
+                self._renames[str(Path(path).parent)].append(event)
             case trace.Renamed(path) | trace.Removed(path):
                 if not self._is_ours(path):
                     return False
-                self._renames.append(event)
+                self._renames[str(Path(path).parent)].append(event)
             case trace.Written(file, offset, data, is_synced) if file in self._files:
                 self._files[file].write(offset, data, is_synced and not self._is_lying)
             case trace.Resized(file, size) if file in self._files:
@@ -138,32 +144,38 @@ class Disk:
 
     def _is_ours(self, path: str) -> bool:
         """The locks mean nothing when nobody runs."""
-        return path in (f"{self._data_dir}/{DATA_FILE}", f"{self._data_dir}/{NEW_FILE}")
+        files = (f"{self._data_dir}/{DATA_FILE}", f"{self._data_dir}/{NEW_FILE}", self._log)
+        return path in files or path.startswith(f"{self._log}/")
 
     def _sync_names(self, path: str) -> None:
-        if path == self._data_dir:
-            self._names = self._names_after(len(self._renames))
-            self._renames.clear()
+        if path in self._renames:
+            _carry_out(self._renames[path], self._names)
+            self._renames[path].clear()
         elif path == str(Path(self._data_dir).parent):
             self._is_made_for_sure = self._is_made
 
-    def _names_after(self, count: int) -> dict[str, int]:
+    def _names_after(self, counts: dict[str, int]) -> dict[str, int]:
+        """With so many of what has happened in each directory."""
         names = dict(self._names)
-        for event in self._renames[:count]:
-            match event:
-                case trace.Made(path, file):
-                    names[path] = file
-                case trace.Renamed(old, new):
-                    names[new] = names.pop(old)
-                case trace.Removed(path):
-                    del names[path]
-        return names
+        for directory, events in self._renames.items():
+            _carry_out(events[: counts[directory]], names)
+        is_log_there = self._log in names
+        return {path: file for path, file in names.items() if is_log_there or not path.startswith(self._log)}
 
-    def whole(self) -> Image:
+    def _image(self, names: dict[str, int], contents: Callable[[File], bytes]) -> dict[str, bytes]:
+        below = len(self._data_dir) + 1
+        return {path[below:]: contents(self._files[file]) if file else b"" for path, file in names.items()}
+
+    def whole(self) -> dict[str, bytes]:
         """What is there without any power cut."""
-        names = self._names_after(len(self._renames))
-        return {Path(path).name: self._files[file].image(PAGE_BYTES, None, self._files[file].size)
-                for path, file in names.items()}  # fmt: skip
+        return self._image(self._names_now(), lambda file: file.image(PAGE_BYTES, None, file.size))
+
+    def name_of(self, number: int) -> str:
+        """Of a file, as in an image; "" of one that is not ours."""
+        return next((path[len(self._data_dir) + 1 :] for path, file in self._names_now().items() if file == number), "")
+
+    def _names_now(self) -> dict[str, int]:
+        return self._names_after({directory: len(events) for directory, events in self._renames.items()})
 
     def images(self, count: int, chance: Random) -> Iterator[Image]:
         """So many states at most; fewer only where these are all."""
@@ -171,10 +183,10 @@ class Disk:
             if not self._is_made_for_sure and (not self._is_made or chance.random() < 0.2):
                 yield None
                 continue
-            names = self._names_after(chance.randint(0, len(self._renames)))
+            counts = {directory: chance.randint(0, len(events)) for directory, events in self._renames.items()}
             unit_bytes = chance.choice((PAGE_BYTES, SECTOR_BYTES))
-            yield {Path(path).name: self._contents(self._files[file], unit_bytes, number, chance)
-                   for path, file in names.items()}  # fmt: skip
+            drawn = partial(self._contents, unit_bytes=unit_bytes, number=number, chance=chance)
+            yield self._image(self._names_after(counts), drawn)
 
     def _contents(self, file: File, unit_bytes: int, number: int, chance: Random) -> bytes:
         versions = file.versions(unit_bytes)
@@ -189,6 +201,17 @@ class Disk:
                 for unit, (fewest, most) in versions.items()
             }
         return file.image(unit_bytes, chosen, chance.choice((0, file.size)))
+
+
+def _carry_out(events: Sequence[Naming], names: dict[str, int]) -> None:
+    for event in events:
+        match event:
+            case trace.Made(path, file):
+                names[path] = file
+            case trace.Renamed(old, new):
+                names[new] = names.pop(old)
+            case trace.Removed(path):
+                del names[path]
 
 
 # ---- what is made of a state --------------------------------------------------------------------------------------
@@ -206,8 +229,11 @@ def complaint(data_dir: Path, state: DiskState, history: History, is_written_aga
     shutil.rmtree(data_dir, ignore_errors=True)
     if state.image is not None:
         data_dir.mkdir(mode=0o700)
-        for name, contents in state.image.items():
-            (data_dir / name).write_bytes(contents)
+        for name, contents in sorted(state.image.items()):  # `log` before what is in it
+            if name == WAL_DIRECTORY:
+                (data_dir / name).mkdir()
+            else:
+                (data_dir / name).write_bytes(contents)
     try:
         store = open_store(data_dir, MAP_BYTES)
     except (StoreError, DiskFailed) as refused:
@@ -349,15 +375,32 @@ class Record:
             client.begin()
             client.do_all(scenario.DEEDS)
             broker.kill()
-        self.events = trace.recorded(file, broker.directory)
-        self.data = (self.data_dir / DATA_FILE).read_bytes()
+        recording = trace.recorded(file, broker.directory)
+        self.events, self._in_flight = recording.events, recording.in_flight
+        log = self.data_dir / WAL_DIRECTORY
+        self.files: dict[str, bytes] = {DATA_FILE: (self.data_dir / DATA_FILE).read_bytes(), WAL_DIRECTORY: b""}
+        self.files |= {f"{WAL_DIRECTORY}/{file.name}": file.read_bytes() for file in log.iterdir()}
 
     def is_explained(self) -> bool:
-        """Whether the events make the file that there is: no write went past the trace."""
+        """Whether the events make the files that there are, with or without each call that the kill ended: no write
+        went past the trace.
+        """
+        return any(
+            self._whole([one for one, is_chosen in zip(self._in_flight, chosen, strict=True) if is_chosen])
+            for chosen in product((True, False), repeat=len(self._in_flight))
+        )
+
+    def _whole(self, in_flight: Sequence[trace.Event]) -> bool:
+        """Whether the events and these make the files; of a write so much of its beginning as the file has."""
         disk = Disk(self.data_dir)
         for event in self.events:
             disk.note(event)
-        return disk.whole() == {DATA_FILE: self.data}
+        for event in in_flight:
+            if isinstance(event, trace.Written):
+                found = self.files.get(disk.name_of(event.file), b"")[event.offset :]
+                event = replace(event, data=os.path.commonprefix([event.data, found]))
+            disk.note(event)
+        return disk.whole() == self.files
 
     def moments(self, is_lying: bool = False) -> Iterator[tuple[str, Disk, int]]:
         """After each event that leaves new states: where that is, the disk, the last deed answered by then."""
@@ -476,6 +519,7 @@ CAMPAIGNS = (
         run=cut_everywhere,
         cases=(1_000, 70_000, 500_000),
         mutants=(
+            "receipt-before-the-wal-is-synced",
             "store-created-in-place",
             "sync-off",
             "metasync-off",
@@ -491,7 +535,7 @@ CAMPAIGNS = (
             "app-not-written",
         ),
         mutant_cases=3_000,
-        quick_mutants=6,
+        quick_mutants=7,
         needs=("strace",),
         limit_s=(180, 3600, 6 * 3600),
     ),

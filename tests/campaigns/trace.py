@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DISK_CALLS = (
-    "writev", "pwrite64", "pwritev", "fdatasync", "fsync", "ftruncate", "truncate", "mkdir",
+    "writev", "pwrite64", "pwritev", "pwritev2", "fdatasync", "fsync", "ftruncate", "truncate", "mkdir",
     "rename", "renameat", "renameat2", "unlink", "unlinkat",
 )  # fmt: skip
 ANSWER_CALLS = ("sendto", "sendmsg", "write")  # what leaves for a client, the log, and from one thread to another
@@ -139,17 +139,33 @@ class Answered:
 Event = Made | Renamed | Removed | Written | Resized | Synced | DirectorySynced | Answered
 
 
-def recorded(file: Path, root: Path) -> list[Event]:
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """in_flight: of calls that a kill ended. strace cannot know if they were carried out, or how far a write got."""
+
+    events: list[Event]
+    in_flight: list[Event]
+
+
+def recorded(file: Path, root: Path) -> Recording:
     """All that was done to files under the root, and all that was answered, in the order in which it was finished."""
     reading = _Reading(str(root))
+    ended = []
     for call, arguments, result in _calls(file):
-        if result >= 0:
+        if result is None:
+            ended.append((call, arguments))
+        elif result >= 0:
             reading.note(call, arguments, result)
-    return reading.events
+    events, reading.events = reading.events, []
+    for call, arguments in ended:
+        reading.note(call, arguments, sum(map(len, _strings(arguments))) if "write" in call else -1)
+    return Recording(events, reading.events)
 
 
-def _calls(file: Path) -> Iterator[tuple[str, str, int]]:
-    """Name, arguments and result of each; those that another thread's interrupted are put together again."""
+def _calls(file: Path) -> Iterator[tuple[str, str, int | None]]:
+    """Name, arguments and result (None: a kill ended it) of each; those that another thread's interrupted are put
+    together again. A close is as old as its beginning: from then on another thread may be given its descriptor.
+    """
     begun: dict[str, str] = {}
     with file.open() as lines:
         for line in lines:
@@ -157,13 +173,17 @@ def _calls(file: Path) -> Iterator[tuple[str, str, int]]:
             text = text.lstrip()
             if text.endswith("<unfinished ...>"):
                 begun[thread] = text.removesuffix("<unfinished ...>").rstrip()
+                if begun[thread].startswith("close("):
+                    yield "close", begun[thread].removeprefix("close("), 0
                 continue
             resumed = re.match(r"<\.\.\. \w+ resumed>", text)
             if resumed is not None:
                 text = begun.pop(thread) + text[resumed.end() :]
-            found = re.match(r"(\w+)\((.*)\)\s+= (-?\d+)", text)
+                if text.startswith("close("):
+                    continue
+            found = re.match(r"(\w+)\((.*)\)\s+= (-?\d+|\?$)", text)
             if found is not None:
-                yield found[1], found[2], int(found[3])
+                yield found[1], found[2], None if found[3] == "?" else int(found[3])
 
 
 def _strings(arguments: str) -> list[bytes]:
@@ -233,7 +253,9 @@ class _Reading:
         elif call == "ftruncate":
             self.events.append(Resized(file, int(last)))
         else:
-            is_placed = call in ("pwrite64", "pwritev")
+            is_placed = call in ("pwrite64", "pwritev", "pwritev2")
+            if call == "pwritev2":  # its flags come last
+                last = arguments.rpartition(",")[0].rpartition(",")[2]
             offset = int(last) if is_placed else self._places[descriptor]
             if not is_placed:
                 self._places[descriptor] = offset + result

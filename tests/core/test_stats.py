@@ -183,7 +183,7 @@ def test_each_bound_stands_beside_its_use() -> None:
     )
     node.open(1, 9)
     node.say(send(9, "q"), subscribe(1, "/topic/t", AUTO), send(9, "m", bytes(1000)))
-    node.turn([Tick(GIB, 3 * MIB, 100, 2 * GIB, 8 * MIB, 4)])
+    node.turn([Tick(GIB, 3 * MIB, 100, 2 * GIB, 8 * MIB, 4, 5 * MIB, 2 * MIB)])
     answer = node.stats()
     assert (answer["half_open"], answer["destinations"], answer["bindings"], answer["positions"]) == (4, 3, 0, 0)
     assert answer["limits"] == {
@@ -195,6 +195,7 @@ def test_each_bound_stands_beside_its_use() -> None:
     store = answer["store"]
     assert store["disk_room_bytes"] == GIB and store["disk_free_bytes"] == 2 * GIB
     assert store["used_bytes"] == 3 * MIB and store["reusable_bytes"] == 8 * MIB
+    assert store["wal_bytes"] == 5 * MIB and store["wal_kept_bytes"] == 2 * MIB
 
 
 def test_outgoing_buffers_are_told_with_the_fullest() -> None:

@@ -10,8 +10,8 @@ have on their disks.
 
 import base64
 import json
-import lzma
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.broker_process import SERVER, BrokerProcess
 AHEAD_MS = 74 * 365 * 86_400_000
 LATE_MS = 600_000
 DUE_NEVER = str(10**14)
+FIRST_WITH_LOG = 5  # a store of this format has a log beside its data.mdb
 
 
 def program(ahead_ms: int) -> tuple[str, str]:
@@ -285,8 +286,8 @@ def await_rest(broker: BrokerProcess) -> dict[str, Any]:
         assert time.monotonic() < deadline_s, f"still out: {out}"
 
 
-def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]:
-    """The bytes of its data.mdb, and what must be found in it."""
+def write_store(directory: Path, is_clean: bool, file: Path) -> dict[str, Any]:
+    """Packs its data.mdb and its log into `file`; returns what must be found in them."""
     with BrokerProcess(directory, f"{SERVER}\n{CONFIG}", program(AHEAD_MS)) as broker:
         author = Author(broker)
         holding = author.write()
@@ -307,7 +308,10 @@ def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]
         holding.close()
         ledgers = {name: {key: queue[key] for key in LEDGER} for name, queue in numbers.items()}
         expected = {"queues": author.queues, "ledgers": ledgers, "logs": author.logs, "written_ms": clock_ms()}
-        return (broker.data_dir / "data.mdb").read_bytes(), expected
+        with tarfile.open(file, "w:xz", preset=9) as packed:
+            for name in ("data.mdb", "wal"):
+                packed.add(broker.data_dir / name, name)
+        return expected
 
 
 def main(folder: Path) -> None:
@@ -315,8 +319,7 @@ def main(folder: Path) -> None:
     (folder / "config.toml").write_text(CONFIG)
     for name, is_clean in (("clean", True), ("unclean", False)):
         with tempfile.TemporaryDirectory() as directory:
-            data, expected = write_store(Path(directory), is_clean)
-        (folder / f"{name}.mdb.xz").write_bytes(lzma.compress(data, preset=9))
+            expected = write_store(Path(directory), is_clean, folder / f"{name}.tar.xz")
         (folder / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
 
 

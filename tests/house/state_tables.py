@@ -1,4 +1,4 @@
-"""The tables of docs/DURABILITY.md and docs/STATES.md that come from radiator/core/states.py.
+"""The tables of docs/DURABILITY.md and docs/STATES.md that come from radiator/core/states.py and storage/wal.py.
 
 `python -m tests.house.state_tables` writes them.
 Each stands between `<!-- states: NAME -->` and `<!-- end -->`.
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from radiator.core.states import AFTER_A_CRASH, MEMORY_MOVES, PERSISTENT_MOVES, Event, State
+from radiator.storage import wal
 
 DOCUMENTS = [Path(__file__).resolve().parents[2] / "docs" / name for name in ("DURABILITY.md", "STATES.md")]
 
@@ -29,6 +30,11 @@ def crash() -> str:
     return _table(("state before", "found as", "because"), rows)
 
 
+def batches() -> str:
+    rows = [(step, found, why) for step, (found, why) in wal.AFTER_A_CRASH.items()]
+    return _table(("the batch is", "found", "because"), rows)
+
+
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *rows])
 
@@ -38,6 +44,7 @@ TABLES = {
     "persistent": moves(PERSISTENT_MOVES),
     "memory": moves(MEMORY_MOVES),
     "crash": crash(),
+    "batches": batches(),
 }
 
 

@@ -21,7 +21,6 @@ WITHOUT = {
     "protocols/peer/spec.py": "the table of words: tests/protocols/peer/test_frame.py says each of them",
     "protocols/stomp/spec.py": "the table of commands and headers: tests/conformance",
     "server/shared.py": "data alone",
-    "storage/codec/operations.py": "data alone: tests/storage/lmdb/test_writer.py carries out each",
     "storage/contract.py": "a Protocol: tests/contracts holds two stores to it",
 }
 """Files that have none, and why."""

@@ -47,7 +47,7 @@ def as_written(key: str, value: object) -> str:
 def test_every_setting_of_the_server_stands_there_with_its_default() -> None:
     config = load(None)
     defaults = {key: getattr(config, key) for key in SERVER}
-    defaults |= {"listen": [str(address) for address in config.listen], "data_dir": "data"}
+    defaults |= {"listen": [str(address) for address in config.listen], "data_dir": "data", "log_keep": 0}
     assert rows("### [server]") == {key: as_written(key, value) for key, value in defaults.items()}
 
 

@@ -231,7 +231,7 @@ MUTANTS = (
     Mutant(
         "last-key-kept-behind-an-upsert",
         "The writer still takes a row for the last one that was put behind it by an Upsert, and appends before that.",
-        function="TreeWriter._upsert",
+        function="TreeWriter._write",
         old="self._last_keys.pop(name, None)",
         new="",
     ),

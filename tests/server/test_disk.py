@@ -8,6 +8,7 @@ import pytest
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import MIB
 from radiator.model.message import Message
+from radiator.model.settings import LogKeep
 from radiator.model.writes import Declare, Put, Remove
 from radiator.server.disk import DiskSpace, measured
 from radiator.storage.lmdb.store import open_store
@@ -28,15 +29,45 @@ def test_removed_messages_make_room_in_the_file_and_none_on_the_file_system(tmp_
         before = measured(store, tmp_path)
         message = Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB), 1)
         store.commit([Put(1, position, message) for position in range(1, 9)])
+        store.catch_up()
         full = measured(store, tmp_path)
         assert full.used_bytes >= before.used_bytes + 8 * MIB
         store.commit([Remove(1, position) for position in range(1, 9)])
         store.commit([Declare(2, "r")])
+        store.catch_up()
         emptied = measured(store, tmp_path)
         assert emptied.used_bytes < full.used_bytes - 7 * MIB
         assert emptied.reusable_bytes > full.reusable_bytes + 7 * MIB
         reported = os.statvfs(tmp_path)
         assert abs(emptied.free_bytes - reported.f_bavail * reported.f_frsize) < 64 * MIB
         assert emptied.for_messages_bytes == emptied.free_bytes + emptied.reusable_bytes
+    finally:
+        store.close()
+
+
+def test_the_log_is_measured_with_what_of_it_is_kept(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data", 64 * MIB, log_keep=LogKeep(max_bytes=64 * MIB))
+    try:
+        store.commit([Declare(1, "q")])
+        new = measured(store, tmp_path)
+        assert (new.wal_bytes, new.wal_kept_bytes) == (2 * MIB, 0)
+        for position in range(1, 5):
+            store.commit([Put(1, position, Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB // 2), 1))])
+        store.catch_up()
+        later = measured(store, tmp_path)
+        files = sum(file.stat().st_size for file in (tmp_path / "data" / "wal").iterdir())
+        assert later.wal_bytes == files
+        assert MIB <= later.wal_kept_bytes < files
+    finally:
+        store.close()
+
+
+def test_what_the_tables_do_not_have_yet_counts_as_used(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data", 64 * MIB)
+    try:
+        store.commit([Declare(1, "q")])
+        before = measured(store, tmp_path)
+        store.commit([Put(1, 1, Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB), 1))])
+        assert measured(store, tmp_path).used_bytes >= before.used_bytes + MIB
     finally:
         store.close()

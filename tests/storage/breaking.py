@@ -95,6 +95,7 @@ def flipped_copy(path: Path, copy: Path, bit: int) -> None:
     data = bytearray((path / "data.mdb").read_bytes())
     data[bit // 8] ^= 1 << bit % 8
     (copy / "data.mdb").write_bytes(data)
+    shutil.copytree(path / "wal", copy / "wal")
 
 
 def some_bits(path: Path, count: int) -> list[int]:

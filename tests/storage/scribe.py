@@ -10,6 +10,7 @@ from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message, position_of
 from radiator.model.reads import ReadQueue
+from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.model.writes import (
     Append,
     AppendEvent,
@@ -51,11 +52,12 @@ def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\
 
 
 class Scribe:
-    """A store, what it should hold, and the ledgers that say so."""
+    """A store, what it should hold, and the ledgers that say so. keeps_up: the tables have each batch at once."""
 
-    def __init__(self, path: Path, map_size: int = MAP_BYTES) -> None:
+    def __init__(self, path: Path, map_size: int = MAP_BYTES, log_keep: LogKeep = KEEP_NOTHING) -> None:
         self.path = path
-        self.store: LmdbStore = open_store(path, map_size)
+        self.keeps_up = True
+        self.store: LmdbStore = open_store(path, map_size, log_keep=log_keep)
         recovery = self.store.recovery
         self.boot = recovery.boot
         self.ledgers = {queue.number: queue.ledger for queue in recovery.queues}
@@ -69,7 +71,12 @@ class Scribe:
         self._next_queue += 1
         self.ledgers[number] = Ledger()
         self.store.commit([Declare(number, name)])
+        self._follow()
         return number
+
+    def _follow(self) -> None:
+        if self.keeps_up:
+            self.store.catch_up()
 
     def put(self, queue: int, body: bytes = b"", expires_ms: int = 0) -> Put:
         """The write; its position is new."""
@@ -120,12 +127,14 @@ class Scribe:
     def retire(self, queue: int, name: str) -> None:
         ledger = self.ledgers.pop(queue)
         self.store.commit([Retire(queue, name, ledger.stored)])
+        self._follow()
 
     def commit(self, *writes: Write) -> None:
         """The writes, with the books of every queue that they touch."""
         touched = {write.queue for write in writes if isinstance(write, Put | Remove | Delay | MakeDue)}
         books = [SaveLedger(queue, replace(self.ledgers[queue])) for queue in sorted(touched, reverse=True)]
         self.store.commit([*writes, *books])
+        self._follow()
 
     def fill(self, queue: int, messages: int, body: bytes = b"x" * 100) -> list[Put]:
         """So many messages in one commit."""

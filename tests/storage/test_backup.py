@@ -22,6 +22,7 @@ from radiator.storage.codec.tables import FORMAT, META
 from radiator.storage.lmdb.reader import _watched
 from radiator.storage.lmdb.store import open_store
 from tests.storage.breaking import rewrite, run_forked
+from tests.storage.broken_logs import break_entries, killed_copy, last_index, segments
 from tests.storage.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled
 from tests.storage.test_check import running_writer, until
 
@@ -314,8 +315,9 @@ def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     (tmp_path / "broken").mkdir()
     (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
-    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 5))
-    with pytest.raises(StoreError, match="has format 5, this Radiator reads formats 1 to 4:"):
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, records.FORMAT + 1))
+    sentence = f"has format {records.FORMAT + 1}, this Radiator reads formats 1 to {records.FORMAT}:"
+    with pytest.raises(StoreError, match=sentence):
         restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -390,7 +392,7 @@ def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Pa
                 restore(tmp_path / "copy", new)
             assert check(new).messages == 128 + DELAYED
             open_store(new, MAP_BYTES).close()
-            assert sorted(os.listdir(new)) == ["data.mdb", "lock.mdb", "radiator.lock"]
+            assert sorted(os.listdir(new)) == ["data.mdb", "lock.mdb", "radiator.lock", "wal"]
             assert sorted(os.listdir(tmp_path)) == ["copy", "data", new.name]
             shutil.rmtree(new)
         steps += 1
@@ -423,3 +425,62 @@ def test_copy_is_watched_while_lmdb_says_nothing(tmp_path: Path, monkeypatch: py
         assert is_heard.wait(10)
     assert heard[-1] == ("copying", "bytes", 7, 70)
     assert threading.active_count() == threads
+
+
+def damaged_log(tmp_path: Path, broken: int = 3) -> Path:
+    """A store of which a kill has left five entries in the log alone, each with one message; one of them is damaged."""
+    scribe = Scribe(tmp_path / "whole")
+    queue = scribe.declare("orders")
+    scribe.fill(queue, 1, b"in the tables")
+    scribe.keeps_up = False
+    at = last_index(scribe.path)
+    for number in range(1, 6):
+        scribe.fill(queue, 1, b"body %d" % number)
+    path = killed_copy(scribe.path, tmp_path / "killed")
+    if broken:
+        break_entries(path, at + broken)
+    return path
+
+
+@COMPACT
+def test_a_store_whose_log_is_damaged_is_backed_up_on_request_alone(tmp_path: Path, compact: bool) -> None:
+    path = damaged_log(tmp_path)
+    files = [path / "data.mdb", *segments(path)]
+    before = [file.read_bytes() for file in files]
+    with pytest.raises(StoreError, match="follows it. Entries .* were receipted and cannot be read in order"):
+        backup(path, tmp_path / "copy", compact)
+    assert not (tmp_path / "copy").exists()
+    report = backup(path, tmp_path / "copy", compact, despite_damage=True)
+    assert report.findings == check(path).findings and len(report.findings) == 4
+    assert "touched by 2 entries that can be read one by one: 2 messages put and missing." in report.findings[2]
+    assert [file.read_bytes() for file in files] == before
+    assert restore(tmp_path / "copy", tmp_path / "new").findings == []
+    scribe = Scribe(tmp_path / "new")
+    assert scribe.bodies(1) == [b"in the tables", b"body 1", b"body 2"]
+    scribe.fill(1, 1, b"goes on")
+    assert Scribe.bodies(scribe, 1)[-1] == b"goes on"
+
+
+def test_a_whole_log_is_backed_up_whole_despite_damage_that_is_not_there(tmp_path: Path) -> None:
+    path = damaged_log(tmp_path, broken=0)
+    assert backup(path, tmp_path / "copy", despite_damage=True).findings == []
+    restore(tmp_path / "copy", tmp_path / "new")
+    assert len(Scribe(tmp_path / "new").bodies(1)) == 6
+
+
+def test_a_store_whose_log_is_missing_is_backed_up_as_its_tables_are(tmp_path: Path) -> None:
+    path = damaged_log(tmp_path, broken=0)
+    shutil.rmtree(path / "wal")
+    with pytest.raises(StoreError, match="wal is missing, and the broker was not stopped cleanly"):
+        backup(path, tmp_path / "copy")
+    first, second = backup(path, tmp_path / "copy", despite_damage=True).findings
+    assert "wal is missing" in first and second.startswith("Nothing shows whether anything was receipted after entry")
+    restore(tmp_path / "copy", tmp_path / "new")
+    assert Scribe(tmp_path / "new").bodies(1) == [b"in the tables"]
+
+
+def test_damaged_tables_are_backed_up_no_more_than_before(tmp_path: Path) -> None:
+    path = damaged_log(tmp_path)
+    (path / "data.mdb").write_bytes(b"rubbish" * 10_000)
+    with pytest.raises(StoreError, match="no LMDB"):
+        backup(path, tmp_path / "copy", despite_damage=True)

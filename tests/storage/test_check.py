@@ -53,9 +53,9 @@ def test_new_store_has_no_findings(tmp_path: Path) -> None:
 
 def test_check_changes_nothing_and_takes_no_broker_lock(path: Path) -> None:
     (path / "lock.mdb").unlink()
-    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    before = {file: file.read_bytes() for file in path.rglob("*.*")}
     check(path)
-    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert {file: file.read_bytes() for file in path.rglob("*.*")} == before
 
 
 def test_check_of_slices_smaller_than_the_tables_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +117,8 @@ def test_foreign_file_is_found(path: Path) -> None:
 
 
 def test_newer_format_is_found(path: Path) -> None:
-    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 5))
-    assert "has format 5, this Radiator reads formats 1 to 4:" in only_finding(path)
+    rewrite(path, META, FORMAT, records.encode_number(FORMAT, records.FORMAT + 1))
+    assert f"has format {records.FORMAT + 1}, this Radiator reads formats 1 to {records.FORMAT}:" in only_finding(path)
 
 
 def test_damaged_rows_of_every_table_are_found(path: Path) -> None:

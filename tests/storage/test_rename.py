@@ -50,7 +50,7 @@ def test_store_of_each_format_adopts_the_configured_name_and_can_be_renamed(tmp_
     data = tmp_path / "data"
     data.mkdir()
     (data / "data.mdb").write_bytes((FORMATS / f"format-{number}.mdb").read_bytes())
-    write_meta(data / "data.mdb", {b"backup": None}, MAP_BYTES)
+    write_meta(data / "data.mdb", {b"backup": None, b"applied": None}, MAP_BYTES)
     assert rename(data, "a") == ""
     assert records.decode_number(FORMAT, rows(data, META)[FORMAT]) == number
     with pytest.raises(StoreError, match="of the node 'a'"):

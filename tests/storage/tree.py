@@ -19,7 +19,7 @@ from radiator.storage.codec.operations import (
     Upsert,
     UpsertIndexed,
 )
-from radiator.storage.codec.tables import TABLES
+from radiator.storage.codec.tables import APPLIED, META, TABLES
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore
 
@@ -32,13 +32,20 @@ ONE, TWO, PAIRED, INDEX = b"messages", b"delayed", b"counts", b"dedup_by_time"
 def rows_in(path: Path) -> Rows:
     """All rows of a store on LMDB, by table."""
     with Reader(path) as reader, reader.snapshot() as snapshot:
-        return {name: {key: bytes(value) for key, value in snapshot.rows(name)} for name in TABLES}
+        return _without_applied({name: {key: bytes(value) for key, value in snapshot.rows(name)} for name in TABLES})
 
 
 def rows_of(store: LmdbStore) -> Rows:
     """The same of one that is open in this process."""
+    store._follower.apply()
     with store._env.begin() as txn:
-        return {name: dict(txn.cursor(table)) for name, table in store._tables.items()}
+        return _without_applied({name: dict(txn.cursor(table)) for name, table in store._tables.items()})
+
+
+def _without_applied(rows: Rows) -> Rows:
+    """Without the row that says how much of the log the tables have: no operation of a batch is about it."""
+    rows[META].pop(APPLIED, None)
+    return rows
 
 
 class Tree:
@@ -120,5 +127,6 @@ def drawn(chance: Random, tree: Tree) -> Operation:
 
 def leaf_pages(store: LmdbStore, table: bytes) -> int:
     """How many pages the rows of a table take."""
+    store._follower.apply()
     with store._env.begin() as txn:
         return int(txn.stat(store._tables[table])["leaf_pages"])

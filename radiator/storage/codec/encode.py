@@ -139,11 +139,9 @@ def encode(writes: Sequence[Write]) -> Operations:
             due_keys.append(records.delayed_key(write.queue, write.due_ms, write.position))
         else:
             others.append(write)
-    operations = _of_messages(puts, counts, removes, delays, due_keys)
     if others:
         ledgers += _first_ledgers(ledgers, others)
-    if puts:
-        operations += _queues_there(puts, ledgers)
+    operations = _of_messages(puts, counts, removes, delays, due_keys, ledgers)
     if ledgers:
         operations.append(Upsert(LEDGERS, sorted(ledgers)))
     if appends:
@@ -157,12 +155,24 @@ def encode(writes: Sequence[Write]) -> Operations:
 
 
 def _of_messages(
-    puts: list[Row], counts: list[Row], removes: list[bytes], delays: list[Row], due_keys: list[bytes]
+    puts: list[Row],
+    counts: list[Row],
+    removes: list[bytes],
+    delays: list[Row],
+    due_keys: list[bytes],
+    ledgers: Iterable[Row],
 ) -> Operations:
     operations: Operations = []
     if puts:
         puts.sort()
         operations.append(Insert(MESSAGES, puts))
+        # the queues that get messages must be there; the guard has judged those with a ledger in the batch
+        first, last = puts[0][0][: records.QUEUE_KEY_BYTES], puts[-1][0][: records.QUEUE_KEY_BYTES]
+        queues = {first} if first == last else {key[: records.QUEUE_KEY_BYTES] for key, _ in puts}
+        for key, _ in ledgers:
+            queues.discard(key)
+        if queues:
+            operations.append(Require(QUEUES, sorted(queues)))
     if counts:
         counts.sort()
         operations.append(Upsert(COUNTS, counts))
@@ -180,14 +190,6 @@ def _of_messages(
 
 
 # ---- queues -------------------------------------------------------------------------------------------------------
-
-
-def _queues_there(puts: list[Row], ledgers: Iterable[Row]) -> Operations:
-    """The queues that get messages must be there; the guard has judged those with a ledger in the batch."""
-    first, last = puts[0][0][: records.QUEUE_KEY_BYTES], puts[-1][0][: records.QUEUE_KEY_BYTES]
-    keys = {first} if first == last else {key[: records.QUEUE_KEY_BYTES] for key, _ in puts}
-    keys -= {key for key, _ in ledgers}
-    return [Require(QUEUES, sorted(keys))] if keys else []
 
 
 def _first_ledgers(ledgers: Iterable[Row], others: Iterable[Write]) -> list[Row]:

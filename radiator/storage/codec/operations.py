@@ -2,9 +2,17 @@
 
 A table has rows, each a key and a value, in the order of their keys. Operations are carried out in the order of their
 batch, all or none of them. One that does not find what it states contradicts the store: damage, or a bug.
+
+As bytes they are the content of an entry of the write-ahead log (docs/FORMAT.md): an operation is a byte for its kind,
+and its fields in their order; whole numbers are big-endian. Changing that: give it a new kind, keep reading the old
+one, and add a fixture.
 """
 
-from typing import NamedTuple
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from radiator.model.errors import DamagedRecord
 
 Row = tuple[bytes, bytes]
 
@@ -116,3 +124,134 @@ Operation = (
     | RequireAbsent
     | RequireEmpty
 )
+
+
+# ---- bytes --------------------------------------------------------------------------------------------------------
+
+_LENGTH = struct.Struct(">I")
+_COUNT = struct.Struct(">I")
+_KEY = struct.Struct(">H")  # the length of a key, which follows
+_ROW = struct.Struct(">HI")  # the lengths of key and value, which follow
+_NUMBER = struct.Struct(">Q")
+
+Parts = list[bytes]
+
+
+class Bytes:
+    """What is read from; `at`: the next byte."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self.at >= len(self._data)
+
+    def take(self, count: int) -> bytes:
+        """So many bytes. Raises DamagedRecord where there are fewer."""
+        end = self.at + count
+        if end > len(self._data):
+            raise DamagedRecord("An operation in the log goes on beyond the end of its entry.")
+        taken, self.at = self._data[self.at : end], end
+        return taken
+
+    def unpack(self, shape: struct.Struct) -> tuple[int, ...]:
+        """The numbers of that shape."""
+        return shape.unpack(self.take(shape.size))
+
+
+class FieldBytes(NamedTuple):
+    """How one field of an operation is written and read."""
+
+    write: Callable[[Parts, Any], None]
+    read: Callable[[Bytes], Any]
+
+
+def _write_bytes(parts: Parts, value: bytes) -> None:
+    parts += (_LENGTH.pack(len(value)), value)
+
+
+def _read_bytes(source: Bytes) -> bytes:
+    return source.take(*source.unpack(_LENGTH))
+
+
+def _write_rows(parts: Parts, rows: list[Row]) -> None:
+    pack = _ROW.pack
+    parts.append(_COUNT.pack(len(rows)))
+    for key, value in rows:
+        parts += (pack(len(key), len(value)), key, value)
+
+
+def _read_rows(source: Bytes) -> list[Row]:
+    [count] = source.unpack(_COUNT)
+    rows = []
+    for _ in range(count):
+        key_bytes, value_bytes = source.unpack(_ROW)
+        rows.append((source.take(key_bytes), source.take(value_bytes)))
+    return rows
+
+
+def _write_keys(parts: Parts, keys: Sequence[bytes]) -> None:
+    pack = _KEY.pack
+    parts.append(_COUNT.pack(len(keys)))
+    for key in keys:
+        parts += (pack(len(key)), key)
+
+
+def _read_keys(source: Bytes) -> list[bytes]:
+    [count] = source.unpack(_COUNT)
+    return [source.take(*source.unpack(_KEY)) for _ in range(count)]
+
+
+def _write_number(parts: Parts, number: int) -> None:
+    parts.append(_NUMBER.pack(number))
+
+
+_BYTES = FieldBytes(_write_bytes, _read_bytes)
+_ROWS = FieldBytes(_write_rows, _read_rows)
+_KEYS = FieldBytes(_write_keys, _read_keys)
+_NAMES = FieldBytes(_write_keys, lambda source: tuple(_read_keys(source)))
+_NUMBERS = FieldBytes(_write_number, lambda source: source.unpack(_NUMBER)[0])
+_FLAG = FieldBytes(_write_number, lambda source: source.unpack(_NUMBER)[0] == 1)
+
+# by class: the byte for its kind, and its fields; a number is never used again for another one
+_KINDS: dict[type, tuple[bytes, tuple[FieldBytes, ...]]] = {
+    MakeTable: (b"\x01", (_BYTES,)),
+    Insert: (b"\x02", (_BYTES, _ROWS)),
+    Upsert: (b"\x03", (_BYTES, _ROWS)),
+    Delete: (b"\x04", (_BYTES, _KEYS)),
+    DeleteIfPresent: (b"\x05", (_BYTES, _KEYS)),
+    DeleteRange: (b"\x06", (_BYTES, _BYTES, _BYTES)),
+    DeleteFirst: (b"\x07", (_NAMES, _BYTES, _BYTES, _NUMBERS, _FLAG, _BYTES, _NUMBERS)),
+    UpsertIndexed: (b"\x08", (_BYTES, _BYTES, _BYTES, _BYTES, _BYTES)),
+    Require: (b"\x09", (_BYTES, _KEYS)),
+    RequireAbsent: (b"\x0a", (_BYTES, _KEYS)),
+    RequireEmpty: (b"\x0b", (_BYTES, _BYTES, _BYTES)),
+}
+_CLASSES = {code: (kind, fields) for kind, (code, fields) in _KINDS.items()}
+
+
+def encode_operations(operations: Sequence[Operation]) -> Parts:
+    """Their bytes, in parts that are to be joined."""
+    parts: Parts = []
+    for operation in operations:
+        code, fields = _KINDS[type(operation)]
+        parts.append(code)
+        for field, value in zip(fields, operation, strict=True):
+            field.write(parts, value)
+    return parts
+
+
+def decode_operations(data: bytes) -> list[Operation]:
+    """The operations of those bytes, whose checksum is right. Raises DamagedRecord for what no Radiator has written."""
+    source = Bytes(data)
+    operations: list[Operation] = []
+    while not source.is_over:
+        code = source.take(1)
+        if code not in _CLASSES:
+            raise DamagedRecord(f"The log has an operation of kind {code[0]}, which this Radiator does not know.")
+        kind, fields = _CLASSES[code]
+        operations.append(kind(*[field.read(source) for field in fields]))
+    return operations

@@ -15,7 +15,7 @@ from radiator.model.headers import ESCAPING_ALL
 from radiator.model.message import Message
 from radiator.model.writes import KeepPeer, KeepPosition, KeepSegment, Ledger, PeerStore
 
-FORMAT = 4
+FORMAT = 5
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
 
 FORMATS_READ = range(1, FORMAT + 1)
@@ -48,6 +48,7 @@ _COUNT_REDELIVERED = 0b1
 _LEDGER = struct.Struct(">B17Q")  # version, the fields of Ledger in their order
 _LEDGER_1 = struct.Struct(">B15Q")  # without the last two
 _NUMBER = struct.Struct(">BQ")  # version, the number
+_PLACE = struct.Struct(">BQIQQ")  # version, index, checksum
 _PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
 _PEER_STORE = struct.Struct(">4QB")  # the numbers of PeerStore in their order, the length of its id; that follows
 _DOUBT = struct.Struct(">BI12s")  # version, queue, position
@@ -491,3 +492,15 @@ def decode_number(key: bytes, value: bytes) -> int:
     check(key, value, _NUMBER.size, "row")
     number: int = _NUMBER.unpack_from(value)[1]
     return number
+
+
+def encode_place(key: bytes, index: int, crc: int, number: int, at: int) -> bytes:
+    """Which entry of the log, its checksum, and where it ends: in which segment, at which byte."""
+    return seal(key, _PLACE.pack(RECORD_VERSION, index, crc, number, at))
+
+
+def decode_place(key: bytes, value: bytes) -> tuple[int, int, int, int]:
+    """The same. Raises DamagedRecord."""
+    check(key, value, _PLACE.size, "row")
+    _, index, crc, number, at = _PLACE.unpack_from(value)
+    return index, crc, number, at

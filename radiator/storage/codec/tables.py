@@ -21,12 +21,17 @@ POSITIONS = b"positions"
 TRANSACTIONS = b"stages"
 PREPARED_SENDS = b"staged"
 APPS = b"apps"
+BY_KEY = b"by_key"  # reserved: finds the messages of a queue by a hash of their key; always empty
 ADDED = {  # by which format
     2: (PEERS, DOUBTS),
     3: (SETTINGS, DECLARED, BINDINGS, DELAYED),
     4: (LOGS, RECORDS, SEGMENTS, POSITIONS, TRANSACTIONS, PREPARED_SENDS, APPS),
+    5: (BY_KEY,),
 }
-TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *ADDED[2], *ADDED[3], *ADDED[4])
+TABLES = (
+    MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META,
+    *(table for tables in ADDED.values() for table in tables),
+)  # fmt: skip
 
 
 def tables_of(number: int) -> tuple[bytes, ...]:
@@ -44,5 +49,6 @@ REDELIVERED_BELOW = b"redelivered_below"  # messages of earlier boots than this 
 NEXT_QUEUE = b"next_queue"
 NODE = b"node"  # whose store it is; not there before it was started with a [node]
 TIME = b"time"  # the last time that the broker has kept; not there before it has
+APPLIED = b"applied"  # the last entry of the log that the tables have
 BACKUP = b"backup"  # only in a file made by `radiator backup`
 NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)

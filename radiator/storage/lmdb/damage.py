@@ -24,5 +24,5 @@ def reading_tables(file: Path) -> Iterator[None]:
     """Raises StoreError where LMDB itself cannot read on."""
     try:
         yield
-    except lmdb.Error as error:
+    except (lmdb.Error, SystemError) as error:  # a Cursor raises SystemError for some damaged pages
         raise StoreError(f"{file} cannot be read: {error}. {CHECK_HINT}.") from error

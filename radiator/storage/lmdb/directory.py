@@ -1,7 +1,8 @@
 """The data directory: its owner, its lock, and whether its file may be mapped at all.
 
     DATA_DIR/         0700
-      data.mdb        0600  everything; LMDB
+      data.mdb        0600  the tables; LMDB
+      wal/            0700  what is not in the tables yet; wal.py
       lock.mdb        0600  LMDB's table of readers; means nothing when no process runs
       radiator.lock   0600  held by the one broker, as data.mdb is, with its process id in it
       radiator.sock   0600  the operators' socket, the server's; means nothing when no broker runs
@@ -32,6 +33,7 @@ BROKER_LOCK_FILE = "radiator.lock"
 NEW_FILE = "data.mdb.new"
 RESTORE_FILE = "data.mdb.restore"
 COMPACT_FILE = "data.mdb.compact"
+WAL_DIRECTORY = "wal"
 _FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
 # a fresh file system mounted here counts as an empty directory, and so does one with only a leftover socket
 _HARMLESS = (*_FILES, SOCKET_FILE, "lost+found")
@@ -96,11 +98,7 @@ def prepare(directory: Path) -> None:
     found = directory.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"{directory} is a file; the data directory must be a directory.")
-    if found.st_uid != os.geteuid():
-        raise StoreError(
-            f"The data directory {directory} belongs to user {found.st_uid}, this program runs as user {os.geteuid()}:"
-            " run it as that user, or change the owner."
-        )
+    _refuse_owner(f"The data directory {directory}", found.st_uid)
     directory.chmod(stat.S_IMODE(found.st_mode) | _DIRECTORY_MODE)  # only root can enter one without it
     if not is_regular(directory / DATA_FILE):
         _refuse_strangers(directory)
@@ -108,6 +106,37 @@ def prepare(directory: Path) -> None:
     for name in _FILES:
         if is_regular(directory / name):
             (directory / name).chmod(_FILE_MODE)
+    _prepare_wal(directory)
+
+
+def has_wal(data_dir: Path) -> bool:
+    """Whether the directory of a log is there. Raises StoreError for anything else of that name."""
+    wal = data_dir / WAL_DIRECTORY
+    if not os.path.lexists(wal):
+        return False
+    if wal.is_symlink() or not wal.is_dir():
+        raise StoreError(f"{wal} is no directory: the log of a store is not opened through links.")
+    return True
+
+
+def _prepare_wal(data_dir: Path) -> None:
+    if not has_wal(data_dir):
+        return
+    wal = data_dir / WAL_DIRECTORY
+    _refuse_owner(str(wal), wal.stat().st_uid)
+    wal.chmod(_DIRECTORY_MODE)
+    for segment in wal.iterdir():
+        if is_regular(segment):
+            _refuse_owner(str(segment), segment.stat().st_uid)
+            segment.chmod(_FILE_MODE)
+
+
+def _refuse_owner(what: str, user: int) -> None:
+    if user != os.geteuid():
+        raise StoreError(
+            f"{what} belongs to user {user}, this program runs as user {os.geteuid()}:"
+            " run it as that user, or change the owner."
+        )
 
 
 def begin_restore(directory: Path) -> None:
@@ -165,6 +194,11 @@ def is_regular(file: Path) -> bool:
 def _refuse_strangers(directory: Path) -> None:
     """A store is created only where there is nothing except what an unfinished one left."""
     strangers = sorted(name for name in os.listdir(directory) if name not in _HARMLESS)
+    if WAL_DIRECTORY in strangers:
+        raise StoreError(
+            f"The data directory {directory} holds the log of a store, and no {DATA_FILE}: put that back, or remove"
+            f" {directory / WAL_DIRECTORY} too, and with it what it holds."
+        )
     if strangers:
         raise StoreError(
             f"The data directory {directory} holds no store, but it holds {strangers[0]!r}:"

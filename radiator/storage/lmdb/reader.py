@@ -3,36 +3,64 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 import lmdb
 
-from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.errors import Contradiction, DiskFailed, StoreError
 from radiator.model.limits import READERS_MAX
 from radiator.model.recovery import StoredLog
+from radiator.storage.changes import Changes
 from radiator.storage.codec import records
-from radiator.storage.codec.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
+from radiator.storage.codec.operations import decode_operations
+from radiator.storage.codec.tables import (
+    APPLIED,
+    BACKUP,
+    DELAYED,
+    FORMAT,
+    MESSAGES,
+    META,
+    QUEUES,
+    RECORDS,
+    STORE_ID,
+    TABLES,
+)
 from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.damage import contradiction
 from radiator.storage.lmdb.datafile import LIB_VERSION, checked_head
-from radiator.storage.lmdb.logs import find_block, read_logs
+from radiator.storage.lmdb.logs import read_logs
+from radiator.storage.lmdb.replay import reading_behind
 from radiator.storage.lmdb.structure import StructureCheck
 from radiator.storage.lmdb.unreadable import READ_ERRORS, could_not_be_read
+from radiator.storage.lmdb.writer import TreeRows
 from radiator.storage.report import Progress, unheard
+from radiator.storage.wal import Damaged, WalEntry
+from radiator.storage.wal_damage import WalRemains, explained, remains_behind
 
 _META_PAGES = 2
+_TRIES = 20
 _WATCH_EVERY_S = 0.2
 
 
 class Reader:
     """A store opened read-only, beside a running broker or alone. The only lock that it takes is LMDB's for readers."""
 
-    def __init__(self, path: Path) -> None:
-        """A data directory, or a single file (a backup, which no process writes). Raises StoreError, or DiskFailed."""
+    def __init__(self, path: Path, despite_damage: bool = False) -> None:
+        """A data directory, or a single file (a backup, which no process writes). despite_damage: where the log is
+        damaged, a snapshot has what can be read in order, and says so. Raises StoreError, or DiskFailed.
+        """
+        self._despite_damage = despite_damage
+        self._damage: tuple[bytes | None, str, LogDamage] | None = None  # of the last snapshot: its `applied`, and why
         self.file = path / directory.DATA_FILE if path.is_dir() else path
+        self._has_log = path.is_dir()
         head = checked_head(self.file)
         self._page_bytes = head.page_bytes
+        self._inode = os.stat(self.file).st_ino
         try:
             self._env = lmdb.open(
                 str(path),
@@ -72,12 +100,63 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator["Snapshot"]:
-        """One state of the store, unaffected by commits. It pins that state's pages: keep it short."""
+        """One state of the store, unaffected by commits, with all that was receipted before. It pins that state's
+        pages: keep it short.
+        """
         try:
-            with self._env.begin(buffers=True) as txn:
-                yield Snapshot(self._env, txn)
+            for tries_left in reversed(range(_TRIES)):
+                with self._env.begin(buffers=True) as txn:
+                    snapshot = Snapshot(self._env, txn)
+                    try:
+                        # D38
+                        snapshot.changes = self._behind(snapshot, is_last_try=not tries_left)
+                    except (StoreError, FileNotFoundError) as error:
+                        if os.stat(self.file).st_ino != self._inode:
+                            raise StoreError(
+                                f"{self.file} has been replaced while it was read: say it again."
+                            ) from error
+                        if tries_left:  # the broker has recycled what was being read
+                            continue
+                        if isinstance(error, Damaged):
+                            raise explained(error, self.file.parent, snapshot.meta()) from error
+                        raise
+                    yield snapshot
+                    return
         except lmdb.Error as error:
             raise StoreError(f"{self.file} cannot be read: {error}.") from error
+
+    def _behind(self, snapshot: "Snapshot", is_last_try: bool) -> Changes | None:
+        """What the log has that the tree has not; None: nothing, or there is no log."""
+        meta = snapshot.meta()
+        try:
+            snapshot.entries_behind = self._entries_behind(meta)
+        except StoreError as error:
+            known = self._damage
+            if known is None or known[:2] != (meta.get(APPLIED), str(error)):  # else all segments were searched before
+                if not self._despite_damage or not is_last_try:
+                    raise
+                sentence = error.finding if isinstance(error, Damaged) else str(error)
+                damage = LogDamage(sentence, remains_behind(self.file.parent, meta))
+                known = self._damage = meta.get(APPLIED), str(error), damage
+            snapshot.damage = known[2]
+            snapshot.entries_behind = known[2].remains.before
+        tree = TreeRows(snapshot.opened_tables())
+        tree.txn = snapshot.txn
+        changes = Changes(tree)
+        for entry in snapshot.entries_behind:
+            for operation in decode_operations(entry.operations):
+                try:
+                    changes.carry_out(operation)
+                except Contradiction as clause:
+                    raise contradiction(self.file, clause) from None
+        return changes if changes.tables else None
+
+    def _entries_behind(self, meta: dict[bytes, bytes]) -> list[WalEntry]:
+        """None of a store of another format: who asks refuses it."""
+        if not self._has_log or FORMAT not in meta or records.decode_number(FORMAT, meta[FORMAT]) != records.FORMAT:
+            return []
+        reading = reading_behind(self.file.parent, meta)
+        return [] if reading is None else list(reading.entries())
 
     def copy_to(self, opened_file: int, compact: bool, progress: Progress = unheard, expected_bytes: int = 0) -> None:
         """Writes one consistent state of the whole store into an open file. Raises StoreError.
@@ -109,6 +188,13 @@ def _watched(opened_file: int, whole: int, progress: Progress) -> Iterator[None]
         watcher.join()
 
 
+class LogDamage(NamedTuple):
+    """Why the log cannot be read in order, as a sentence, and what is left of it."""
+
+    sentence: str
+    remains: WalRemains
+
+
 @dataclass(slots=True)
 class Snapshot:
     """The state that a Reader sees in one read transaction. A table that the file does not have is empty.
@@ -116,39 +202,64 @@ class Snapshot:
     Values are views of the map: only accessed bytes of a body are read, and none outlives the snapshot.
     """
 
-    _env: lmdb.Environment
-    _txn: "lmdb.Transaction[memoryview]"
+    env: lmdb.Environment
+    txn: "lmdb.Transaction[memoryview]"
+    changes: Changes | None = None  # on top of the tables
+    entries_behind: list[WalEntry] = field(default_factory=list)  # of the log, that the tables have not
+    damage: LogDamage | None = None  # there may be more that was receipted
 
     def meta(self) -> dict[bytes, bytes]:
         """The rows of meta."""
         return {key: bytes(value) for key, value in self.rows(META)}
 
-    def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """The rows from a key on, in LMDB's order."""
+    def _changed(self, table: bytes) -> dict[bytes, bytes | None]:
+        """The rows of the table that are other than LMDB's; None: gone."""
+        found = self.changes.tables.get(table) if self.changes is not None else None
+        return {} if found is None else found.rows
+
+    def _tree_rows(self, table: bytes, start: bytes) -> Iterator[tuple[bytes, memoryview]]:
         opened = self._open(table)
         if opened is not None:
-            cursor = self._txn.cursor(opened)
+            cursor = self.txn.cursor(opened)
             if cursor.set_range(start):
                 for key, value in cursor.iternext():
                     yield bytes(key), value
 
+    def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """The rows from a key on, in their order."""
+        changed = self._changed(table)
+        if not changed:
+            yield from self._tree_rows(table, start)
+            return
+        added = sorted((key, memoryview(value)) for key, value in changed.items() if value is not None and key >= start)
+        kept = (row for row in self._tree_rows(table, start) if row[0] not in changed)
+        yield from merge(added, kept, key=itemgetter(0))
+
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """One value."""
+        changed = self._changed(table)
+        if key in changed:
+            return changed[key]
         opened = self._open(table)
-        value = None if opened is None else self._txn.get(key, db=opened)
+        value = None if opened is None else self.txn.get(key, db=opened)
         return None if value is None else bytes(value)
 
     def at_or_before(self, table: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         """The row under that key, or the last one before it."""
+        changed = self._changed(table)
+        added = max((one for one, value in changed.items() if value is not None and one <= key), default=b"")
         opened = self._open(table)
-        if opened is None:
-            return None
-        cursor = self._txn.cursor(opened)
-        if not cursor.set_range(key):
-            is_there = cursor.last()
-        else:
-            is_there = bytes(cursor.key()) == key or cursor.prev()
-        return (bytes(cursor.key()), bytes(cursor.value())) if is_there else None
+        if opened is not None:
+            cursor = self.txn.cursor(opened)
+            if not cursor.set_range(key):
+                is_there = cursor.last()
+            else:
+                is_there = bytes(cursor.key()) == key or cursor.prev()
+            while is_there and bytes(cursor.key()) in changed:
+                is_there = cursor.prev()
+            if is_there and bytes(cursor.key()) > added:
+                return bytes(cursor.key()), bytes(cursor.value())
+        return (added, changed[added] or b"") if added else None
 
     def has(self, table: bytes) -> bool:
         """Whether the file has that table, and it is one of Radiator's: without flags."""
@@ -157,19 +268,23 @@ class Snapshot:
 
     def tables(self) -> list[bytes]:
         """The names of all tables, Radiator's or not, in LMDB's order."""
-        return [bytes(name) for name, _ in self._txn.cursor(self._env.open_db(None, txn=self._txn)).iternext()]
+        return [bytes(name) for name, _ in self.txn.cursor(self.env.open_db(None, txn=self.txn)).iternext()]
 
     def used_bytes(self) -> int:
         """Of all pages except free ones and their list: the size of a compact copy."""
-        found = [self._env.open_db(None, txn=self._txn), *(self._open(table) for table in self.tables())]
-        stats = [self._txn.stat(table) for table in found if table is not None]
+        found = [self.env.open_db(None, txn=self.txn), *(self._open(table) for table in self.tables())]
+        stats = [self.txn.stat(table) for table in found if table is not None]
         pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
         return (_META_PAGES + pages) * stats[0]["psize"]
 
     def entries(self, table: bytes) -> int:
-        """LMDB's own count of a table's rows."""
+        """How many rows the table has, by LMDB's own count of those that are in the tree."""
         opened = self._open(table)
-        return 0 if opened is None else self._txn.stat(opened)["entries"]
+        counted: int = 0 if opened is None else self.txn.stat(opened)["entries"]
+        for key, value in self._changed(table).items():
+            is_in_tree = opened is not None and self.txn.cursor(opened).set_key(key)
+            counted += (value is not None) - is_in_tree
+        return counted
 
     def store_id(self) -> str:
         """The prefix of message ids. Raises DamagedRecord."""
@@ -200,17 +315,20 @@ class Snapshot:
         opened = self._open(RECORDS)
         if opened is None:
             return
-        cursor = self._txn.cursor(opened)
-        find_block(cursor, records.record_key(log, partition, offset), prefix)
-        for view, value in cursor.iternext():
-            key = bytes(view)
+        first = records.record_key(log, partition, offset)
+        before = self.at_or_before(RECORDS, first)
+        for key, value in self.rows(RECORDS, before[0] if before and before[0].startswith(prefix) else first):
             if not key.startswith(prefix):
                 return
             yield int.from_bytes(key[len(prefix) :], "big"), key, bytes(value)
 
+    def opened_tables(self) -> "dict[bytes, lmdb._Database]":
+        """Those of Radiator's that the file has."""
+        return {table: opened for table in TABLES if (opened := self._open(table)) is not None}
+
     def _open(self, table: bytes) -> "lmdb._Database | None":
         try:
-            return self._env.open_db(table, txn=self._txn, create=False)
+            return self.env.open_db(table, txn=self.txn, create=False)
         except lmdb.NotFoundError:
             return None
 

@@ -48,23 +48,25 @@ from radiator.storage.lmdb.datafile import refuse_bare_backups, refuse_other_for
 class Start:
     """What was read. tables: those that are there. recovery: with the boot that `writes` begins.
 
-    redelivered_below: messages of earlier boots were stored before an unclean stop. writes: must be on the disk before
-    the boot is used anywhere: they convert a store of an earlier format to the present one.
+    redelivered_below: messages of earlier boots were stored before an unclean stop. upgrade: converts a store of an
+    earlier format to the present one. writes: must be on the disk before the boot is used anywhere.
     """
 
-    def __init__(self, env: lmdb.Environment, file: Path, node: str) -> None:
-        """node: must own the store, and owns it from now on if no node did; "": any. Raises StoreError."""
+    def __init__(self, env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]", node: str) -> None:
+        """The tables have all that the log has. node: must own the store, and owns it from now on if no node did; "":
+        any. Raises StoreError.
+        """
         self._env = env
+        self.tables = tables
         self._file = file
         with env.begin() as txn:
-            meta = _meta_rows(env, txn)
+            meta = meta_rows(env, txn)
         refuse_other_formats(file, meta)
         refuse_bare_backups(file, meta)
         kept_node = records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
         self._refuse_other_nodes(kept_node, node)
         found_format = records.decode_number(FORMAT, meta[FORMAT])
-        self.tables = self._open_tables(tables_of(found_format))
-        numbers = self._numbers(meta)
+        numbers = {key: records.decode_number(key, meta[key]) for key in NUMBERS}
         was_clean = numbers[CLEAN] == 1
         boot = numbers[BOOT] + 1
         self.redelivered_below = numbers[REDELIVERED_BELOW] if was_clean else boot
@@ -79,8 +81,7 @@ class Start:
         self.writes: list[Write] = [BeginBoot(boot, self.redelivered_below)]
         if node and not kept_node:
             self.writes.insert(0, KeepNode(node))
-        if found_format != records.FORMAT:
-            self.writes.insert(0, Upgrade(found_format))
+        self.upgrade: list[Write] = [Upgrade(found_format)] if found_format != records.FORMAT else []
 
     # ---- meta -------------------------------------------------------------------------------------------------------
 
@@ -92,19 +93,6 @@ class Start:
                 f"give it its own, or, if this one is to be {node} from now on, say "
                 f"`radiator rename {data_dir} {node}`."
             )
-
-    def _open_tables(self, names: tuple[bytes, ...]) -> "dict[bytes, lmdb._Database]":
-        tables = {name: self._env.open_db(name, create=False) for name in names}
-        flagged = [name.decode() for name, table in tables.items() if any(table.flags().values())]
-        if flagged:
-            raise StoreError(f"{self._file} is damaged: its table {flagged[0]} has flags. Restore a backup.")
-        return tables
-
-    def _numbers(self, meta: dict[bytes, bytes]) -> dict[bytes, int]:
-        missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
-        if missing:
-            raise StoreError(f"{self._file} is damaged: its table meta has no row {missing[0]!r}. {CHECK_HINT}.")
-        return {key: records.decode_number(key, meta[key]) for key in NUMBERS}
 
     # ---- everything but messages ------------------------------------------------------------------------------------
 
@@ -146,29 +134,27 @@ class Start:
             for key, name in names.items()
         ]
         if DELAYED in self.tables:
-            settings = dict(self._rows(txn, SETTINGS))
-            delayed = txn.cursor(self.tables[DELAYED])
-            for queue in queues:
-                key = records.settings_key(queue.number)
-                if key in settings:
-                    queue.settings = records.decode_text(key, settings[key])
-                queue.next_due_ms = self._next_due_ms(delayed, queue)
+            self._read_settings_and_delays(txn, queues)
         retired = {records.queue_of(key): records.decode_number(key, value) for key, value in self._rows(txn, RETIRED)}
         return queues, retired
 
-    def _next_due_ms(self, delayed: "lmdb.Cursor[bytes]", queue: StoredQueue) -> int:
-        """When the queue's first delayed message is due; 0: there are none."""
-        prefix = records.queue_key(queue.number)
-        if delayed.set_range(prefix) and delayed.key().startswith(prefix):
-            key = delayed.key()
-            try:
-                records.decode_delayed(key, delayed.value())
-            except DamagedRecord:
-                return 1  # unknown: so it is read, and reported
-            return records.split_delayed_key(key)[0]
-        if queue.ledger.stored_delayed:
-            raise self._contradiction(f"the delayed messages of queue {queue.name!r} are missing")
-        return 0
+    def _read_settings_and_delays(self, txn: "lmdb.Transaction[bytes]", queues: list[StoredQueue]) -> None:
+        """Sets each queue's settings, and when its first delayed message is due. Raises Contradiction where none is."""
+        settings = dict(self._rows(txn, SETTINGS))
+        delayed = txn.cursor(self.tables[DELAYED])
+        for queue in queues:
+            key = records.settings_key(queue.number)
+            if key in settings:
+                queue.settings = records.decode_text(key, settings[key])
+            prefix = records.queue_key(queue.number)
+            if delayed.set_range(prefix) and delayed.key().startswith(prefix):
+                try:
+                    records.decode_delayed(delayed.key(), delayed.value())
+                    queue.next_due_ms = records.split_delayed_key(delayed.key())[0]
+                except DamagedRecord:
+                    queue.next_due_ms = 1  # unknown: so it is read, and reported
+            elif queue.ledger.stored_delayed:
+                raise self._contradiction(f"the delayed messages of queue {queue.name!r} are missing")
 
     def _assert_ledgers_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Raises Contradiction unless every ledger balances, and all together agree with LMDB's counts of messages."""
@@ -244,7 +230,23 @@ class Start:
         return peers, doubts
 
 
-def _meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:
+def refuse_missing_rows(file: Path, meta: dict[bytes, bytes]) -> None:
+    """Raises StoreError where meta lacks a row that each store has."""
+    missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
+    if missing:
+        raise StoreError(f"{file} is damaged: its table meta has no row {missing[0]!r}. {CHECK_HINT}.")
+
+
+def open_tables(env: lmdb.Environment, file: Path, number: int) -> "dict[bytes, lmdb._Database]":
+    """The tables of a store of that format. Raises StoreError where one has flags."""
+    tables = {name: env.open_db(name, create=False) for name in tables_of(number)}
+    flagged = [name.decode() for name, table in tables.items() if any(table.flags().values())]
+    if flagged:
+        raise StoreError(f"{file} is damaged: its table {flagged[0]} has flags. Restore a backup.")
+    return tables
+
+
+def meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:
     """The rows of meta; none where the file has no such table."""
     try:
         return dict(txn.cursor(env.open_db(META, txn=txn, create=False)))

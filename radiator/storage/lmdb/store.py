@@ -9,18 +9,32 @@ Values go through codec/records.py, where each gets its checksum: LMDB has none.
 """
 
 import errno
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import lmdb
 
 from radiator.model.commands import Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
-from radiator.model.limits import DRAIN_BYTES
+from radiator.model.limits import (
+    DRAIN_BYTES,
+    UNAPPLIED_BYTES,
+    WAL_SEGMENT_BYTES,
+    WAL_SEGMENT_FIRST_BYTES,
+    WAL_SHARE,
+)
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.recovery import Recovery
+from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.model.writes import Write
+from radiator.storage import wal
+from radiator.storage.codec import records
 from radiator.storage.codec.encode import encode
+from radiator.storage.codec.operations import encode_operations
+from radiator.storage.codec.tables import DEDUP, FORMAT
 from radiator.storage.guard import Guard
 from radiator.storage.lmdb import directory, measure
 from radiator.storage.lmdb.damage import CHECK_HINT
@@ -29,11 +43,15 @@ from radiator.storage.lmdb.datafile import (
     checked_head,
     create,
     open_for_writing,
+    refuse_bare_backups,
     refuse_damaged_structure,
+    refuse_other_formats,
 )
+from radiator.storage.lmdb.follower import TreeFollower
 from radiator.storage.lmdb.reader import backup_meta
 from radiator.storage.lmdb.reads import TreeReader
-from radiator.storage.lmdb.start import Start
+from radiator.storage.lmdb.replay import applied, mark, replay
+from radiator.storage.lmdb.start import Start, meta_rows, open_tables, refuse_missing_rows
 from radiator.storage.lmdb.structure import StructureCheck
 from radiator.storage.lmdb.unreadable import READ_ERRORS
 from radiator.storage.lmdb.writer import TreeWriter
@@ -42,9 +60,12 @@ _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # LMDB's errors for dam
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT}) | READ_ERRORS
 
 
-def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
+def open_store(
+    path: str | Path, map_size: int, node: str = "", log_keep: LogKeep = KEEP_NOTHING, disk_free_min: int = 0
+) -> "LmdbStore":
     """Opens the data directory for the one broker, creating it if it is missing, and begins its next boot. node: must
-    own it, and owns it from now on if no node did; "": any.
+    own it, and owns it from now on if no node did; "": any. log_keep: of the write-ahead log, while the disk has twice
+    disk_free_min bytes.
 
     Raises StoreError (one sentence that says what to do) where it cannot be used, DiskFailed where its disk fails.
     """
@@ -64,7 +85,7 @@ def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
             directory.lay_out_lock(data_dir)
             # the start that renamed the file may have been killed before the name was on the disk
             directory.sync_directory(data_dir)
-            return LmdbStore(data_dir, map_size, lock, node)
+            return LmdbStore(data_dir, map_size, lock, node, log_keep, disk_free_min)
         except BaseException:
             lock.release()
             raise
@@ -79,8 +100,17 @@ class LmdbStore:
 
     recovery: Recovery
 
-    def __init__(self, data_dir: Path, map_size: int, lock: directory.BrokerLock, node: str = "") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        map_size: int,
+        lock: directory.BrokerLock,
+        node: str,
+        log_keep: LogKeep,
+        disk_free_min: int,
+    ) -> None:
         """Through `open_store` only: the directory is prepared and locked."""
+        self._log_keep, self._disk_free_min = log_keep, disk_free_min
         self._file = data_dir / directory.DATA_FILE
         self._lock = lock
         head = checked_head(self._file)
@@ -92,7 +122,7 @@ class LmdbStore:
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
-                self._begin_boot(head, node)
+                self._begin_boot(data_dir, head, node)
                 if not is_checked:
                     self._structure = StructureCheck(self._env, self._file, head.page_bytes)
             except BaseException:
@@ -109,24 +139,69 @@ class LmdbStore:
                 raise StoreError(f"{self._file} is damaged: {error.__cause__}. {CHECK_HINT}.") from error
             raise
 
-    def _begin_boot(self, head: directory.FileHead, node: str) -> None:
-        """Reads what is stored, and commits the next boot's number before it can be used."""
-        start = Start(self._env, self._file, node)
+    def _begin_boot(self, data_dir: Path, head: directory.FileHead, node: str) -> None:
+        """Brings the tables up to date, reads what is stored, and commits the next boot before it is used."""
+        with self._env.begin() as txn:
+            meta = meta_rows(self._env, txn)
+        refuse_other_formats(self._file, meta)
+        refuse_bare_backups(self._file, meta)
+        refuse_missing_rows(self._file, meta)
+        self._tables = open_tables(self._env, self._file, records.decode_number(FORMAT, meta[FORMAT]))
+        self._writer = TreeWriter(self._env, self._file, self._tables, head)
+        reading = replay(self._writer, data_dir, meta)
+        start = Start(self._env, self._file, self._tables, node)
         self.recovery = start.recovery
-        self._tables = start.tables
+        if reading is None:
+            reading = self._begin_wal(data_dir, start, applied(meta))
+        file_system = os.statvfs(data_dir)
+        whole_bytes = min(self._env.info()["map_size"], file_system.f_blocks * file_system.f_frsize)
+        share_bytes = max(WAL_SEGMENT_FIRST_BYTES, whole_bytes // WAL_SHARE)
+        segment_max = min(WAL_SEGMENT_BYTES, share_bytes)
+        self._wal = wal.WriteAheadLog(data_dir, reading, segment_max, self._log_keep, self._disk_free_min)
+        bound = min(UNAPPLIED_BYTES, share_bytes)
+        self._follower = TreeFollower(self._env, self._tables, self._writer, self._wal, bound)
         self._guard = Guard(start.recovery)
-        self._writer = TreeWriter(self._env, self._file, start.tables, head)
+        self._boot = start.recovery.boot
         # D8: whatever uses this boot can rely on it that no later start gets it
         self.commit(start.writes)
+        if start.recovery.was_clean:
+            self._follower.apply()  # else a log that is lost behind a kill would pass for one of a clean stop
         store_id = start.recovery.store_id
         self._reader = TreeReader(self._env, self._file, start.tables, store_id, start.redelivered_below)
+
+    def _begin_wal(self, data_dir: Path, start: Start, place: wal.Place | None) -> wal.WalReading:
+        """The log of a store that has none: it is new, restored, or of an earlier format, which ends here; or it was
+        stopped cleanly, and its log is gone. place: what the tables have.
+        """
+        store_id = start.recovery.store_id
+        if place is None:
+            place = wal.Place(0, crc32(store_id.encode()))
+            reading = wal.begin(data_dir, store_id, place)
+            self._writer.apply([*encode(start.upgrade), mark(place)])
+            return reading
+        return wal.begin(data_dir, store_id, place)
 
     # ---- commit: the committer's thread -----------------------------------------------------------------------------
 
     def commit(self, writes: Sequence[Write]) -> None:
         """See the contract. Raises DiskFailed."""
         self._guard.judge(writes)
-        self._writer.apply(encode(writes))
+        operations = encode(writes)
+        content = b"".join(encode_operations(operations))
+        self._follower.add(operations, content, self._boot, time.time_ns() // 1_000_000)
+
+    def catch_up(self) -> None:
+        """The tree has all that was committed when this returns. The follower's thread calls it. Raises DiskFailed."""
+        self._follower.catch_up()
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the tree is to be brought up to date now, before commits must wait for it."""
+        return self._follower.is_far_behind
+
+    def apply_if_due(self) -> float:
+        """Brings the tree up to date; seconds until the next call. A thread of its own calls it."""
+        return self._follower.apply_if_due()
 
     def reader_check(self) -> None:
         """Frees the slots of readers that died: each pins the pages of its snapshot. The committer calls it."""
@@ -136,23 +211,33 @@ class LmdbStore:
 
     def load(self, load: ReadQueue) -> Loaded:
         """See the contract. This and the other reads raise StoreError where LMDB itself cannot read on."""
-        return self._reader.load(load)
+        return self._up_to_date().load(load)
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         """See the contract."""
-        return self._reader.load_delayed(load)
+        return self._up_to_date().load_delayed(load)
 
     def load_log(self, load: ReadLog) -> LoadedLog:
         """See the contract."""
-        return self._reader.load_log(load)
+        return self._up_to_date().load_log(load)
 
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """See the contract."""
-        return self._reader.load_prepared(load)
+        return self._up_to_date().load_prepared(load)
+
+    def _up_to_date(self) -> TreeReader:
+        # D37
+        self._follower.apply()
+        return self._reader
 
     def look_up(self, look_up: DedupLookup) -> bool:
         """See the contract."""
-        return self._reader.look_up(look_up)
+        key = records.dedup_key(look_up.queue, look_up.dedup_id)
+        value = self._follower.get(DEDUP, key)
+        try:
+            return value is not None and records.decode_number(key, value) >= look_up.now_ms
+        except DamagedRecord:
+            return False
 
     # ---- measure: the loader's thread, too --------------------------------------------------------------------------
 
@@ -172,7 +257,12 @@ class LmdbStore:
 
     def used_bytes(self) -> int:
         """See the contract. Raises StoreError."""
-        return measure.used_bytes(self._env, self._file, self._tables)
+        used = measure.used_bytes(self._env, self._file, self._tables)
+        return used + self._follower.unapplied_bytes
+
+    def wal_bytes(self) -> tuple[int, int]:
+        """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
+        return self._wal.size_bytes, self._wal.kept_bytes
 
     def spare_bytes(self) -> int:
         """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
@@ -182,5 +272,7 @@ class LmdbStore:
         """See the contract. No other call may be under way."""
         if self._structure is not None:
             self._structure.close()
+        self._follower.apply()
+        self._wal.close()
         self._env.close()
         self._lock.release()

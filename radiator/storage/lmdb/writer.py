@@ -1,12 +1,12 @@
-"""Carries out operations on LMDB's tables: one write transaction a batch, synced when it is done.
+"""Brings LMDB's tables up to date: what a run of batches changes is one write transaction, synced when it is done.
 
 LMDB gives the order on the disk: data pages, fdatasync, then the meta page, written synchronously; so a crash at any
-point leaves the whole batch or nothing of it. Nothing is known here of messages or queues.
+point leaves the whole run or nothing of it. Nothing is known here of messages or queues.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,14 @@ import lmdb
 
 from radiator.model.errors import Contradiction, DiskFailed
 from radiator.model.limits import FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
-from radiator.storage.codec.operations import (
-    Delete,
-    DeleteFirst,
-    DeleteIfPresent,
-    DeleteRange,
-    Insert,
-    MakeTable,
-    Operation,
-    Require,
-    RequireAbsent,
-    RequireEmpty,
-    Upsert,
-    UpsertIndexed,
-)
+from radiator.storage.changes import Changes, TableChanges
+from radiator.storage.codec.operations import MakeTable, Operation, Row
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.damage import contradiction
 
-_INDEXED = slice(1, 9)  # the bytes of a value that its row in an index begins with
-
 
 class TreeWriter:
-    """`apply` belongs to one thread. After a DiskFailed nothing more may be applied."""
+    """`apply` belongs to one thread at a time. After a DiskFailed nothing more may be applied."""
 
     def __init__(
         self, env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]", head: directory.FileHead
@@ -51,22 +37,40 @@ class TreeWriter:
         # by table: no key is larger; for a table that is missing here this is not known
         self._last_keys: dict[bytes, bytes] = {}
 
-    def apply(self, operations: Sequence[Operation]) -> None:
+    def apply(self, operations: Iterable[Operation]) -> None:
         """Carries out all of them, in order, in one transaction that begins and ends here. Raises Contradiction, and
         keeps nothing of them, or DiskFailed.
-
-        Any error of LMDB counts as a failed disk: what has reached it is unknown, and there is no second try.
         """
+        with self._writing() as txn:
+            tree = TreeRows(self._tables)
+            tree.txn = txn
+            changes = Changes(tree)
+            for operation in operations:
+                if isinstance(operation, MakeTable):
+                    self._make_table(txn, operation.table)
+                else:
+                    changes.carry_out(operation)
+            self._write_all(txn, changes)
+
+    def write(self, changes: Changes) -> None:
+        """Makes the rows as they are in the end, in one transaction. Raises DiskFailed, and Contradiction where a row
+        is there already that must not be.
+        """
+        with self._writing() as txn:
+            self._write_all(txn, changes)
+
+    @contextmanager
+    def _writing(self) -> Iterator["lmdb.Transaction[bytes]"]:
+        """Any error of LMDB counts as a failed disk: what has reached it is unknown, and there is no second try."""
         assert not self._has_failed, "nothing may be committed after a failure"
         try:
-            # D12: all of it in one transaction, synced when this returns
+            # D34: all of it in one transaction, synced when this returns
             with self._env.begin(write=True) as txn:
-                for operation in operations:
-                    _CARRY_OUT[type(operation)](self, txn, operation)
+                yield txn
             self._fill_up()
-        except Contradiction:
+        except Contradiction as clause:
             self._last_keys.clear()
-            raise
+            raise contradiction(self._file, clause) from None
         except (lmdb.Error, OSError, SystemError) as error:  # a Cursor raises SystemError for some damaged pages
             self._has_failed = True
             raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_text()}") from error
@@ -95,20 +99,41 @@ class TreeWriter:
                 ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"])
                 self._filled_bytes = directory.fill_ahead(self._file, ahead_bytes)
 
-    # ---- one operation ----------------------------------------------------------------------------------------------
-
-    def _make_table(self, txn: "lmdb.Transaction[bytes]", operation: MakeTable) -> None:
-        name = operation.table
+    def _make_table(self, txn: "lmdb.Transaction[bytes]", name: bytes) -> None:
         if name in self._tables:
-            raise contradiction(self._file, f"there is a table {name.decode()} already")
+            raise Contradiction(f"there is a table {name.decode()} already")
         self._tables[name] = self._env.open_db(name, txn=txn)
 
-    def _insert(self, txn: "lmdb.Transaction[bytes]", operation: Insert) -> None:
+    # ---- one table --------------------------------------------------------------------------------------------------
+
+    def _write_all(self, txn: "lmdb.Transaction[bytes]", changes: Changes) -> None:
+        for table, changed in changes.tables.items():
+            self._write(txn, table, changed)
+
+    def _write(self, txn: "lmdb.Transaction[bytes]", name: bytes, changes: TableChanges) -> None:
+        new = changes.new
+        rows: list[Row] = []
+        gone: list[bytes] = []
+        for key, value in changes.rows.items():
+            if value is None:
+                gone.append(key)
+            elif key not in new:
+                rows.append((key, value))
+        if gone:
+            gone.sort()
+            self._delete(txn, name, gone)
+        if rows:
+            rows.sort()
+            self._last_keys.pop(name, None)
+            txn.cursor(self._tables[name]).putmulti(rows)
+        if new:
+            self._insert(txn, name, [(key, changes.rows[key] or b"") for key in sorted(new)])
+
+    def _insert(self, txn: "lmdb.Transaction[bytes]", name: bytes, rows: list[Row]) -> None:
         """After the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB.
 
         One row goes in one call: each lets the dispatcher's thread in, which is slow to release Python's lock.
         """
-        name, rows = operation
         table = self._tables[name]
         last = self._last_keys.get(name)
         if last is None:
@@ -122,114 +147,54 @@ class TreeWriter:
             _, added = txn.cursor(table).putmulti(rows, overwrite=False, append=is_behind)
         if added != len(rows):
             first = rows[0][0].hex()
-            raise contradiction(self._file, f"something is already where {name.decode()} from {first} on belong")
+            raise Contradiction(f"something is already where {name.decode()} from {first} on belong")
         self._last_keys[name] = max(last, rows[-1][0])
 
-    def _upsert(self, txn: "lmdb.Transaction[bytes]", operation: Upsert) -> None:
-        name, rows = operation
-        self._last_keys.pop(name, None)
-        if len(rows) == 1:
-            [(key, value)] = rows
-            txn.put(key, value, db=self._tables[name])
-        else:
-            txn.cursor(self._tables[name]).putmulti(rows)
-
-    def _delete(self, txn: "lmdb.Transaction[bytes]", operation: Delete) -> None:
-        name, keys = operation
-        table = self._tables[name]
-        for key in keys:
-            if not txn.delete(key, db=table):
-                raise contradiction(self._file, f"there is no row {key.hex()} in {name.decode()} to be deleted")
+    def _delete(self, txn: "lmdb.Transaction[bytes]", name: bytes, keys: list[bytes]) -> None:
+        """Those of the rows that are there. Where few are, the walk asks LMDB only where one may be."""
         if keys[-1] >= self._last_keys.get(name, b""):
             self._last_keys.pop(name, None)
-
-    def _delete_if_present(self, txn: "lmdb.Transaction[bytes]", operation: DeleteIfPresent) -> None:
-        """Where few are there, the walk asks LMDB only where there may be one."""
-        self._last_keys.pop(operation.table, None)
-        cursor = txn.cursor(self._tables[operation.table])
-        nearest = b""  # the smallest key in the table that is not before the last one asked for
-        for key in operation.keys:
-            if nearest < key:
-                if not cursor.set_range(key):
-                    break
-                nearest = cursor.key()
+        cursor = txn.cursor(self._tables[name])
+        nearest: bytes | None = b""  # the smallest key that is not before the last one asked for; None: there is none
+        for key in keys:
+            if nearest is not None and nearest < key:
+                nearest = cursor.key() if cursor.set_range(key) else None
             if nearest == key:
                 cursor.delete()
-                nearest = cursor.key()  # it has moved on to the next row; none: empty
-
-    def _delete_range(self, txn: "lmdb.Transaction[bytes]", operation: DeleteRange) -> None:
-        name, start, end = operation
-        self._last_keys.pop(name, None)
-        cursor = txn.cursor(self._tables[name])
-        is_there = cursor.set_range(start)
-        while is_there and cursor.key() < end:
-            is_there = cursor.delete() and bool(cursor.key())  # which moves on to the next
-
-    def _delete_first(self, txn: "lmdb.Transaction[bytes]", operation: DeleteFirst) -> None:
-        left = operation.limit
-        for name in operation.tables:
-            keys = self._first_keys(txn, name, operation.start, operation.end, left)
-            if keys:
-                left -= len(keys)
-                self._delete(txn, Delete(name, keys))
-                paired = sorted(key[operation.key_at :] for key in keys)
-                self._delete_if_present(txn, DeleteIfPresent(operation.paired, paired))
-        if left and operation.is_exact:
-            names = " and ".join(name.decode() for name in operation.tables)
-            raise contradiction(
-                self._file, f"{left} of {operation.limit} rows from {operation.start.hex()} on are missing in {names}"
-            )
-
-    def _first_keys(
-        self, txn: "lmdb.Transaction[bytes]", name: bytes, start: bytes, end: bytes, limit: int
-    ) -> list[bytes]:
-        cursor = txn.cursor(self._tables[name])
-        if not cursor.set_range(start):
-            return []
-        return list(islice(takewhile(lambda key: key < end, cursor.iternext(values=False)), limit))
-
-    def _upsert_indexed(self, txn: "lmdb.Transaction[bytes]", operation: UpsertIndexed) -> None:
-        name, key, value, index_name, index_value = operation
-        index = self._tables[index_name]
-        self._last_keys.pop(name, None)
-        self._last_keys.pop(index_name, None)
-        before = txn.replace(key, value, db=self._tables[name])
-        if before is not None:
-            # where that row was damaged its index row may stay behind
-            txn.delete(before[_INDEXED] + key, db=index)
-        txn.put(value[_INDEXED] + key, index_value, db=index)
-
-    def _require(self, txn: "lmdb.Transaction[bytes]", operation: Require) -> None:
-        name, keys = operation
-        cursor = txn.cursor(self._tables[name])  # `get` would copy the value
-        for key in keys:
-            if not cursor.set_key(key):
-                raise contradiction(self._file, f"there is no row {key.hex()} in {name.decode()}")
-
-    def _require_absent(self, txn: "lmdb.Transaction[bytes]", operation: RequireAbsent) -> None:
-        name, keys = operation
-        cursor = txn.cursor(self._tables[name])
-        for key in keys:
-            if cursor.set_key(key):
-                raise contradiction(self._file, f"there is a row {key.hex()} in {name.decode()}, and should not be")
-
-    def _require_empty(self, txn: "lmdb.Transaction[bytes]", operation: RequireEmpty) -> None:
-        name, start, end = operation
-        left = self._first_keys(txn, name, start, end, 1)
-        if left:
-            raise contradiction(self._file, f"there is a row {left[0].hex()} in {name.decode()}, and should not be")
+                nearest = cursor.key() or None  # it has moved on to the next row
 
 
-_CARRY_OUT: dict[type, Callable[[TreeWriter, "lmdb.Transaction[bytes]", Any], None]] = {
-    MakeTable: TreeWriter._make_table,
-    Insert: TreeWriter._insert,
-    Upsert: TreeWriter._upsert,
-    Delete: TreeWriter._delete,
-    DeleteIfPresent: TreeWriter._delete_if_present,
-    DeleteRange: TreeWriter._delete_range,
-    DeleteFirst: TreeWriter._delete_first,
-    UpsertIndexed: TreeWriter._upsert_indexed,
-    Require: TreeWriter._require,
-    RequireAbsent: TreeWriter._require_absent,
-    RequireEmpty: TreeWriter._require_empty,
-}
+class TreeRows:
+    """The tables as they are in the transaction `txn`, which has changed none of them yet."""
+
+    def __init__(self, tables: "dict[bytes, lmdb._Database]") -> None:
+        self.txn: lmdb.Transaction[Any]
+        self._tables = tables
+
+    def get(self, table: bytes, key: bytes) -> bytes | None:
+        """The value under that key."""
+        value = self.txn.get(key, db=self._tables[table])
+        return None if value is None else bytes(value)
+
+    def has(self, table: bytes, key: bytes) -> bool:
+        """Whether there is a row under that key: the value is not copied."""
+        return self.txn.cursor(self._tables[table]).set_key(key)
+
+    def is_behind(self, table: bytes, key: bytes) -> bool:
+        """Whether the key is behind all that the table has."""
+        cursor = self.txn.cursor(self._tables[table])
+        return not cursor.last() or bytes(cursor.key()) < key
+
+    def is_empty(self, table: bytes) -> bool:
+        """Whether the table has no rows."""
+        return not self.txn.cursor(self._tables[table]).first()
+
+    def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
+        """The keys at or after `start`, and before `end`, in their order."""
+        cursor = self.txn.cursor(self._tables[table])
+        if cursor.set_range(start):
+            for found in cursor.iternext(values=False):
+                key = bytes(found)
+                if key >= end:
+                    return
+                yield key

@@ -47,6 +47,8 @@ def print_report(arguments: argparse.Namespace, report: "Report", data_dir: Path
     wrong = len(report.findings) + report.findings_left_out
     if arguments.json:
         found = {one.name: getattr(report, one.name) for one in fields(report) if one.name != "progress"}
+        if report.forward is None:
+            del found["forward"]
         print(json.dumps({"data_dir": str(data_dir), **found}))
     else:
         for finding in report.findings:

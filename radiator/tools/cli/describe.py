@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE, declared_kinds
@@ -10,7 +9,7 @@ from radiator.model.errors import count_text
 from radiator.tools.cli.broker import add_broker, ask, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, add_watch, show
-from radiator.tools.cli.text import bytes_text, duration_text, printable, table
+from radiator.tools.cli.text import bytes_text, duration_text, printable, table, time_text
 from radiator.tools.cli.things import ArgumentWord, add_words
 from radiator.tools.config import render_table
 
@@ -66,7 +65,7 @@ def _log(name: str, answer: dict[str, Any]) -> str:
     there = field(answer, "partitions")
     columns = ("first", "next", "bytes", "first_ms", "last_ms")
     rows: list[list[str | int]] = [
-        [index, first, following, following - first, bytes_text(size), _time(first_ms), _time(last_ms)]
+        [index, first, following, following - first, bytes_text(size), time_text(first_ms), time_text(last_ms)]
         for index, (first, following, size, first_ms, last_ms) in enumerate(
             zip(*(field(there, column) for column in columns), strict=True)
         )
@@ -85,10 +84,6 @@ def _log(name: str, answer: dict[str, Any]) -> str:
             _shown(render_table("log", name, settings).rstrip("\n")),
         ]
     )
-
-
-def _time(ms: int | None) -> str:
-    return "" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
 def _bindings(answer: dict[str, Any], other: str) -> str:

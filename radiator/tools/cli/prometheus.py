@@ -62,6 +62,8 @@ _BROKER = (
     Metric(
         "store_reusable_bytes", GAUGE, "store.reusable_bytes", "Free pages in the store's file, used before it grows."
     ),
+    Metric("wal_bytes", GAUGE, "store.wal_bytes", "The files of the write-ahead log."),
+    Metric("wal_kept_bytes", GAUGE, "store.wal_kept_bytes", "Of that, what log_keep keeps behind the tables."),
     Metric("store_high_water_bytes", GAUGE, "store.high_water_bytes", "SENDs wait while the store uses more."),
     Metric("store_map_size_bytes", GAUGE, "store.map_size", "The setting map_size."),
     Metric("disk_free_bytes", GAUGE, "store.disk_free_bytes", "Free on the file system of the store."),

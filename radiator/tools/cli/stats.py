@@ -53,6 +53,7 @@ def _summary(answer: dict[str, Any]) -> str:
         f"store: {size(store, 'used_bytes')} used, SENDs wait above {size(store, 'high_water_bytes')}; "
         f"disk: {size(store, 'disk_free_bytes')} free on the file system, {size(store, 'reusable_bytes')} reusable in "
         f"the store's file; room for {size(store, 'disk_room_bytes')}, SENDs wait below {size(store, 'disk_free_min')}",
+        f"write-ahead log: {size(store, 'wal_bytes')}, of which {size(store, 'wal_kept_bytes')} kept (log_keep)",
     ]
     ahead_s = int(answer.get("clock_ahead_s", 0))
     if ahead_s:

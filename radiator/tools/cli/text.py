@@ -4,6 +4,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from radiator.model.limits import GIB, KIB, MIB
 
@@ -122,3 +123,8 @@ def duration_text(seconds: float) -> str:
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
     named = [f"{count} {unit}" for count, unit in parts if count]
     return " ".join(named[:2]) or "0 s"
+
+
+def time_text(ms: int | None, exactness: str = "seconds") -> str:
+    """A moment, in milliseconds since the epoch, in this machine's zone; "" for None. exactness: or `milliseconds`."""
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", exactness)

@@ -68,6 +68,7 @@ from radiator.tools.config.values import (
     SERVER,
     THIS_NODE,
     TOPIC,
+    log_keep_text,
     node_name_mistake,
     parse_address,
     quoted,
@@ -352,6 +353,7 @@ def _server(config: Config) -> dict[str, Any]:
         "sync_interval_ms": config.sync_interval_ms,
         "map_size": config.map_size,
         "disk_free_min": config.disk_free_min,
+        "log_keep": log_keep_text(config.log_keep),
     }
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,11 @@ from radiator.model.settings import (
     SOCKET_FILE,
     TCP,
     TEXT,
+    TIME_UNITS_MS,
     UNIX,
     Address,
     ListenAddress,
+    LogKeep,
     UnixAddress,
 )
 from radiator.model.validation import (
@@ -51,10 +54,33 @@ from radiator.model.validation import (
     seconds,
     shown,
     size,
+    size_text,
     target_name,
     whole,
 )
 from radiator.protocols import SCHEMES
+
+_KEEP_MAX_MS = 3650 * TIME_UNITS_MS["d"]
+
+
+def log_keep(value: object) -> LogKeep:
+    """How much of the write-ahead log is kept: a size, or a time. A check: raises ValueError."""
+    found = re.fullmatch("([0-9]{1,9})([a-z]+)", value) if isinstance(value, str) else None
+    if found is not None and found[2] in TIME_UNITS_MS:
+        max_ms = int(found[1]) * TIME_UNITS_MS[found[2]]
+        if max_ms <= _KEEP_MAX_MS:
+            return LogKeep(max_ms=max_ms)
+    with suppress(ValueError):
+        return LogKeep(max_bytes=size(0, 64 * TIB)(value))
+    raise ValueError(
+        f'is {shown(value)}; it must be a size up to 64TiB, as "10GiB", or a time up to 3650d, as "7d", "24h", "90min"'
+        ' or "30s"; 0 keeps nothing'
+    )
+
+
+def log_keep_text(keep: LogKeep) -> str | int:
+    """As `log_keep` reads it."""
+    return str(keep) if keep.max_ms else size_text(keep.max_bytes)
 
 
 def parse_address(text: str, is_of_nodes: bool = False) -> ListenAddress:
@@ -253,6 +279,7 @@ SERVER: dict[str, Check] = {
     "sync_interval_ms": whole(0, 60_000),
     "map_size": size(16 * MIB, 64 * TIB),
     "disk_free_min": size(0, 64 * TIB),
+    "log_keep": log_keep,
 }
 LIMITS: dict[str, Check] = {
     "max_connections": whole(1, 1_000_000),

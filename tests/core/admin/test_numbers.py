@@ -18,6 +18,7 @@ def test_stats_show_the_whole_broker() -> None:
     assert stats["fanouts"] == {"f": {"children": ["q"], "accepted": 1}}
     assert stats["topics"] == {"t": {"subscribers": 1}}
     sizes = {"used_bytes", "map_size", "high_water_bytes", "reusable_bytes", "disk_free_bytes", "disk_free_min"}
+    sizes |= {"wal_bytes", "wal_kept_bytes"}
     assert set(stats["store"]) == {*sizes, "disk_room_bytes", "checked_percent"}
 
 

@@ -14,17 +14,19 @@ import pytest
 from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.limits import FILL_AHEAD_BYTES
 from radiator.model.message import position_of
-from radiator.model.reads import DedupLookup
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared
 from radiator.model.writes import (
     Count,
     Declare,
     Forget,
+    KeepTransaction,
     Ledger,
     Remember,
     Remove,
     Retire,
     SaveLedger,
     StoppedClean,
+    StorePrepared,
     Sweep,
     Write,
 )
@@ -32,7 +34,7 @@ from radiator.storage.lmdb.directory import LMDB_LOCK_FILE, fill_ahead, read_hea
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
 from tests.storage.breaking import checked, marks, reopened, rewritten, run_forked
-from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of
+from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 
 
 def test_declare_and_first_messages_may_share_a_batch(tmp_path: Path, scribe: Scribe) -> None:
@@ -75,7 +77,7 @@ def test_put_over_a_stored_message_is_a_bug_and_leaves_no_trace(scribe: Scribe, 
     """Both ways of putting: past the last key, and among the others."""
     queue = scribe.declare("orders")
     puts = scribe.fill(queue, 2, b"kept")
-    with pytest.raises(AssertionError, match="something is already where messages"):
+    with pytest.raises(AssertionError, match="there is a row .* in messages already"):
         scribe.store.commit([replace(puts[later], message=message_of(b"other"))])
     assert scribe.bodies(queue) == [b"kept", b"kept"]
 
@@ -369,11 +371,33 @@ def test_failed_disk_is_told_at_every_size_of_file_allowed(tmp_path: Path) -> No
         try:
             limited.fill(queue, 10, b"x" * 10_000)
         except DiskFailed as error:
-            assert "data.mdb failed" in str(error)
+            assert ".wal failed" in str(error)
             os._exit(42)
 
     assert run_forked(write_past_the_limit) == 42
     assert Scribe(path).bodies(queue) == [b"kept"]
+
+
+@pytest.mark.durability("D37")
+def test_what_is_read_is_never_older_than_what_was_committed(scribe: Scribe) -> None:
+    """Of each kind of read, right behind the commit: the tables have none of it yet."""
+    store, queue = scribe.store, scribe.declare("orders")
+    put = scribe.put(queue, b"body")
+    delay = scribe.delay(queue, DUE_MS, b"late")
+    store.commit([put, delay, SaveLedger(queue, scribe.ledgers[queue]), Remember(queue, b"id", 1_900_000_000_000)])
+    assert store.look_up(DedupLookup(1, queue, b"id", 1_800_000_000_000))
+    assert not store.look_up(DedupLookup(1, queue, b"other", 1_800_000_000_000))
+    assert len(store._follower._open.tables) > 2, "a look-up need not wait for the tables"
+    assert scribe.bodies(queue) == [b"body"]
+    store.commit([Remove(queue, put.position)])
+    assert scribe.bodies(queue) == []
+    late = store.load_delayed(ReadDelayed(1, queue, DUE_MS + 9, 9, 1 << 20)).messages
+    assert [one.due_ms for one in late] == [DUE_MS]
+    write_logs(store, 2)
+    loaded = store.load_log(ReadLog(1, 2, 1, 3, 2, 1 << 20)).records
+    assert [one.offset for one in loaded] == [3, 4]
+    store.commit([KeepTransaction(9, "new", 1, 10, 0, DUE_MS), StorePrepared(9, 0, [send_of(0)])])
+    assert store.load_prepared(ReadPrepared(1, 9, 0, 9, 1 << 20)).sends == [send_of(0)]
 
 
 def test_one_thread_commits_while_another_loads(scribe: Scribe) -> None:

@@ -46,7 +46,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "serve": (),  # it is what all others are run on
     "config": ("", "CONFIG"),
     "check": ("DATA", "--config CONFIG"),
-    "backup": ("DATA DIR/backup", "--config CONFIG DIR/backup --compact"),
+    "backup": ("DATA DIR/backup", "--config CONFIG DIR/backup --compact", "DATA DIR/backup --despite-damage"),
     "restore": ("BACKUP DIR/data",),
     "rename": ("DIR/data b",),
     "compact": ("DIR/data",),
@@ -77,7 +77,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "archive": ("--config CONFIG --to DIR/archive", "--verify ARCHIVE"),
     "audit": ("--data DATA", "--archive ARCHIVE"),
     "explain": ("--data DATA ID", "--archive ARCHIVE ID"),
-    "bench": ("--seconds 0.3",),
+    "bench": ("--seconds 0.3", "--disk DIR"),
     "install-service": ("--root DIR --program /opt/radiator/bin/radiator",),
     "uninstall-service": ("--root DIR",),
     "completion": ("bash", "zsh", "fish"),

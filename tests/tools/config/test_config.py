@@ -18,6 +18,7 @@ from radiator.model.settings import (
     Binding,
     Declarations,
     ExchangeSettings,
+    LogKeep,
     LogSettings,
     Node,
     QueueSettings,
@@ -101,6 +102,7 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
         sync_interval_ms = 0
         map_size = "64GiB"
         disk_free_min = "128MiB"
+        log_keep = "7d"
         [limits]
         max_frame_bytes = "16MiB"
         max_header_bytes = 65536
@@ -125,7 +127,11 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
         """,
     )
     assert config.listen == [Address("stomp", "127.0.0.1", 61613), Address("stomp", "::1", 0)]
-    assert (config.map_size, config.disk_free_min) == (64 * GIB, 128 * MIB)
+    assert (config.map_size, config.disk_free_min, config.log_keep) == (
+        64 * GIB,
+        128 * MIB,
+        LogKeep(max_ms=604_800_000),
+    )
     assert config.limits == Limits(block_timeout_s=60.5, heart_beat_ms=(0, 100))
     declared = config.declarations
     assert declared.queues == {
@@ -406,7 +412,16 @@ KEYS = {
         "peer_outbox_overflow",
     ],
     "peer": ["b"],
-    "server": ["listen", "unix", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
+    "server": [
+        "listen",
+        "unix",
+        "allow_anonymous",
+        "data_dir",
+        "sync_interval_ms",
+        "map_size",
+        "disk_free_min",
+        "log_keep",
+    ],
     "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
     "create": ["queues", "topics"],
     "queue": ["a", "b.*"],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from radiator.model.limits import GIB, KIB, MIB, Limits
-from radiator.model.settings import Address, ListenAddress, LogSettings, QueueSettings, UnixAddress
+from radiator.model.settings import Address, ListenAddress, LogKeep, LogSettings, QueueSettings, UnixAddress
 from radiator.model.validation import LOG, QUEUE, parse_size, size_text
 from radiator.protocols.peer.fields import ADDRESS, FieldReader
 from radiator.tools.config.values import (
@@ -20,6 +20,8 @@ from radiator.tools.config.values import (
     SERVER,
     THIS_NODE,
     TOPIC,
+    log_keep,
+    log_keep_text,
     node_name_mistake,
     parse_address,
 )
@@ -394,3 +396,28 @@ def test_a_value_is_shown_on_one_line() -> None:
     with pytest.raises(ValueError, match=".") as caught:
         checked("queue.overflow", "a\nb\x1b[31m")
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("value", "keep", "text"),
+    [
+        (0, LogKeep(), 0),
+        (5, LogKeep(max_bytes=5), 5),
+        ("10GiB", LogKeep(max_bytes=10 * GIB), "10GiB"),
+        ("64TiB", LogKeep(max_bytes=65536 * GIB), "64TiB"),
+        ("30s", LogKeep(max_ms=30_000), "30s"),
+        ("90min", LogKeep(max_ms=5_400_000), "90min"),
+        ("60min", LogKeep(max_ms=3_600_000), "1h"),
+        ("3650d", LogKeep(max_ms=315_360_000_000), "3650d"),
+    ],
+)
+def test_log_keep_is_a_size_or_a_time(value: object, keep: LogKeep, text: str | int) -> None:
+    assert log_keep(value) == keep
+    assert log_keep_text(keep) == text
+    assert log_keep(text) == keep
+
+
+@pytest.mark.parametrize("value", [-1, True, "7", "7 d", "7m", "3651d", "65TiB", "7D", None, [], "99999999999d", "-7d"])
+def test_what_is_no_log_keep_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match='must be a size up to 64TiB, as "10GiB", or a time up to 3650d'):
+        log_keep(value)

@@ -1,0 +1,122 @@
+"""The tree, and what of the log it does not have yet: kept as changes of rows, and applied many entries at a time.
+
+Two runs of changes at most: `open` takes what is committed, on top of `closed`, which is being applied. A commit is
+judged by both and the tree; nothing contradictory gets into the log. What is not applied is bounded: who commits beyond
+the bound applies it, so commits wait for a tree that does not keep up.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from radiator.model.errors import Contradiction
+from radiator.model.limits import APPLIED_EVERY_S, UNAPPLIED_ENTRIES
+from radiator.storage.changes import Changes
+from radiator.storage.codec.operations import Operation
+from radiator.storage.lmdb.damage import contradiction, reading_tables
+from radiator.storage.lmdb.directory import DATA_FILE
+from radiator.storage.lmdb.replay import mark
+from radiator.storage.lmdb.writer import TreeRows, TreeWriter
+from radiator.storage.wal import WriteAheadLog
+
+
+class TreeFollower:
+    """`add` is the committer's; all else may be called by any thread. unapplied_bytes: of the log."""
+
+    def __init__(
+        self,
+        env: lmdb.Environment,
+        tables: "dict[bytes, lmdb._Database]",
+        writer: TreeWriter,
+        wal: WriteAheadLog,
+        bound: int,
+    ) -> None:
+        """bound: commits wait while more bytes of the log than these are not applied."""
+        self.unapplied_bytes = 0
+        self._bound = bound
+        self._env = env
+        self._file = Path(env.path()) / DATA_FILE
+        self._tree = TreeRows(tables)
+        self._writer = writer
+        self._wal = wal
+        self._adding = threading.Lock()  # while an entry is added
+        self._applying = threading.Lock()  # while the tree is written
+        self._closed: Changes | None = None
+        self._open = Changes(self._tree)
+        self._entries = 0
+        self._since_s = 0.0
+        self._applied = wal.place.index
+
+    def add(self, operations: Sequence[Operation], content: bytes, boot: int, ms: int) -> None:
+        """One entry more, which is on the disk when this returns. Raises DiskFailed; and Contradiction, or another
+        StoreError where LMDB cannot read on: then nothing of it is written, and nothing more may be added.
+        """
+        with self._adding:
+            changes = Changes(self._open)
+            with self._reading():
+                for operation in operations:
+                    changes.carry_out(operation)
+            self._wal.append(content, boot, ms)
+            self._open.absorb(changes)
+            self.unapplied_bytes += len(content)
+            self._entries += 1
+            if self._entries == 1:
+                self._since_s = time.monotonic()
+        if self.unapplied_bytes > self._bound or self._entries > UNAPPLIED_ENTRIES:
+            self.apply()
+
+    def apply(self) -> None:
+        """The tree has everything that was added before, synced, when this returns. Raises DiskFailed."""
+        if not self._entries and self._closed is None:
+            return
+        with self._applying:
+            with self._adding:
+                if not self._entries:
+                    return
+                changes, place, size = self._open, self._wal.place, self.unapplied_bytes
+                # D34: in the transaction that brings the tables there
+                changes.carry_out(mark(place))
+                self._closed, self._open, self._entries = changes, Changes(changes), 0
+            self._writer.write(changes)
+            with self._adding:
+                self._open.tree, self._closed = self._tree, None
+                self.unapplied_bytes -= size
+            self._applied = place.index
+            self._wal.tidy(place.index, may_take_long=False)
+
+    def catch_up(self) -> None:
+        """The same, and if there is no segment to go on in, one is made. That may take long, so neither commits nor
+        reads do it: it belongs to the follower's thread.
+        """
+        self.apply()
+        self._wal.tidy(self._applied)
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the tree is to be brought up to date now, before commits must wait for it."""
+        return self.unapplied_bytes > self._bound // 4 or self._entries > UNAPPLIED_ENTRIES // 4
+
+    def apply_if_due(self) -> float:
+        """Returns after how many seconds it is to be called again, so that no entry waits longer than it may."""
+        left_s = self._since_s + APPLIED_EVERY_S - time.monotonic()
+        if self._entries and left_s > 0:
+            return left_s
+        self.catch_up()  # also without entries: kept segments may have come of age, or the disk be short of room
+        return APPLIED_EVERY_S
+
+    def get(self, table: bytes, key: bytes) -> bytes | None:
+        """The value under that key, of the last entry that was added. Raises StoreError."""
+        with self._adding, self._reading():
+            return self._open.get(table, key)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with reading_tables(self._file), self._env.begin() as self._tree.txn:
+            try:
+                yield
+            except Contradiction as clause:
+                raise contradiction(self._file, clause) from None

@@ -1,0 +1,68 @@
+"""Brings the tables up to date with the log: for a start, and for a command that writes to the tables itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from radiator.model.errors import StoreError
+from radiator.storage.codec import records
+from radiator.storage.codec.operations import Operation, Upsert, decode_operations
+from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, META, STORE_ID
+from radiator.storage.lmdb.directory import DATA_FILE, WAL_DIRECTORY, has_wal
+from radiator.storage.lmdb.writer import TreeWriter
+from radiator.storage.wal import Damaged, Place, WalReading, refuse_entries
+from radiator.storage.wal_damage import explained
+
+
+def mark(place: Place) -> Upsert:
+    """The row that says which entry is the last that the tables have: in the transaction that brings it there."""
+    return Upsert(META, [(APPLIED, records.encode_place(APPLIED, *place))])
+
+
+def applied(meta: Mapping[bytes, bytes]) -> Place | None:
+    """The last entry that the tables have; None: a store without a log. Raises DamagedRecord."""
+    if APPLIED not in meta or BACKUP in meta:
+        return None
+    return Place(*records.decode_place(APPLIED, meta[APPLIED]))
+
+
+def reading_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | None:
+    """The entries that the tables do not have; None where there is no log, and none is missing. Raises StoreError where
+    it is missing, or it is not known what the tables have of it, and DamagedRecord for rows of meta.
+    """
+    if STORE_ID not in meta:
+        raise StoreError(f"{data_dir / DATA_FILE} is damaged: its table meta has no row 'store_id'. Restore a backup.")
+    place, store_id = applied(meta), records.decode_text(STORE_ID, meta[STORE_ID])
+    if place is None:
+        if BACKUP not in meta and has_wal(data_dir):
+            refuse_entries(data_dir / WAL_DIRECTORY, store_id)
+        return None
+    if has_wal(data_dir):
+        return WalReading(data_dir / WAL_DIRECTORY, store_id, place)
+    if CLEAN not in meta or records.decode_number(CLEAN, meta[CLEAN]) != 1:
+        raise StoreError(
+            f"{data_dir / WAL_DIRECTORY} is missing, and the broker was not stopped cleanly: what was receipted after"
+            f" entry {place.index} is in there. Put it back beside data.mdb, or restore a backup."
+        )
+    return None
+
+
+def replay(writer: TreeWriter, data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | None:
+    """The tables have all that the log has when this returns; returns how far it was read, or None where there is no
+    log. Raises StoreError and DiskFailed.
+    """
+    operations: list[Operation] = []
+    place = None
+    try:
+        reading = reading_behind(data_dir, meta)
+        if reading is None:
+            return None
+        for entry in reading.entries():
+            operations += decode_operations(entry.operations)
+            place = entry.place
+    except Damaged as damaged:
+        raise explained(damaged, data_dir, meta) from damaged
+    reading.sync()
+    if place is not None:
+        # D34: the tables and the index of what they have in one transaction
+        writer.apply([*operations, mark(place)])
+    return reading

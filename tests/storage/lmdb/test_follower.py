@@ -1,0 +1,183 @@
+"""The tables follow the log: in order, once, and wherever the process is killed."""
+
+import os
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from radiator.model import limits
+from radiator.model.errors import Contradiction, StoreError
+from radiator.model.writes import Remove
+from radiator.storage.codec import records
+from radiator.storage.codec.encode import encode
+from radiator.storage.codec.operations import Delete, Insert
+from radiator.storage.lmdb import datafile, follower
+from radiator.storage.lmdb.store import LmdbStore, open_store
+from tests.storage.breaking import run_forked
+from tests.storage.log_batches import LogBatches
+from tests.storage.scribe import MAP_BYTES, Scribe
+from tests.storage.tree import Rows, Tree, rows_in, rows_of
+
+BATCHES = 12
+WRITING = ("log.py", "follower.py", "writer.py", "replay.py", "directory.py")
+
+
+@pytest.mark.durability("D34")
+def test_entries_are_applied_once_and_in_order_wherever_it_is_killed(tmp_path: Path) -> None:
+    """The child dies at its n-th line in the files that write, for ever higher n until it lives. What it has said to be
+    committed is found, the next batch perhaps, and nothing else.
+    """
+    history = LogBatches(Random(3), counts=(1, 2))
+    batches = [history.batch() for _ in range(BATCHES)]
+    killed = 0
+    for steps in count(step=41):
+        path = tmp_path / f"data{steps}"
+        open_store(path, MAP_BYTES).close()
+        reading, writing = os.pipe()
+
+        def commit_all(path: Path = path, last: int = steps, writing: int = writing) -> None:
+            store = open_store(path, MAP_BYTES)
+            seen = 0
+
+            def die_at_last(frame: FrameType, event: str, _: object) -> Any:
+                nonlocal seen
+                if not frame.f_code.co_filename.endswith(WRITING):
+                    return None
+                seen += event == "line"
+                if seen > last:
+                    os._exit(42)
+                return die_at_last
+
+            sys.settrace(die_at_last)
+            for number, batch in enumerate(batches):
+                store.commit(batch)
+                os.write(writing, b".")
+                if number % 3 == 2:
+                    store.catch_up()
+            store.close()
+
+        status = run_forked(commit_all)
+        os.close(writing)
+        committed = len(os.read(reading, BATCHES + 1))
+        os.close(reading)
+        assert status in (0, 42)
+        assert found_after(path) in (after(path, batches[:committed]), after(path, batches[: committed + 1]))
+        killed += status == 42
+        if status == 0:
+            break
+    assert killed > 5, "too few steps were seen for this to say anything"
+
+
+def found_after(path: Path) -> Rows:
+    """What a start finds, but for its own numbers."""
+    store = open_store(path, MAP_BYTES)
+    rows = rows_of(store)
+    store.close()
+    return without_boot(rows)
+
+
+def after(path: Path, batches: list[list[object]]) -> Rows:
+    tree = Tree({name: {} for name in rows_in(path)} | {b"meta": rows_in(path)[b"meta"]})
+    for batch in batches:
+        tree.apply(encode(batch))  # type: ignore[arg-type]
+    return without_boot(tree.rows)
+
+
+def without_boot(rows: Rows) -> Rows:
+    for name in (b"boot", b"clean", b"redelivered_below"):
+        rows[b"meta"].pop(name, None)
+    return rows
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LmdbStore:
+    return open_store(tmp_path / "data", MAP_BYTES)
+
+
+def add(store: LmdbStore, *operations: object) -> None:
+    store._follower.add(operations, b"x" * 100, 1, 1)  # type: ignore[arg-type]
+
+
+def test_what_is_put_and_removed_again_never_reaches_the_tables(store: LmdbStore) -> None:
+    before = store._env.info()["last_txnid"]
+    add(store, Insert(b"messages", [(b"k", b"v")]))
+    add(store, Delete(b"messages", [b"k"]))
+    assert store._follower._open.tables[b"messages"].rows == {}
+    store.catch_up()
+    assert store._env.info()["last_txnid"] == before + 1
+    store.close()
+
+
+def test_an_entry_that_contradicts_what_is_there_is_in_neither(store: LmdbStore) -> None:
+    add(store, Insert(b"messages", [(b"k", b"v")]))
+    place = store._wal.place
+    for is_applied in (False, True):
+        with pytest.raises(Contradiction, match=r"In .*data\.mdb there is a row 6b in messages already\. That is"):
+            add(store, Insert(b"counts", [(b"new", b"v")]), Insert(b"messages", [(b"k", b"w")]))
+        assert store._wal.place == place
+        assert store._follower.get(b"counts", b"new") is None
+        assert store._follower.get(b"messages", b"k") == b"v"
+        if not is_applied:
+            store.catch_up()
+    store.close()
+
+
+def test_a_commit_waits_for_the_tables_where_too_much_is_not_applied(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.catch_up()
+    assert not store.is_far_behind
+    monkeypatch.setattr(follower, "UNAPPLIED_ENTRIES", 8)
+    for number in range(20):
+        add(store, Insert(b"messages", [(b"%03d" % number, b"v")]))
+        assert store._follower._entries <= 8
+        assert store.is_far_behind == (store._follower._entries > 2)
+    store._follower._bound = 250
+    for number in range(20, 30):
+        add(store, Insert(b"messages", [(b"%03d" % number, b"v")]))
+        assert store._follower.unapplied_bytes <= 250
+    store.close()
+
+
+def test_it_applies_when_the_oldest_entry_has_waited_long_enough(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.catch_up()
+    now_s = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    add(store, Insert(b"messages", [(b"k", b"v")]))
+    now_s += limits.APPLIED_EVERY_S / 2
+    assert store.apply_if_due() == limits.APPLIED_EVERY_S / 2 and store._follower._entries == 1
+    add(store, Insert(b"messages", [(b"l", b"v")]))
+    now_s += limits.APPLIED_EVERY_S / 2
+    assert store.apply_if_due() == limits.APPLIED_EVERY_S and store._follower._entries == 0
+    store.close()
+
+
+def test_a_commit_that_meets_a_damaged_page_is_refused_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a file that is too long to be looked through at a start."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    position = scribe.fill(queue, 500)[250].position
+    scribe.store.close()
+    file = tmp_path / "data" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    key = records.message_key(queue, position)
+    for page in {at // 4096 for at in range(len(data)) if data.startswith(key, at)}:
+        data[page * 4096 + 10] ^= 1  # it is called a branch and a leaf
+    file.write_bytes(data)
+    monkeypatch.setattr(datafile, "STRUCTURE_CHECKED_BYTES", 0)
+    store = open_store(tmp_path / "data", MAP_BYTES)
+    place = store._wal.place
+    with pytest.raises(StoreError, match=f"{file} cannot be read: .*`radiator check`"):
+        store.commit([Remove(queue, position)])
+    assert store._wal.place == place
+    store.close()
