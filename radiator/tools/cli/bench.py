@@ -1,12 +1,17 @@
-"""`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears."""
+"""`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears; or measures
+how fast a disk syncs (disk.py).
+"""
 
 import argparse
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 
 from radiator.client import Address, Client
 from radiator.model.addresses import LOG, QUEUE
-from radiator.model.errors import count_text
+from radiator.model.errors import ConfigError, count_text
+from radiator.model.limits import KIB
+from radiator.tools.cli import disk
 from radiator.tools.cli.broker import add_broker, ask, broker_options, field, seconds
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
@@ -60,9 +65,18 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
     )
+    parser.add_argument(
+        "--disk",
+        metavar="DIRECTORY",
+        type=Path,
+        help=f"no broker, but how fast this directory's disk takes and syncs {disk.APPENDS:,} appends of "
+        f"{disk.APPEND_BYTES // KIB} KiB",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.disk is not None:
+        return _run_disk(arguments)
     address: Address = arguments.broker
     what = arguments.what or DESTINATION
     destination, is_log = what.address, what.kind == LOG
@@ -96,6 +110,16 @@ def _run(arguments: argparse.Namespace) -> int:
             f"rid of them: {shlex.join(['radiator', 'delete', destination, *broker_options(arguments)])}"
         )
     print_answer(arguments, answer, text)
+    return 0
+
+
+def _run_disk(arguments: argparse.Namespace) -> int:
+    if arguments.what is not None:
+        address = arguments.what.address
+        raise ConfigError([f"--disk measures a directory and asks no broker: leave {address} out, or --disk."])
+    with Progress("bench") as progress:
+        measured = disk.measure(arguments.disk, progress)
+    print_answer(arguments, asdict(measured), disk.text_of(measured))
     return 0
 
 
@@ -146,14 +170,17 @@ def _drain(address: Address, destination: str, messages: int) -> None:
 
 BENCH = Command(
     name="bench",
-    summary="load a running broker and print what it bears",
+    summary="load a running broker and print what it bears, or measure a disk",
     description=(
         "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
         "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "
         "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. Of a log, which must be "
-        "empty, only producers are measured, and their records stay. A name and password may stand in the address."
+        "empty, only producers are measured, and their records stay. A name and password may stand in the address. "
+        "--disk DIRECTORY measures a disk instead, without a broker: how long it takes to append 4 KiB and sync them, "
+        "as a commit does, and whether a disk that really flushes can be so fast."
     ),
-    example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5",
+    example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5\n"
+    "radiator bench --disk /var/lib/radiator",
     add_arguments=_arguments,
     run=_run,
 )
