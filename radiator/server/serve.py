@@ -43,7 +43,7 @@ from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
 from radiator.server.halt import halt, halt_on_uncaught
-from radiator.server.heap import HeapTrimmer, keep_heap
+from radiator.server.heap import HeapTrimmer, keep_heap, occupied_bytes
 from radiator.server.inbox import Inbox
 from radiator.server.links import LinkDialer
 from radiator.server.listener import Listener
@@ -221,7 +221,7 @@ class Server:
             listener.start()
         self._dialer.start()
         self._collector = Collector(self._loop, self._connections)
-        self._trimmer = HeapTrimmer(self._loop, lambda: self._memory.in_all_bytes)
+        self._trimmer = HeapTrimmer(self._loop, lambda: self._memory.in_all_bytes, occupied_bytes)
         notify("READY=1")
         within_s = watchdog_s()
         if within_s:

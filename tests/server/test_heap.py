@@ -45,22 +45,16 @@ def test_kept_heap_is_not_given_back_and_taken_again() -> None:
 
 PINNED = """
 import sys, gevent
-from radiator.server.heap import HeapTrimmer, keep_heap
+from radiator.server.heap import HeapTrimmer, keep_heap, occupied_bytes
 keep_heap()
-def resident_bytes():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
-used = [0]
-trimmer = HeapTrimmer(gevent.get_hub().loop, lambda: used[0])
-before = resident_bytes()
+before = occupied_bytes()
+trimmer = HeapTrimmer(gevent.get_hub().loop, lambda: 0, occupied_bytes)
 held = [bytearray(40_000) for _ in range(2_000)]
-used[0] = 80_000_000
 last = [bytearray(1_000) for _ in range(2_000)]  # some find no hole before
-trimmer.look(1.0)
 held.clear()
-used[0] = 0
 if sys.argv[1] == "trim":
     assert [trimmer.look(now_s) for now_s in (2.0, 4.0)] == [False, True]
-print(resident_bytes() - before)
+print(occupied_bytes() - before)
 """
 
 
@@ -70,28 +64,34 @@ def left_bytes(how: str) -> int:
 
 
 @NEEDS_GLIBC
-def test_what_was_freed_goes_back_though_a_block_stands_behind_it() -> None:
+def test_what_was_freed_goes_back_though_a_block_stands_behind_it_and_nobody_saw_it_used() -> None:
     assert left_bytes("trim") < 8_000_000
     assert left_bytes("leave alone") > 70_000_000, "the negative control: this machine's malloc returns it anyway"
 
 
-def looks(*steps: tuple[int, float]) -> list[bool]:
-    """Of (bytes used, seconds): whether each look trims."""
-    used = [0]
-    trimmer = HeapTrimmer(gevent.get_hub().loop, lambda: used[0])
+def looks(*steps: tuple[int, int, float]) -> list[bool]:
+    """Of (bytes occupied, bytes used, seconds): whether each look trims."""
+    occupied, used = [0], [0]
+    trimmer = HeapTrimmer(gevent.get_hub().loop, lambda: used[0], lambda: occupied[0])
     done = []
-    for used[0], now_s in steps:
+    for occupied[0], used[0], now_s in steps:
         done.append(trimmer.look(now_s))
     return done
 
 
-def test_the_heap_is_trimmed_once_where_much_less_is_used_for_a_while() -> None:
+def test_the_heap_is_trimmed_once_where_much_more_is_occupied_than_used_for_a_while() -> None:
     late_s = 5.0 + HEAP_TRIM_AFTER_S
     much = HEAP_FREED_BYTES
-    assert looks((much, 4.0), (0, 5.0), (0, late_s - 0.01), (0, late_s), (0, late_s + 9)) == [False] * 3 + [True, False]
+    steps = ((much, much, 4.0), (much, 0, 5.0), (much, 0, late_s - 0.01), (much, 0, late_s), (much, 0, late_s + 9))
+    # where the trim returns nothing, it is not tried again
+    assert looks(*steps) == [False] * 3 + [True, False]
+    # nobody has seen it used
+    assert looks((much, 0, 5.0), (much, 0, late_s)) == [False, True]
     # one byte less
-    assert looks((much - 1, 4.0), (0, 5.0), (0, late_s)) == [False] * 3
+    assert looks((much, much, 4.0), (much - 1, 0, 5.0), (much - 1, 0, late_s)) == [False] * 3
     # it is used again in between: the time begins anew
-    assert looks((much, 4.0), (0, 5.0), (much, 5.5), (0, late_s), (0, late_s + 0.1)) == [False] * 5
-    # and what stays in use counts from then on
-    assert looks((3 * much, 4.0), (much, 5.0), (much, late_s), (0, 9.0), (0, 10.0)) == [False, False, True, False, True]
+    assert looks((much, 0, 5.0), (much, much, 5.5), (much, 0, late_s), (much, 0, late_s + 0.1)) == [False] * 4
+    # what it needs beside has become less: that is what later looks compare with
+    assert looks((2 * much, 2 * much, 4.0), (much, much + 9, 4.5), (much - 9, 0, 5.0), (much - 9, 0, late_s)) == (
+        [False] * 3 + [True]
+    )
