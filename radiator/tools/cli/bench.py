@@ -63,7 +63,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
+        "--seconds", metavar="S", type=seconds, default=None, help=f"of each shape (default {SECONDS:g})"
     )
     parser.add_argument(
         "--disk",
@@ -92,11 +92,12 @@ def _run(arguments: argparse.Namespace) -> int:
         if is_log:
             print("It is a log, which keeps what it is sent: producers alone are measured.", flush=True)
     shapes = [shape for shape in SHAPES if not (is_log and shape.consumers)]
+    for_s = SECONDS if arguments.seconds is None else max(arguments.seconds, 0.1)
     results: list[tuple[Shape, Measured]] = []
     with Progress("bench") as progress:
         for shape in shapes:
             progress("measuring", "shapes", len(results), len(shapes))
-            results.append((shape, _measured(address, destination, shape, max(arguments.seconds, 0.1), not is_log)))
+            results.append((shape, _measured(address, destination, shape, for_s, not is_log)))
     answer = {
         "destination": destination,
         "body_bytes": BODY_BYTES,
@@ -117,6 +118,8 @@ def _run_disk(arguments: argparse.Namespace) -> int:
     if arguments.what is not None:
         address = arguments.what.address
         raise ConfigError([f"--disk measures a directory and asks no broker: leave {address} out, or --disk."])
+    if arguments.seconds is not None:
+        raise ConfigError([f"--disk makes {disk.APPENDS:,} appends, however long they take: leave --seconds out."])
     with Progress("bench") as progress:
         measured = disk.measure(arguments.disk, progress)
     print_answer(arguments, asdict(measured), disk.text_of(measured))

@@ -119,6 +119,11 @@ def test_a_queue_beside_a_disk_is_a_mistake(tmp_path: Path, capsys: Printed) -> 
     assert "leave /queue/orders out" in capsys.readouterr().err
 
 
+def test_seconds_beside_a_disk_are_a_mistake(tmp_path: Path, capsys: Printed) -> None:
+    assert main(["bench", "--disk", str(tmp_path), "--seconds", "3"]) == EXIT_USAGE
+    assert "--disk makes 1,000 appends, however long they take: leave --seconds out." in capsys.readouterr().err
+
+
 def test_a_write_that_finds_no_space_is_an_error() -> None:
 
     opened = os.open("/dev/full", os.O_WRONLY)
