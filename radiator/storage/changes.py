@@ -80,11 +80,11 @@ class Changes:
         for table, changes in later.tables.items():
             mine = self._of(table)
             rows, new = mine.rows, mine.new
-            if new:
-                for key in [key for key in new & changes.rows.keys() if changes.rows[key] is None]:
-                    del rows[key], changes.rows[key]
-                    new.remove(key)
-            new.update(changes.new - rows.keys() if rows else changes.new)
+            # what is later is small beside all that is kept here: neither line may look at each row that is kept
+            for key in [key for key in new.intersection(changes.rows) if changes.rows[key] is None]:
+                del rows[key], changes.rows[key]
+                new.remove(key)
+            new.update(changes.new.difference(rows))
             rows.update(changes.rows)
             mine.last = max(mine.last, changes.last)
 

@@ -1,5 +1,6 @@
 """What a run of batches changes is what the batches do one by one, whatever is taken together and absorbed."""
 
+import time
 from random import Random
 
 import pytest
@@ -96,6 +97,25 @@ def test_what_is_put_and_removed_again_leaves_nothing() -> None:
         one.carry_out(Delete(ONE, [b"a", b"b"]))
         changes.absorb(one)
         assert changes.tables[ONE].rows == {} and changes.tables[ONE].new == set()
+
+
+def least_absorbing_s(rows: int) -> float:
+    """How long it takes to absorb one commit of a row put and a row replaced, where so many rows are kept."""
+    kept = Changes(Kept({table: {} for table in TABLES}))
+    kept.carry_out(Insert(ONE, [(b"%09d" % number, b"v") for number in range(rows)]))
+    took = []
+    for number in range(30):
+        later = Changes(kept)
+        later.carry_out(Insert(ONE, [(b"%09d" % (rows + number), b"v")]))
+        later.carry_out(Upsert(ONE, [(b"%09d" % number, b"w")]))
+        began_s = time.perf_counter()
+        kept.absorb(later)
+        took.append(time.perf_counter() - began_s)
+    return min(took)
+
+
+def test_a_commit_costs_the_same_however_many_rows_are_kept() -> None:
+    assert least_absorbing_s(100_000) < 10 * least_absorbing_s(100)
 
 
 def test_an_operation_without_rows_changes_nothing() -> None:
