@@ -70,8 +70,8 @@ def test_many_entries_share_one_timer(timetable: Timetable) -> None:
     assert len({looked.looks[0] for looked in crowd}) < 20
 
 
-def test_crowd_that_is_due_at_once_lets_others_have_their_turn(timetable: Timetable) -> None:
-    """What was spawned before the first look comes between the looks, and nobody waits for the next tick."""
+def look_at_a_crowd(timetable: Timetable) -> float:
+    """How long it takes to look at more of them than may be looked at without a pause."""
     order: list[str] = []
 
     class Noted(Looked):
@@ -87,4 +87,11 @@ def test_crowd_that_is_due_at_once_lets_others_have_their_turn(timetable: Timeta
     until(lambda: all(looked.looks for looked in crowd))
     assert all(len(looked.looks) == 1 for looked in crowd)
     assert order.index("other") <= LOOKS_AT_ONCE
-    assert crowd[-1].looks[0] - crowd[0].looks[0] < 2 * LOOK_EVERY_S
+    return crowd[-1].looks[0] - crowd[0].looks[0]
+
+
+def test_crowd_that_is_due_at_once_lets_others_have_their_turn(timetable: Timetable) -> None:
+    """What was spawned before the first look comes between the looks, and nobody waits for the next tick: three of them
+    would take longer in each try; a machine that is busy elsewhere makes one try longer, and not all.
+    """
+    assert min(look_at_a_crowd(timetable) for _ in range(5)) < 2 * LOOK_EVERY_S
