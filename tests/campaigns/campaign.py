@@ -51,7 +51,8 @@ class Run:
     """One run. `chance` is all the chance it may use; `directory` is empty, and its own.
 
     is_hunt: on a broken build, where the first violation is enough.
-    figures: what it measured, for the table. caught: of the campaign's own controls.
+    figures: what it measured, for the table. caught: of the campaign's own controls. untried: those that this machine
+    cannot make; the figures say why.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Run:
     violations: list[str] = field(default_factory=list)
     figures: dict[str, float | int | str] = field(default_factory=dict)
     caught: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
     chance: Random = field(init=False)
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ def main() -> int:
         "violations": run.violations,
         "figures": run.figures,
         "caught": run.caught,
+        "untried": run.untried,
         "seconds": time.monotonic() - began_s,
         "cpu_seconds": sum(sum(resource.getrusage(of)[:2]) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)),
         "error": error,

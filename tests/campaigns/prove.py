@@ -58,11 +58,20 @@ class Job:
         return found
 
     @property
+    def controls(self) -> list[str]:
+        """What the campaign breaks by itself, as far as this machine can. Nothing on a broken build: there it only
+        hunts.
+        """
+        untried = self.score.get("untried", [])
+        assert isinstance(untried, list)
+        return [] if self.mutant else [control for control in self.campaign.controls if control not in untried]
+
+    @property
     def missed_controls(self) -> list[str]:
-        """What the campaign breaks by itself, and did not catch. None on a broken build: there it only hunts."""
+        """Those that it did not catch."""
         caught = self.score.get("caught", [])
         assert isinstance(caught, list)
-        return [] if self.mutant else [control for control in self.campaign.controls if control not in caught]
+        return [control for control in self.controls if control not in caught]
 
     @property
     def again(self) -> str:
@@ -210,7 +219,7 @@ def cannot_run(campaign: Campaign) -> tuple[str, bool]:
 def row(campaign: Campaign, jobs: list[Job]) -> tuple[list[str | int], bool]:
     """Its line of the table, and whether it is well."""
     real = [job for job in jobs if not job.mutant]
-    hunted = [job.mutant for job in jobs if job.mutant] + [control for job in real for control in campaign.controls]
+    hunted = [job.mutant for job in jobs if job.mutant] + [control for job in real for control in job.controls]
     missed = [job.mutant for job in jobs if job.mutant and (job.error or not job.violations)]
     missed += [control for job in real for control in job.missed_controls]
     wrong = []

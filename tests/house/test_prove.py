@@ -53,6 +53,14 @@ def test_a_control_of_its_own_that_was_not_caught_is_missed(capsys: pytest.Captu
     assert row(campaign(controls), [job("", [], controls, controls)])[1]
 
 
+def test_a_control_that_this_machine_cannot_make_is_not_missed() -> None:
+    there = job("", [], ("that",), ("this", "that"))
+    there.score["untried"] = ["this"]
+    cells, is_well = row(campaign(("this", "that")), [there])
+    assert is_well
+    assert cells[-2:] == ["1/1", "ok"]
+
+
 def test_a_violation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [job("", ["It was lost."])]
     cells, is_well = row(campaign(), jobs)
