@@ -26,7 +26,7 @@ from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
 from benchmarks.instructions import count_instructions, instructions_table
 from benchmarks.journal import journal_table
-from benchmarks.longchecks import long_checks
+from benchmarks.longchecks import long_checks, starts
 from benchmarks.nodecases import SERIES
 from benchmarks.nodes import measure_nodes, nodes_report
 from benchmarks.peers import CHECKOUT, PEERS, Peer
@@ -74,6 +74,9 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.instructions:
         _print(instructions_table(count_instructions(_before(wanted), wanted.dir / "run")))
         return 0
+    if wanted.starts:
+        _print(starts(wanted.dir / "run", wanted.backlog_max))
+        return 0
     if wanted.nodes is not None:
         _show(_nodes(wanted), wanted)
     elif wanted.growth:
@@ -81,7 +84,7 @@ def _run(wanted: argparse.Namespace) -> int:
     elif not wanted.only_long:
         _show(_comparison(wanted), wanted)
     if wanted.long or wanted.only_long:
-        _print(long_checks(wanted.dir / "run", wanted.rounds, wanted.seconds))
+        _print(long_checks(wanted.dir / "run", wanted.rounds, wanted.seconds, wanted.backlog_max))
     return 0
 
 
@@ -194,7 +197,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--series", type=_list_of([one.name for one in series_of(0)]), metavar="NAMES",
                         help="of --growth: which, as connections,backlog")  # fmt: skip
     parser.add_argument("--backlog-max", type=int, default=1_000_000, metavar="N",
-                        help="of --growth: default 1000000; 10000000 takes minutes and gigabytes")  # fmt: skip
+                        help="of --growth, --long, --starts: default 1000000; 10000000 takes gigabytes")  # fmt: skip
     parser.add_argument("--nodes", type=_list_of(SERIES), nargs="?", const=SERIES, metavar="SERIES",
                         help=f"several nodes, instead of the comparison; default all: {','.join(SERIES)}")  # fmt: skip
     parser.add_argument("--before", type=Path, metavar="CHECKOUT",
@@ -205,6 +208,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")
+    parser.add_argument("--starts", action="store_true", help="of the long checks, the starts after kill -9 alone")
     wanted = parser.parse_args(words)
     if wanted.only:
         wanted.peers = [wanted.only]
