@@ -32,6 +32,7 @@ from benchmarks.nodes import measure_nodes, nodes_report
 from benchmarks.peers import CHECKOUT, PEERS, Peer
 from benchmarks.report import comparison_table, data_of, growth_data, growth_table, markdown, preface, remarks
 from benchmarks.shapes import BODIES, CASES, Case, rows
+from benchmarks.written import measure_written, written_report
 from radiator.tools.cli.load import LoadFailed
 from radiator.tools.cli.text import bytes_text
 from radiator.tools.config import parse_size
@@ -74,6 +75,9 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.instructions:
         _print(instructions_table(count_instructions(_before(wanted), wanted.dir / "run")))
         return 0
+    if wanted.written:
+        _show(_written(wanted), wanted)
+        return 0
     if wanted.starts:
         _print(starts(wanted.dir / "run", wanted.backlog_max))
         return 0
@@ -115,6 +119,11 @@ def _nodes(wanted: argparse.Namespace) -> dict[str, Any]:
     return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, _before(wanted), wanted.nodes)
 
 
+def _written(wanted: argparse.Namespace) -> dict[str, Any]:
+    peers, missing = _peers(wanted)
+    return measure_written(peers, missing, wanted.bodies, wanted.dir / "run", wanted.rounds)
+
+
 def _before(wanted: argparse.Namespace) -> Before | None:
     before = Before(wanted.before) if wanted.before else None
     if before is not None and (reason := before.missing()):
@@ -135,6 +144,8 @@ def _show(data: dict[str, Any], wanted: argparse.Namespace) -> None:
     is_growth = "series" in data
     if "nodes" in data:
         _print(nodes_report(data))
+    elif "written" in data:
+        _print(written_report(data))
     elif wanted.markdown and not is_growth:
         return _print(markdown(data))
     else:
@@ -145,7 +156,7 @@ def _show(data: dict[str, Any], wanted: argparse.Namespace) -> None:
     if wanted.json:
         wanted.json.parent.mkdir(parents=True, exist_ok=True)
         wanted.json.write_text(json.dumps(data, indent=1) + "\n")
-    if wanted.pictures is not None and "nodes" not in data:
+    if wanted.pictures is not None and not {"nodes", "written"} & data.keys():
         from benchmarks.pictures import draw_comparison, draw_growth
 
         for path in (draw_growth if is_growth else draw_comparison)(data, wanted.pictures):
@@ -206,6 +217,8 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
                         help="count instructions a message (valgrind), instead of the comparison")  # fmt: skip
     parser.add_argument("--journal", action="store_true", help="what the journal costs, instead of the comparison")
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
+    parser.add_argument("--written", action="store_true",
+                        help="bytes that the disk writes for each byte of body, instead of the comparison")  # fmt: skip
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")
     parser.add_argument("--starts", action="store_true", help="of the long checks, the starts after kill -9 alone")

@@ -193,8 +193,9 @@ def growth_table(data: Data) -> str:
 def preface(data: Data) -> str:
     """Everything that must be known to judge the figures, or to get them again."""
     host, settings = data["host"], data["settings"]
+    seconds = f" of {settings['seconds']:g} s" if "seconds" in settings else ""
     lines = [
-        f"Taken {data['taken']}: {settings['rounds']} rounds of {settings['seconds']:g} s, medians.",
+        f"Taken {data['taken']}: {settings['rounds']} rounds{seconds}, medians.",
         f"{host['cpu']}, {host['cpus']} CPUs, {host['memory_gib']} GiB, Linux {host['kernel']}, {host['system']}, "
         f"{host['file_system']}, load before {host['load_before']}.",
         f"One flush of the disk: {host['flush_ms']['median']} ms, p99 {host['flush_ms']['p99']} ms.",
