@@ -27,7 +27,7 @@ from benchmarks.shapes import END_TO_END, WINDOW_16, Case
 from radiator.model.limits import GIB, KIB, MIB
 from radiator.tools.cli.load import Load, LoadFailed, Shape, Wire
 from radiator.tools.cli.text import bytes_text, table
-from tests.campaigns.power_cuts import mount_for_this_process_only
+from tests.campaigns.disks import mount_for_this_process_only
 
 LOADS = {"consumed at once": END_TO_END, "kept": WINDOW_16}
 MESSAGES, BODIES_BYTES = 51_200, 256 * MIB  # of one load: so many, or so many bytes where that is less

@@ -28,7 +28,7 @@ from tests.acceptance.conftest import queue_stats, queues_that_do_not_add_up, st
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.power_cuts import command, mount_for_this_process_only
+from tests.campaigns.disks import command, mount_for_this_process_only
 from tests.nodes.cluster import Node, Nodes, chain
 
 MIB = 1 << 20

@@ -28,7 +28,7 @@ from radiator.storage.codec.tables import FORMAT, META
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.power_cuts import command, mount_for_this_process_only
+from tests.campaigns.disks import command, mount_for_this_process_only
 from tests.storage.scribe import Scribe
 
 SERVED = ""
