@@ -731,12 +731,14 @@ class WriteAheadLog:
                 self._kept.append(_kept(self._path(self._used.pop(0)[0])))
             self._free_disk()
             free = self._surplus()
-            is_enough = bool(self._blank or (free and free[-1].size >= self._segment_max // 2))
+            sizes = [one.size for one in free] + [self._path(number).stat().st_size for number in self._blank]
+            # else short ones would be used again and again, and a longer one would be made while receipts wait for it
+            is_enough = max(sizes, default=0) >= min(self._next_size(), self._segment_max // 2)
         made = None if is_enough or not may_take_long else self._make_next()  # without the lock, so commits go on
         with self._lock:
             if made is not None:
                 self._add_blank(made)
-            elif may_take_long and not (is_enough or free) and self._kept:
+            elif may_take_long and not (is_enough or free or self._blank) and self._kept:
                 free.append(self._kept.pop(0))
             for one in reversed(free):
                 self._recycle(one.path)
@@ -783,15 +785,18 @@ class WriteAheadLog:
         return size if is_ample else min(size, WAL_SEGMENT_FIRST_BYTES)
 
     def _add_blank(self, path: Path) -> None:
-        """The file, which has no sound opening, becomes the last of the segments."""
-        path.rename(self._path(self._highest + 1))
+        """The file, which has no sound opening, becomes the last of the segments, or takes the place of a shorter blank
+        one.
+        """
+        if not self._blank:
+            self._highest += 1
+            self._blank.append(self._highest)
+        path.rename(self._path(self._blank[-1]))
         sync_directory(self._directory)
-        self._highest += 1
-        self._blank.append(self._highest)
 
     def _recycle(self, path: Path) -> None:
-        """The segment becomes the next blank one, or goes where one is prepared already."""
-        if self._blank:
+        """The segment becomes the next blank one, or goes where one as long is prepared already."""
+        if self._blank and self._path(self._blank[-1]).stat().st_size >= path.stat().st_size:
             path.unlink()
             return
         _blank(path)

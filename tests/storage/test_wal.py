@@ -187,6 +187,19 @@ def append_some(log: WriteAheadLog, count: int = 100) -> None:
         log.tidy(log.place.index)
 
 
+def test_segments_grow_to_the_largest_size_whoever_tidies(data_dir: Path) -> None:
+    """A committer that applies by itself leaves short ones to be used again: they must not stand for a longer one."""
+    reading = WalReading(data_dir / "wal", STORE, FIRST)
+    assert not [*reading.entries()]
+    log = WriteAheadLog(data_dir, reading, 16 * 4096)
+    for number in range(2_000):
+        log.append(b"x" * 500, 1, 1)
+        log.tidy(log.place.index, may_take_long=number % 10 == 9)
+    log.close()
+    sizes = [file.stat().st_size for file in files(data_dir)]
+    assert min(sizes) >= 8 * 4096 and len(sizes) <= 3
+
+
 def begun(data_dir: Path) -> list[Path]:
     return [file for file in files(data_dir) if file.read_bytes()[:12] == b"Radiator WAL"]
 
