@@ -55,6 +55,7 @@ _PIECE_BYTES = 256 * KIB  # a multiple of _UNIT: so no magic lies across two pie
 _ZERO_PIECE = bytes(_PIECE_BYTES)  # most of what is searched
 _AMPLE_SHARE = 8  # a segment longer than the first is prepared only where the disk has so many times its size
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 # How far a batch had come, what a start finds of it after a crash, and why.
 AFTER_A_CRASH = {
@@ -770,11 +771,13 @@ class WriteAheadLog:
             missing_bytes -= oldest.size
 
     def _make_next(self) -> Path | None:
-        """A segment under no name yet, twice as long as the present one if there is ample room; None: there is none."""
+        """A segment under no name yet, twice as long as the present one if there is ample room; None: there is no room,
+        or no file to be had, now.
+        """
         try:
             return _made(self._directory / f"next{_UNFINISHED}", self._next_size(), pause_s=_PAUSE_S)
         except OSError as error:
-            if error.errno not in _NO_SPACE:
+            if error.errno not in _NO_SPACE | _NO_FILES:
                 raise
             return None
 

@@ -129,7 +129,7 @@ def test_whether_the_kernel_has_a_file_system() -> None:
 
 
 SYNC_AND_CUT = """
-import os, sys
+import errno, os, sys
 from pathlib import Path
 from tests.campaigns.disks import KINDS, disk_of, mount_for_this_process_only
 
@@ -148,7 +148,7 @@ with disk_of(Path(sys.argv[1]), kind, 1) as disk:
             try:
                 os.fdatasync(opened.fileno())
             except OSError as failed:
-                print(failed.strerror)
+                print(failed.errno in (errno.EIO, errno.EROFS))  # btrfs may have noticed, and allow no more writes
         disk.unmount()
         disk.mount()
         print(file.read_bytes()[count * 30_000 :][:30_000] == b"synced" * 5000)
@@ -165,7 +165,7 @@ def test_a_synced_file_is_found_after_each_cut(tmp_path: Path, kind: Kind) -> No
         [sys.executable, "-c", SYNC_AND_CUT, tmp_path, str(kind)],
         env=environment(), capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["Input/output error", "True"] * 5, done.stderr
+    assert done.stdout.splitlines() == ["True", "True"] * 5, done.stderr
 
 
 WITHOUT_FLUSHES = """
