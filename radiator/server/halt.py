@@ -14,12 +14,17 @@ from gevent.hub import Hub
 from radiator.model.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed, StoreError
 from radiator.server.log import EventLog
 
+_halting = threading.RLock()  # the log's thread and the tables' may find the same disk failed at the same moment
+
 
 def halt(log: EventLog, status: int, sentence: str) -> NoReturn:
-    """Ends the process at once. May be called from every thread, also in the middle of another one's commit."""
-    log.error("halted", status=status, sentence=sentence)
-    log.close()
-    os._exit(status)
+    """Ends the process at once. May be called from every thread, also in the middle of another one's commit; the first
+    one ends it, with its sentence.
+    """
+    with _halting:
+        log.error("halted", status=status, sentence=sentence)
+        log.close()
+        os._exit(status)
 
 
 def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:

@@ -36,6 +36,25 @@ def test_the_last_line_is_written_before_the_process_ends(statuses: list[int]) -
     assert log.lines == [("error", "halted", {"status": 74, "sentence": "The disk failed."})]
 
 
+def test_of_two_threads_that_fail_at_once_one_has_the_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, is_ending, is_over = KeptLog(), threading.Event(), threading.Event()
+
+    def end(status: int) -> None:
+        is_ending.set()
+        assert is_over.wait(10)
+
+    monkeypatch.setattr(halting.os, "_exit", end)
+    threads = [threading.Thread(target=halt, args=(log, 74, f"The disk failed, says {name}.")) for name in "ab"]
+    threads[0].start()
+    assert is_ending.wait(10)
+    threads[1].start()
+    threads[1].join(0.2)
+    assert len(log.lines) == 1
+    is_over.set()
+    for thread in threads:
+        thread.join(10)
+
+
 @pytest.mark.parametrize("error", [DiskFailed("No."), StoreError("No."), DamagedRecord("No.")])
 def test_a_failed_or_damaged_disk_is_a_sentence_and_no_traceback(statuses: list[int], error: RadiatorError) -> None:
     log = KeptLog()
