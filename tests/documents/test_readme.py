@@ -35,7 +35,7 @@ def test_figures_are_those_of_the_benchmarks() -> None:
     """Of its rows of persistent messages of 1 KiB, in the order of its columns."""
     table = text_of("docs/BENCHMARKS.md").partition("| 1.0 KiB | radiator |")[2].partition("\n\n")[0]
     measured = {tuple(re.findall(r"(?<=\| )[\d,]+\*?(?= [|(])", row)) for row in table.splitlines()}
-    rows = re.findall(r"(?m)^\| [^|]+ \|((?: [\d,]+ \|){5})$", README)
+    rows = re.findall(r"(?m)^\| [^|]+ \|((?: [\d,]+ \|){3,5})$", README)
     assert len(rows) >= 3
     for row in rows:
         figures = re.findall(r"[\d,]+", row)
