@@ -101,11 +101,13 @@ def rates(broker: BrokerProcess, wire: StompRequestWire, requesters: int, server
 @dataclass(kw_only=True)
 class Cost:
     """Of so many reply queues. *_per_s: queues made, requests answered. gone_s: from the end of their use until the
-    last has gone. Memory (RssAnon): grown while they were there, and what of it the process still has afterwards."""
+    last has gone. Memory (RssAnon): all of the process's while they were there, what it had grown by then, and what of
+    that it still has afterwards."""
 
     made_per_s: float
     answered_per_s: float
     gone_s: float
+    peak_bytes: int
     with_bytes: int
     left_bytes: int
 
@@ -222,7 +224,7 @@ def queue_cost(broker: BrokerProcess, make: Make, count: int, settle_s: float = 
     for pipe, reply_to in zip(pipes, addresses, strict=True):
         ask_all(server, pipe, reply_to)
     answered_s = time.perf_counter() - began_s
-    with_bytes = settled_bytes(broker, settle_s) - before
+    peak_bytes = settled_bytes(broker, settle_s)
     began_s = time.perf_counter()
     for pipe in pipes:
         pipe.close()
@@ -235,7 +237,8 @@ def queue_cost(broker: BrokerProcess, make: Make, count: int, settle_s: float = 
         made_per_s=count / made_s,
         answered_per_s=count / answered_s,
         gone_s=gone_s,
-        with_bytes=with_bytes,
+        peak_bytes=peak_bytes,
+        with_bytes=peak_bytes - before,
         left_bytes=left_bytes,
     )
 
