@@ -4,7 +4,7 @@ Operations are carried out in their order, on rows that are read of the tree whe
 put and removed again in between never reaches the tree. Nothing is known here of messages, queues or LMDB.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from typing import Any, Protocol
 
@@ -32,11 +32,8 @@ class TableRows(Protocol):
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """The value under that key."""
 
-    def has(self, table: bytes, key: bytes) -> bool:
-        """Whether there is a row under that key."""
-
-    def is_behind(self, table: bytes, key: bytes) -> bool:
-        """Whether the key is behind all that the table has; False where that is not known, too."""
+    def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of the keys under which there is a row. The keys ascend."""
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
         """The keys at or after `start`, and before `end`, in their order."""
@@ -75,32 +72,18 @@ class Changes:
         """The next one. MakeTable is none of these."""
         _CARRY_OUT[type(operation)](self, operation)
 
-    def absorb(self, later: "Changes") -> None:
-        """Takes over what was carried out on top of this."""
-        for table, changes in later.tables.items():
-            mine = self._of(table)
-            rows, new = mine.rows, mine.new
-            # what is later is small beside all that is kept here: neither line may look at each row that is kept
-            for key in [key for key in new.intersection(changes.rows) if changes.rows[key] is None]:
-                del rows[key], changes.rows[key]
-                new.remove(key)
-            new.update(changes.new.difference(rows))
-            rows.update(changes.rows)
-            mine.last = max(mine.last, changes.last)
-
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """The value under that key, as it is now."""
         rows = self._kept(table).rows
         return rows[key] if key in rows else self.tree.get(table, key)
 
-    def has(self, table: bytes, key: bytes) -> bool:
-        """Whether there is a row under that key now."""
+    def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of the keys under which there is a row now. The keys ascend."""
         rows = self._kept(table).rows
-        return rows[key] is not None if key in rows else self.tree.has(table, key)
-
-    def is_behind(self, table: bytes, key: bytes) -> bool:
-        """Whether the key is behind all that the table has now; False where that is not known, too."""
-        return key > self._kept(table).last and self.tree.is_behind(table, key)
+        if rows.keys().isdisjoint(keys):
+            return self.tree.among(table, keys)
+        in_tree = {*self.tree.among(table, [key for key in keys if key not in rows])}
+        return [key for key in keys if (rows[key] is not None if key in rows else key in in_tree)]
 
     def is_empty(self, table: bytes) -> bool:
         """Whether the table has no rows now; False where that is not known, too."""
@@ -132,35 +115,39 @@ class Changes:
             return
         changes = self._of(table)
         rows, new = changes.rows, changes.new
-        if len(dict(added)) < len(added):
+        fresh = dict(added)
+        if len(fresh) < len(added):
             raise Contradiction(f"two rows of one key from {added[0][0].hex()} on belong in {table.decode()}")
-        if not self.is_behind(table, added[0][0]):
-            for key, _ in added:
-                if self.has(table, key):
-                    raise Contradiction(f"there is a row {key.hex()} in {table.decode()} already")
-        for key, value in added:
-            if key not in rows:
-                new.add(key)
-            rows[key] = value
+        if there := self.among(table, [*fresh]):
+            raise Contradiction(f"there is a row {there[0].hex()} in {table.decode()} already")
+        new.update({*fresh}.difference(rows))  # which looks at each of the smaller one only
+        rows.update(fresh)
         changes.last = max(changes.last, added[-1][0])
 
     def _upsert(self, operation: Upsert) -> None:
         changes = self._of(operation.table)
         changes.rows.update(operation.rows)
-        changes.last = max((changes.last, *(key for key, _ in operation.rows)))
+        if operation.rows:
+            changes.last = max(changes.last, max(operation.rows)[0])
 
     def _delete(self, operation: Delete) -> None:
         table, keys = operation
         changes = self._of(table)
         rows, new = changes.rows, changes.new
+        kept: dict[bytes, None] = {}  # in the tree, or in a row that is one of its rows changed
         for key in keys:
             if key in new:
                 del rows[key]
                 new.remove(key)
-            elif self.has(table, key):
-                rows[key] = None
+            elif key in kept:
+                raise _missing(table, key)
             else:
-                raise Contradiction(f"there is no row {key.hex()} in {table.decode()} to be deleted")
+                kept[key] = None
+        if kept:
+            there = self.among(table, [*kept])
+            if len(there) < len(kept):
+                raise _missing(table, next(key for key in kept if key not in there))
+            rows.update(kept)
 
     def _delete_if_present(self, operation: DeleteIfPresent) -> None:
         table, keys = operation
@@ -203,20 +190,24 @@ class Changes:
         self._upsert(Upsert(operation.index_table, [(index_key, operation.index_value)]))
 
     def _require(self, operation: Require) -> None:
-        for key in operation.keys:
-            if not self.has(operation.table, key):
-                raise Contradiction(f"there is no row {key.hex()} in {operation.table.decode()}")
+        there = self.among(operation.table, sorted(operation.keys))
+        if len(there) < len(operation.keys):
+            key = next(key for key in operation.keys if key not in there)
+            raise Contradiction(f"there is no row {key.hex()} in {operation.table.decode()}")
 
     def _require_absent(self, operation: RequireAbsent) -> None:
-        for key in operation.keys:
-            if self.has(operation.table, key):
-                name = operation.table.decode()
-                raise Contradiction(f"there is a row {key.hex()} in {name}, and should not be")
+        if there := self.among(operation.table, sorted(operation.keys)):
+            name = operation.table.decode()
+            raise Contradiction(f"there is a row {there[0].hex()} in {name}, and should not be")
 
     def _require_empty(self, operation: RequireEmpty) -> None:
         for key in self.keys(operation.table, operation.start, operation.end):
             name = operation.table.decode()
             raise Contradiction(f"there is a row {key.hex()} in {name}, and should not be")
+
+
+def _missing(table: bytes, key: bytes) -> Contradiction:
+    return Contradiction(f"there is no row {key.hex()} in {table.decode()} to be deleted")
 
 
 _CARRY_OUT: dict[type, Callable[[Changes, Any], None]] = {

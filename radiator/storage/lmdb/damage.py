@@ -19,10 +19,19 @@ def contradiction(file: Path, clause: object) -> Contradiction:
     return Contradiction(f"In {file} {clause}. That is damage, or a bug in Radiator. {CHECK_HINT}.")
 
 
+# a Cursor raises SystemError for some damaged pages
+UNREADABLE = (lmdb.Error, SystemError)
+
+
+def unreadable(file: Path, error: Exception) -> StoreError:
+    """LMDB itself cannot read on: `error` is one of UNREADABLE."""
+    return StoreError(f"{file} cannot be read: {error}. {CHECK_HINT}.")
+
+
 @contextmanager
 def reading_tables(file: Path) -> Iterator[None]:
     """Raises StoreError where LMDB itself cannot read on."""
     try:
         yield
-    except (lmdb.Error, SystemError) as error:  # a Cursor raises SystemError for some damaged pages
-        raise StoreError(f"{file} cannot be read: {error}. {CHECK_HINT}.") from error
+    except UNREADABLE as error:
+        raise unreadable(file, error) from error

@@ -17,7 +17,7 @@ from radiator.model.errors import Contradiction
 from radiator.model.limits import APPLIED_EVERY_S, UNAPPLIED_ENTRIES
 from radiator.storage.changes import Changes
 from radiator.storage.codec.operations import Operation
-from radiator.storage.lmdb.damage import contradiction, reading_tables
+from radiator.storage.lmdb.damage import UNREADABLE, contradiction, unreadable
 from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.replay import mark
 from radiator.storage.lmdb.writer import TreeRows, TreeWriter
@@ -40,10 +40,11 @@ class TreeFollower:
         self._bound = bound
         self._env = env
         self._file = Path(env.path()) / DATA_FILE
-        self._tree = TreeRows(tables)
+        self._tree = TreeRows(tables, env)
         self._writer = writer
         self._wal = wal
         self._adding = threading.Lock()  # while an entry is added
+        self._failure: Exception | None = None
         self._applying = threading.Lock()  # while the tree is written
         self._closed: Changes | None = None
         self._open = Changes(self._tree)
@@ -56,12 +57,15 @@ class TreeFollower:
         StoreError where LMDB cannot read on: then nothing of it is written, and nothing more may be added.
         """
         with self._adding:
-            changes = Changes(self._open)
-            with self._reading():
-                for operation in operations:
-                    changes.carry_out(operation)
-            self._wal.append(content, boot, ms)
-            self._open.absorb(changes)
+            self._refuse_after_failure()
+            try:
+                with self._reading():
+                    for operation in operations:
+                        self._open.carry_out(operation)
+                self._wal.append(content, boot, ms)
+            except Exception as error:
+                self._failure = error  # what is open may have a part of it, and no table ever shall
+                raise
             self.unapplied_bytes += len(content)
             self._entries += 1
             if self._entries == 1:
@@ -70,11 +74,14 @@ class TreeFollower:
             self.apply()
 
     def apply(self) -> None:
-        """The tree has everything that was added before, synced, when this returns. Raises DiskFailed."""
+        """The tree has everything that was added before, synced, when this returns. Raises DiskFailed; and what was
+        raised where an entry could not be added.
+        """
         if not self._entries and self._closed is None:
             return
         with self._applying:
             with self._adding:
+                self._refuse_after_failure()
                 if not self._entries:
                     return
                 changes, place, size = self._open, self._wal.place, self.unapplied_bytes
@@ -83,6 +90,7 @@ class TreeFollower:
                 self._closed, self._open, self._entries = changes, Changes(changes), 0
             self._writer.write(changes)
             with self._adding:
+                self._tree.follow(changes)
                 self._open.tree, self._closed = self._tree, None
                 self.unapplied_bytes -= size
             self._applied = place.index
@@ -110,13 +118,27 @@ class TreeFollower:
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """The value under that key, of the last entry that was added. Raises StoreError."""
-        with self._adding, self._reading():
-            return self._open.get(table, key)
+        with self._adding:
+            self._refuse_after_failure()
+            with self._reading():
+                return self._open.get(table, key)
+
+    def close(self) -> None:
+        """The same as `apply`, unless an entry could not be added: then the log has what was added before it."""
+        if self._failure is None:
+            self.apply()
+
+    def _refuse_after_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with reading_tables(self._file), self._env.begin() as self._tree.txn:
-            try:
-                yield
-            except Contradiction as clause:
-                raise contradiction(self._file, clause) from None
+        try:
+            yield
+        except Contradiction as clause:
+            raise contradiction(self._file, clause) from None
+        except UNREADABLE as error:
+            raise unreadable(self._file, error) from error
+        finally:
+            self._tree.release()

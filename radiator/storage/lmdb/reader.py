@@ -140,9 +140,7 @@ class Reader:
                 known = self._damage = meta.get(APPLIED), str(error), damage
             snapshot.damage = known[2]
             snapshot.entries_behind = known[2].remains.before
-        tree = TreeRows(snapshot.opened_tables())
-        tree.txn = snapshot.txn
-        changes = Changes(tree)
+        changes = Changes(TreeRows(snapshot.opened_tables(), self._env, snapshot.txn))
         for entry in snapshot.entries_behind:
             for operation in decode_operations(entry.operations):
                 try:

@@ -272,7 +272,7 @@ class LmdbStore:
         """See the contract. No other call may be under way."""
         if self._structure is not None:
             self._structure.close()
-        self._follower.apply()
+        self._follower.close()
         self._wal.close()
         self._env.close()
         self._lock.release()

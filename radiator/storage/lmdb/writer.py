@@ -5,7 +5,7 @@ point leaves the whole run or nothing of it. Nothing is known here of messages o
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,7 @@ class TreeWriter:
         keeps nothing of them, or DiskFailed.
         """
         with self._writing() as txn:
-            tree = TreeRows(self._tables)
-            tree.txn = txn
-            changes = Changes(tree)
+            changes = Changes(TreeRows(self._tables, self._env, txn))
             for operation in operations:
                 if isinstance(operation, MakeTable):
                     self._make_table(txn, operation.table)
@@ -165,36 +163,78 @@ class TreeWriter:
 
 
 class TreeRows:
-    """The tables as they are in the transaction `txn`, which has changed none of them yet."""
+    """The tables as they are in one transaction that has changed none of them yet. It is begun when something is read
+    that is not known without it.
+    """
 
-    def __init__(self, tables: "dict[bytes, lmdb._Database]") -> None:
-        self.txn: lmdb.Transaction[Any]
+    def __init__(
+        self,
+        tables: "dict[bytes, lmdb._Database]",
+        env: lmdb.Environment,
+        txn: "lmdb.Transaction[Any] | None" = None,
+    ) -> None:
+        """txn: one that is under way; None: one of its own, for reading."""
         self._tables = tables
+        self._env = env
+        self._txn = txn
+        self._last: dict[bytes, bytes] = {}  # by table: no key is larger
+
+    def release(self) -> None:
+        """Ends the transaction: what is read next is of another one."""
+        if self._txn is not None:
+            self._txn.abort()
+            self._txn = None
+
+    def follow(self, changes: Changes) -> None:
+        """The tables have got these changes, and the next transaction shall see them."""
+        for table, changed in changes.tables.items():
+            if table in self._last:
+                self._last[table] = max(self._last[table], changed.last)
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """The value under that key."""
-        value = self.txn.get(key, db=self._tables[table])
+        value = self._transaction().get(key, db=self._tables[table])
         return None if value is None else bytes(value)
 
-    def has(self, table: bytes, key: bytes) -> bool:
-        """Whether there is a row under that key: the value is not copied."""
-        return self.txn.cursor(self._tables[table]).set_key(key)
-
-    def is_behind(self, table: bytes, key: bytes) -> bool:
-        """Whether the key is behind all that the table has."""
-        cursor = self.txn.cursor(self._tables[table])
-        return not cursor.last() or bytes(cursor.key()) < key
+    def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of the keys under which there is a row. The keys ascend: LMDB is asked only where one may be."""
+        if not keys or keys[0] > self._last_of(table):
+            return []
+        cursor = self._cursor(table)
+        there = []
+        nearest: bytes | None = b""  # the smallest key that is not before the last one asked for; None: there is none
+        for key in keys:
+            if nearest is not None and nearest < key:
+                nearest = bytes(cursor.key()) if cursor.set_range(key) else None
+            if nearest == key:
+                there.append(key)
+        return there
 
     def is_empty(self, table: bytes) -> bool:
         """Whether the table has no rows."""
-        return not self.txn.cursor(self._tables[table]).first()
+        return not self._last_of(table) or not self._cursor(table).first()
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
         """The keys at or after `start`, and before `end`, in their order."""
-        cursor = self.txn.cursor(self._tables[table])
+        cursor = self._cursor(table)
         if cursor.set_range(start):
             for found in cursor.iternext(values=False):
                 key = bytes(found)
                 if key >= end:
                     return
                 yield key
+
+    def _last_of(self, table: bytes) -> bytes:
+        """No key of the table is larger; b"": it is empty."""
+        if table not in self._last:
+            cursor = self._cursor(table)
+            self._last[table] = bytes(cursor.key()) if cursor.last() else b""
+        return self._last[table]
+
+    def _cursor(self, table: bytes) -> "lmdb.Cursor[Any]":
+        return self._transaction().cursor(self._tables[table])
+
+    def _transaction(self) -> "lmdb.Transaction[Any]":
+        if self._txn is None:
+            self._txn = self._env.begin()
+        return self._txn

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -12,20 +13,20 @@ from typing import Any
 import pytest
 
 from radiator.model import limits
-from radiator.model.errors import Contradiction, StoreError
+from radiator.model.errors import Contradiction, DiskFailed, StoreError
 from radiator.model.writes import Remove
 from radiator.storage.codec import records
 from radiator.storage.codec.encode import encode
-from radiator.storage.codec.operations import Delete, Insert
+from radiator.storage.codec.operations import Delete, Insert, Upsert, encode_operations
 from radiator.storage.lmdb import datafile, follower
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.breaking import run_forked
 from tests.storage.log_batches import LogBatches
 from tests.storage.scribe import MAP_BYTES, Scribe
-from tests.storage.tree import Rows, Tree, rows_in, rows_of
+from tests.storage.tree import INDEX, ONE, PAIRED, TWO, Rows, Tree, drawn, rows_in, rows_of
 
 BATCHES = 12
-WRITING = ("log.py", "follower.py", "writer.py", "replay.py", "directory.py")
+WRITING = ("storage/wal.py", "follower.py", "writer.py", "replay.py", "directory.py")
 
 
 @pytest.mark.durability("D34")
@@ -101,7 +102,8 @@ def store(tmp_path: Path) -> LmdbStore:
 
 
 def add(store: LmdbStore, *operations: object) -> None:
-    store._follower.add(operations, b"x" * 100, 1, 1)  # type: ignore[arg-type]
+    content = b"".join(encode_operations(operations))  # type: ignore[arg-type]
+    store._follower.add(operations, content, 1, 1)  # type: ignore[arg-type]
 
 
 def test_what_is_put_and_removed_again_never_reaches_the_tables(store: LmdbStore) -> None:
@@ -114,17 +116,92 @@ def test_what_is_put_and_removed_again_never_reaches_the_tables(store: LmdbStore
     store.close()
 
 
-def test_an_entry_that_contradicts_what_is_there_is_in_neither(store: LmdbStore) -> None:
+@pytest.mark.parametrize("is_applied", (False, True))
+def test_an_entry_that_contradicts_what_is_there_is_in_neither_and_nothing_follows(
+    tmp_path: Path, is_applied: bool
+) -> None:
+    store = open_store(tmp_path / "data", MAP_BYTES)
     add(store, Insert(b"messages", [(b"k", b"v")]))
+    if is_applied:
+        store.catch_up()
+    add(store, Insert(b"messages", [(b"l", b"v")]))
     place = store._wal.place
-    for is_applied in (False, True):
-        with pytest.raises(Contradiction, match=r"In .*data\.mdb there is a row 6b in messages already\. That is"):
-            add(store, Insert(b"counts", [(b"new", b"v")]), Insert(b"messages", [(b"k", b"w")]))
-        assert store._wal.place == place
-        assert store._follower.get(b"counts", b"new") is None
-        assert store._follower.get(b"messages", b"k") == b"v"
-        if not is_applied:
+    refused = pytest.raises(Contradiction, match=r"In .*data\.mdb there is a row 6b in messages already\. That is")
+    with refused:
+        add(store, Insert(b"counts", [(b"new", b"v")]), Insert(b"messages", [(b"k", b"w")]))
+    follows: list[Callable[[], object]] = [
+        lambda: add(store, Insert(b"messages", [(b"m", b"v")])),
+        store.catch_up,
+        lambda: store._follower.get(b"messages", b"k"),
+    ]
+    for what in follows:
+        with pytest.raises(Contradiction, match="there is a row 6b in messages already"):
+            what()
+    assert store._wal.place == place
+    store.close()
+    rows = rows_in(tmp_path / "data")
+    assert rows[b"counts"] == {} and rows[b"messages"] == {b"k": b"v", b"l": b"v"}
+
+
+@pytest.mark.parametrize("error", (OSError(5, "Input/output error"), MemoryError()))
+def test_what_could_not_be_appended_never_reaches_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    store = open_store(tmp_path / "data", MAP_BYTES)
+    store.catch_up()
+    add(store, Insert(b"messages", [(b"k", b"v")]))
+
+    def fails(opened: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises((DiskFailed, MemoryError)):
+        add(store, Insert(b"messages", [(b"l", b"v")]))
+    monkeypatch.undo()
+    for _ in range(2):
+        with pytest.raises((DiskFailed, MemoryError)):
             store.catch_up()
+    with store._env.begin() as txn:
+        assert not txn.stat(store._tables[b"messages"])["entries"]
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_there_is_known_with_the_tables_and_without_them(tmp_path: Path, seed: int) -> None:
+    """Whatever is applied when: where keys are in the tables, in what is being applied, in what is open."""
+    chance = Random(seed)
+    store = open_store(tmp_path / "data", MAP_BYTES)
+    store.catch_up()
+    tree = Tree(rows_of(store))
+    for _ in range(150):
+        operation = drawn(chance, tree)
+        tree.apply([operation])
+        add(store, operation)
+        if chance.random() < 0.2:
+            store.catch_up()
+        for table in (ONE, TWO, PAIRED, INDEX):
+            keys = sorted({*tree.rows[table], *(bytes([chance.randrange(14), chance.randrange(4)]) for _ in range(5))})
+            with store._follower._reading():
+                assert store._follower._open.among(table, keys) == [key for key in keys if key in tree.rows[table]]
+                assert store._follower._open.is_empty(table) <= (not tree.rows[table])
+    assert rows_of(store) == tree.rows
+    store.close()
+
+
+def test_what_is_behind_all_that_there_is_is_added_without_a_read_of_the_tables(store: LmdbStore) -> None:
+    class NoReads:
+        def begin(self) -> None:
+            raise AssertionError("the tables are read")
+
+    add(store, Insert(b"messages", [(b"k", b"v")]), Upsert(b"ledgers", [(b"q", b"1")]))
+    store.catch_up()
+    store._follower._tree._env = NoReads()  # type: ignore[assignment]
+    for number in range(3):
+        add(store, Insert(b"messages", [(b"l%d" % number, b"v")]), Upsert(b"ledgers", [(b"q", b"2")]))
+        add(store, Delete(b"messages", [b"l%d" % number]))
+        store.catch_up()
+    with pytest.raises(AssertionError, match="the tables are read"):
+        add(store, Insert(b"messages", [(b"a", b"v")]))
     store.close()
 
 
