@@ -33,7 +33,7 @@ LOADS = {"consumed at once": END_TO_END, "kept": WINDOW_16}
 MESSAGES, BODIES_BYTES = 51_200, 256 * MIB  # of one load: so many, or so many bytes where that is less
 BEFORE_BYTES, BEFORE_BODY_BYTES = 256 * MIB, 64 * KIB  # pass through before it counts: a new store makes its files
 DISK_BYTES, JOURNAL_BYTES, BLOCK_BYTES = 4 * GIB, 64 * MIB, 4 * KIB
-SECTOR_BYTES = 512  # of /sys/class/block/*/stat, whatever those of the device have
+SECTOR_BYTES = 512  # of /proc/diskstats, whatever those of the device have
 QUIET_BYTES, QUIET_TIMES = 64 * KIB, 3  # a broker is quiet that has written no more in so many pauses in a row
 QUIET_MAX_S = 60.0
 UNMOUNT_MAX_S = 20.0
@@ -235,7 +235,11 @@ def _unmount(place: Path) -> None:
 
 
 def _sectors_written(device: str) -> int:
-    return int(Path("/sys/class/block", device, "stat").read_text().split()[6])
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        _, _, name, *numbers = line.split()
+        if name == device:
+            return int(numbers[6])
+    raise LoadFailed(f"/proc/diskstats has no line of {device}.")
 
 
 def _run(*command: str) -> str:

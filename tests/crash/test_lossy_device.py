@@ -193,6 +193,7 @@ def backing_files() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/sys/block").is_dir(), reason="/sys is not mounted: it tells the file of a loop device")
 def test_a_campaign_that_is_killed_leaves_no_device(tmp_path: Path) -> None:
     for kind in LOSSY:
         skip_without(kind)
