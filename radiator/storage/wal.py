@@ -230,6 +230,10 @@ class _Bytes:
             at += self._count
         return places
 
+    def forget(self) -> None:
+        """What is asked for next is read anew: a broker may have written there."""
+        self._count = 0
+
     def _read(self, at: int) -> int:
         self._begin = at
         self._count = os.preadv(self._opened.fileno(), [self._piece], at)
@@ -316,8 +320,14 @@ class WalReading:
                     elif place.index == self._after.index and place.crc != self._after.crc:
                         raise Damaged(f"{file.path} has another entry {place.index} than the one that data.mdb has")
                 if closing is None:
-                    self._assert_not_cut(file, data, place.at, salt)
-                    self._assert_nothing_follows(file, data, place.at, salt, place.index)
+                    try:
+                        self._assert_not_cut(file, data, place.at, salt)
+                        self._assert_nothing_follows(file, data, place.at, salt, place.index)
+                    except Damaged:
+                        data.forget()
+                        if self._entry(file, data, place, salt) is not None:
+                            continue  # a broker has appended it meanwhile, and then what follows it
+                        raise
                     break
             number, salt = closing
             at += 1
@@ -379,12 +389,19 @@ class WalReading:
         """Whether the segment that the closing of the one before names was begun: else it has never been synced."""
         # D35
         before = self._files[at - 1]
-        if self._is_copy and at == len(self._files):
-            self.missing = number
-            return False
+        if at == len(self._files):
+            if self._is_copy:
+                self.missing = number
+                return False
+            # a broker may have made it since they were listed
+            named = segments_in(self._directory)
+            self._files += [_File(path, one, self.store_id) for one, path in named if one > before.number]
         if at == len(self._files) or self._files[at].number != number:
             raise Damaged(f"{before.path} goes on in segment {number}, which is missing")
         file = self._files[at]
+        if file.opening is None:
+            # a broker may have begun it since its opening was read
+            file = self._files[at] = _File(file.path, number, self.store_id)
         if file.opening is None and self._is_copy:
             raise Damaged(f"{file.path} is damaged at its beginning")
         if file.opening is not None:

@@ -61,8 +61,8 @@ def remains_of(directory: Path, store_id: str, after: Place) -> WalRemains:
     salts: dict[int, int] = {}  # by segment, as the closing of the one before has it
     last = after.index
     for number, path, opening in _segments(directory, store_id):
-        if number < after.number:
-            continue  # the tables have all of it
+        if number < after.number - 1:
+            continue  # the tables have all of it; of the segment before theirs the closing may be needed
         if opening is not None:
             last, salts[number] = max(last, opening[1] - 1), opening[2]
         if number not in salts:

@@ -99,6 +99,30 @@ def test_a_torn_last_entry_is_cut_off_at_every_byte_and_the_log_goes_on(data_dir
     assert [entry.operations for entry in entries(data_dir)] == [*contents, b"next"]
 
 
+@pytest.mark.durability("D38")
+@pytest.mark.parametrize("size", (10, 1000, 4000, 300_000))
+@pytest.mark.parametrize("appended", (1, 2, 9))
+def test_what_is_appended_while_the_end_is_looked_for_is_no_damage(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, size: int, appended: int
+) -> None:
+    """Between the look for the next entry, and the one whether anything stands behind the end."""
+    contents = filled(data_dir, 5)
+    log = opened(data_dir)
+    left = [b"%d" % number * size for number in range(appended)]
+    contents += reversed(left)
+    assert_not_cut = WalReading._assert_not_cut
+
+    def append_first(*args: object) -> None:
+        while left:
+            log.append(left.pop(), 3, 1)
+        assert_not_cut(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(WalReading, "_assert_not_cut", append_first)
+    found = [entry.operations for entry in entries(data_dir)]
+    assert len(found) >= 5 and found == contents[: len(found)]
+    log.close()
+
+
 @pytest.mark.durability("D35")
 def test_a_flipped_bit_before_the_end_is_never_cut_off(data_dir: Path) -> None:
     filled(data_dir, 30)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from radiator.storage import wal as wal_module
-from radiator.storage.wal import Place, WalEntry, WalReading, WriteAheadLog, begin
+from radiator.storage.wal import Place, WalEntry, WalReading, WriteAheadLog, begin, segment_name
 from radiator.storage.wal_damage import WalRemains, remains_of
 from tests.storage.broken_logs import break_entries, entry_of, flip, segments, standing_in
 
@@ -61,6 +61,18 @@ def test_what_is_behind_a_damaged_head_is_found(data_dir: Path, broken: int) -> 
     found = remains(data_dir)
     assert (found.before, found.behind) == (whole[: broken - 1], whole[broken:])
     assert (found.lost, found.end, found.last) == (COUNT - broken + 1, broken - 1, COUNT)
+
+
+def test_the_salt_of_a_segment_with_a_damaged_opening_is_in_the_closing_before_it(data_dir: Path) -> None:
+    """Also where the tables have all of the segment with that closing, and a part of the damaged one."""
+    whole = read(data_dir)
+    number = whole[COUNT // 2].place.number
+    of_it = [entry for entry in whole if entry.place.number == number]
+    assert len(of_it) > 3
+    flip(data_dir / "wal" / segment_name(number), 20)
+    for after in (of_it[0].place, of_it[1].place, of_it[-2].place):
+        found = remains(data_dir, after)
+        assert found == WalRemains(after.index, whole[after.index :], [], COUNT)
 
 
 def test_nothing_shows_that_there_was_a_last_entry_whose_head_is_damaged(data_dir: Path) -> None:
