@@ -19,13 +19,13 @@ from radiator.model.limits import BACKUP_META_BYTES, MIB
 from radiator.storage.check import Report, check
 from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import decode_operations
 from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 from radiator.storage.forward import Forward, LogBehind, Until
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import (
     checked_head,
     install,
+    map_bytes_for,
     new_store_id,
     open_for_writing,
     refuse_bare_backups,
@@ -36,7 +36,7 @@ from radiator.storage.lmdb.datafile import (
 from radiator.storage.lmdb.mending import mend
 from radiator.storage.lmdb.mending_ledgers import mend_ledgers
 from radiator.storage.lmdb.reader import Reader, backup_meta
-from radiator.storage.lmdb.replay import mark
+from radiator.storage.lmdb.replay import pieces
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.report import Progress, unheard
 from radiator.storage.wal import WalEntry
@@ -113,11 +113,12 @@ def _bring_up_to_date(new: Path, behind: Sequence[WalEntry]) -> None:
     missing = [entry for entry in behind if entry.place.index > applied]
     if not missing:
         return
-    operations = [operation for entry in missing for operation in decode_operations(entry.operations)]
-    extra_bytes = 3 * sum(len(entry.operations) for entry in missing)
-    with open_for_writing(new, _map_bytes(new) + extra_bytes + MIB, subdir=False, lock=False) as env:
+    log_bytes = sum(len(entry.operations) for entry in missing)
+    with open_for_writing(new, map_bytes_for(_map_bytes(new), log_bytes), subdir=False, lock=False) as env:
         tables = {name: env.open_db(name, create=False) for name in TABLES}
-        TreeWriter(env, new, tables, checked_head(new)).apply([*operations, mark(missing[-1].place)])
+        writer = TreeWriter(env, new, tables, checked_head(new))
+        for piece in pieces(missing):
+            writer.apply(piece)
 
 
 def _remove_leftovers(parent: Path) -> None:

@@ -72,6 +72,11 @@ class Changes:
         """The next one. MakeTable is none of these."""
         _CARRY_OUT[type(operation)](self, operation)
 
+    @property
+    def row_count(self) -> int:
+        """How many rows of the tree it changes."""
+        return sum(len(changed.rows) for changed in self.tables.values())
+
     def get(self, table: bytes, key: bytes) -> bytes | None:
         """The value under that key, as it is now."""
         rows = self._kept(table).rows

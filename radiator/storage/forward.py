@@ -4,7 +4,7 @@ The log is read twice. First it is decided how far to go, and nothing is made wh
 carried out, in order and many in one transaction, on a file that nothing serves yet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from radiator.model.errors import StoreError
-from radiator.model.limits import MIB, UNAPPLIED_BYTES, UNAPPLIED_ENTRIES
 from radiator.model.message import is_id_of, position_in
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import Insert, Operation, Upsert, decode_operations
+from radiator.storage.codec.operations import Insert, Upsert, decode_operations
 from radiator.storage.codec.tables import APPLIED, DELAYED, MESSAGES, STORE_ID, TABLES, TIME
 from radiator.storage.lmdb import directory
-from radiator.storage.lmdb.datafile import checked_head, open_for_writing
-from radiator.storage.lmdb.replay import mark
+from radiator.storage.lmdb.datafile import checked_head, map_bytes_for, open_for_writing
+from radiator.storage.lmdb.replay import pieces
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.report import Progress
 from radiator.storage.wal import (
@@ -36,7 +35,6 @@ from radiator.storage.wal import (
 )
 
 _TRIES = 5
-_MAP_SHARE = 3  # what an entry takes in the tables, against its bytes in the log, at most
 
 
 class Until(NamedTuple):
@@ -167,19 +165,17 @@ class LogBehind:
         """Carries the entries out in the tables of that file, as planned. Raises StoreError and DiskFailed."""
         log_bytes = sum(path.stat().st_size for _, path in segments_in(self._directory))
         head = checked_head(file)
-        with open_for_writing(file, head.end_bytes + _MAP_SHARE * log_bytes + MIB, subdir=False, lock=False) as env:
+        with open_for_writing(file, map_bytes_for(head.end_bytes, log_bytes), subdir=False, lock=False) as env:
             tables = {name: env.open_db(name, create=False) for name in TABLES}
             writer = TreeWriter(env, file, tables, head)
-            operations: list[Operation] = []
-            entries, size = 0, 0
             # D39: no further, what follows may be damaged
-            for entry in islice(self._reading().entries(), plan.entries):
-                operations += decode_operations(entry.operations)
-                entries, size = entries + 1, size + len(entry.operations)
-                if size > UNAPPLIED_BYTES or entries % UNAPPLIED_ENTRIES == 0 or entry.place.index == plan.last:
-                    writer.apply([*operations, mark(entry.place)])
-                    operations, size = [], 0
-                    progress("carrying out the log", "entries", entries, plan.entries)
+            for piece in pieces(self._planned_entries(plan, progress)):
+                writer.apply(piece)
+
+    def _planned_entries(self, plan: Forward, progress: Progress) -> Iterator[WalEntry]:
+        for count, entry in enumerate(islice(self._reading().entries(), plan.entries), 1):
+            yield entry
+            progress("carrying out the log", "entries", count, plan.entries)
 
 
 def _clause(error: Exception) -> str:

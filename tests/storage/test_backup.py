@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
+from radiator.model.limits import MIB
 from radiator.model.reads import ReadDelayed, ReadQueue
 from radiator.model.writes import KeepTime, StoppedClean
 from radiator.storage.backup import backup, restore
@@ -440,6 +441,24 @@ def damaged_log(tmp_path: Path, broken: int = 3) -> Path:
     if broken:
         break_entries(path, at + broken)
     return path
+
+
+def test_a_backup_has_room_for_acks_that_only_the_log_has(tmp_path: Path) -> None:
+    """Each copies a page of the backup, and takes 36 bytes of the log."""
+
+    def ack_and_die() -> None:
+        scribe = Scribe(tmp_path / "data", 128 * MIB)
+        queue = scribe.declare("orders")
+        positions = [put.position for _ in range(40) for put in scribe.fill(queue, 500, b"x" * 1700)]
+        scribe.keeps_up = False
+        scribe.store._follower._rows_bound = 1 << 30
+        for start in range(0, len(positions), 1000):
+            scribe.commit(*(scribe.remove(queue, position) for position in positions[start : start + 1000 : 2]))
+        os._exit(0)
+
+    assert run_forked(ack_and_die) == 0
+    backup(tmp_path / "data", tmp_path / "copy", compact=True)
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 10_000
 
 
 @COMPACT

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from radiator.model.errors import StoreError
+from radiator.model.limits import MIB
 from radiator.model.message import message_id
 from radiator.model.settings import LogKeep
 from radiator.model.writes import StoppedClean
@@ -19,7 +20,7 @@ from radiator.storage.forward import Until
 from radiator.storage.lmdb import store as store_module
 from radiator.storage.lmdb.datafile import write_meta
 from radiator.storage.lmdb.reader import Reader, backup_meta
-from radiator.storage.lmdb.store import LmdbStore
+from radiator.storage.lmdb.store import LmdbStore, open_store
 from radiator.storage.wal_copy import LogCopier
 from tests.storage.scribe import Scribe
 
@@ -286,3 +287,18 @@ def test_a_torn_copy_ends_before_the_tear(life: Life) -> None:
     found = life.restored()
     assert (found["last"], found["unread"]) == (life.last - 1, "")
     assert rows_of(life.directory / "new") == life.states[life.last - 1]
+
+
+def test_a_log_of_nothing_but_acks_has_room_in_the_tables(tmp_path: Path) -> None:
+    """Each copies a page, and takes 36 bytes of the log."""
+    scribe = Scribe(tmp_path / "data", 128 * MIB)
+    queue = scribe.declare("orders")
+    puts = [put for _ in range(40) for put in scribe.fill(queue, 500, b"x" * 1700)]
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "backup")
+    scribe.store = open_store(tmp_path / "data", 128 * MIB, log_keep=ALL)
+    for start in range(0, len(puts), 1000):
+        scribe.commit(*(scribe.remove(queue, put.position) for put in puts[start : start + 1000 : 2]))
+    scribe.store.close()
+    report = restore(tmp_path / "backup", tmp_path / "new", log=tmp_path / "data")
+    assert report.messages == len(puts) // 2

@@ -126,6 +126,17 @@ Operation = (
 )
 
 
+def rows_changed(operation: Operation) -> int:
+    """How many rows it changes at most, as far as it says that: a DeleteRange counts as one."""
+    if isinstance(operation, Insert | Upsert):
+        return len(operation.rows)
+    if isinstance(operation, Delete | DeleteIfPresent):
+        return len(operation.keys)
+    if isinstance(operation, DeleteFirst):
+        return 2 * operation.limit
+    return 3 if isinstance(operation, UpsertIndexed) else 1
+
+
 # ---- bytes --------------------------------------------------------------------------------------------------------
 
 _LENGTH = struct.Struct(">I")

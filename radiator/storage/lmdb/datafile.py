@@ -13,7 +13,7 @@ import lmdb
 from lmdb.verify import VerifyError, _Verifier  # which is not public: setup.cfg bounds its version
 
 from radiator.model.errors import DiskFailed, StoreError
-from radiator.model.limits import MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
+from radiator.model.limits import GIB, MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BACKUP,
@@ -35,6 +35,8 @@ LIB_VERSION = 0
 
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _STORE_ID_BYTES = 8
+_ADDED_SHARE = 3  # what an entry adds to the tables, against its bytes in the log, at most
+_COPIES_BYTES = GIB  # a page of each row that goes, of all that one entry may remove
 _PROGRESS_EVERY_PAGES = 256
 
 
@@ -54,6 +56,13 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
         max_spare_txns=1,
         lib_version=LIB_VERSION,
     )
+
+
+def map_bytes_for(end_bytes: int, log_bytes: int) -> int:
+    """A map in which so many bytes of a log can be carried out on a file that ends there: what they add, and what
+    removing copies. It takes address space, and of the disk only what is used of it.
+    """
+    return end_bytes + _ADDED_SHARE * log_bytes + _COPIES_BYTES
 
 
 # ---- a new file ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import lmdb
 
 from radiator.model.errors import Contradiction
-from radiator.model.limits import APPLIED_EVERY_S, UNAPPLIED_ENTRIES
+from radiator.model.limits import APPLIED_EVERY_S, UNAPPLIED_ENTRIES, UNAPPLIED_ROWS
 from radiator.storage.changes import Changes
 from radiator.storage.codec.operations import Operation
 from radiator.storage.lmdb.damage import UNREADABLE, contradiction, unreadable
@@ -34,9 +34,11 @@ class TreeFollower:
         writer: TreeWriter,
         wal: WriteAheadLog,
         bound: int,
+        rows_bound: int = UNAPPLIED_ROWS,
     ) -> None:
-        """bound: commits wait while more bytes of the log than these are not applied."""
+        """Commits wait while more is not applied: `bound` bytes of the log, or `rows_bound` rows."""
         self.unapplied_bytes = 0
+        self._rows_bound = rows_bound
         self._bound = bound
         self._env = env
         self._file = Path(env.path()) / DATA_FILE
@@ -70,7 +72,7 @@ class TreeFollower:
             self._entries += 1
             if self._entries == 1:
                 self._since_s = time.monotonic()
-        if self.unapplied_bytes > self._bound or self._entries > UNAPPLIED_ENTRIES:
+        if self._is_behind(1):
             self.apply()
 
     def apply(self) -> None:
@@ -106,7 +108,15 @@ class TreeFollower:
     @property
     def is_far_behind(self) -> bool:
         """Whether the tree is to be brought up to date now, before commits must wait for it."""
-        return self.unapplied_bytes > self._bound // 4 or self._entries > UNAPPLIED_ENTRIES // 4
+        return self._is_behind(4)
+
+    def _is_behind(self, share: int) -> bool:
+        """Whether more than that part of what may wait does."""
+        return (
+            self.unapplied_bytes > self._bound // share
+            or self._entries > UNAPPLIED_ENTRIES // share
+            or self._open.row_count > self._rows_bound // share
+        )
 
     def apply_if_due(self) -> float:
         """Returns after how many seconds it is to be called again, so that no entry waits longer than it may."""

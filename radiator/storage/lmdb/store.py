@@ -22,6 +22,7 @@ from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.limits import (
     DRAIN_BYTES,
     UNAPPLIED_BYTES,
+    UNAPPLIED_ROWS,
     WAL_SEGMENT_BYTES,
     WAL_SEGMENT_FIRST_BYTES,
     WAL_SHARE,
@@ -117,8 +118,9 @@ class LmdbStore:
         is_checked = refuse_damaged_structure(self._file, head)
         self._structure: StructureCheck | None = None
         try:
-            # a file larger than a lowered map_size can still be emptied; the broker keeps SENDs within the bound
-            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + DRAIN_BYTES))
+            # D10: the broker keeps SENDs within map_size; what removes messages copies pages, and has room for it
+            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes) + DRAIN_BYTES)
+            self._map_size = map_size
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -154,12 +156,13 @@ class LmdbStore:
         if reading is None:
             reading = self._begin_wal(data_dir, start, applied(meta))
         file_system = os.statvfs(data_dir)
-        whole_bytes = min(self._env.info()["map_size"], file_system.f_blocks * file_system.f_frsize)
+        whole_bytes = min(self._map_size, file_system.f_blocks * file_system.f_frsize)
         share_bytes = max(WAL_SEGMENT_FIRST_BYTES, whole_bytes // WAL_SHARE)
         segment_max = min(WAL_SEGMENT_BYTES, share_bytes)
         self._wal = wal.WriteAheadLog(data_dir, reading, segment_max, self._log_keep, self._disk_free_min)
         bound = min(UNAPPLIED_BYTES, share_bytes)
-        self._follower = TreeFollower(self._env, self._tables, self._writer, self._wal, bound)
+        rows_bound = min(UNAPPLIED_ROWS, share_bytes // head.page_bytes)
+        self._follower = TreeFollower(self._env, self._tables, self._writer, self._wal, bound, rows_bound)
         self._guard = Guard(start.recovery)
         self._boot = start.recovery.boot
         # D8: whatever uses this boot can rely on it that no later start gets it

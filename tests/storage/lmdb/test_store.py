@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import DiskFailed, StoreError
-from radiator.model.limits import FILL_AHEAD_BYTES
+from radiator.model.limits import BATCH_WRITES, DRAIN_BYTES, FILL_AHEAD_BYTES, MIB
 from radiator.model.message import position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared
 from radiator.model.writes import (
@@ -437,3 +437,51 @@ def test_no_room_for_the_table_of_readers_is_a_failed_disk(tmp_path: Path, monke
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     with pytest.raises(DiskFailed, match="Opening the data directory .* failed"):
         open_store(tmp_path, MAP_BYTES)
+
+
+def scattered(path: Path, map_size: int, messages: int) -> tuple[Scribe, list[list[Write]]]:
+    """A store with so many messages, two on a page, in the tables; and batches that remove every second one of them."""
+    scribe = Scribe(path, map_size)
+    queue = scribe.declare("orders")
+    positions = [put.position for _ in range(messages // 500) for put in scribe.fill(queue, 500, b"x" * 1700)]
+    batches = [positions[start : start + 2 * BATCH_WRITES : 2] for start in range(0, messages, 2 * BATCH_WRITES)]
+    return scribe, [[scribe.remove(queue, position) for position in batch] for batch in batches]
+
+
+@pytest.mark.slow
+@pytest.mark.durability("D10")
+@pytest.mark.parametrize("map_size", (32 * MIB, 128 * MIB))
+def test_acks_of_scattered_messages_have_room_in_a_full_map(tmp_path: Path, map_size: int) -> None:
+    """Each of them copies a page, and pages that are freed are not used again at once."""
+    scribe, batches = scattered(tmp_path / "data", map_size, map_size * 85 // 100 // 2048 // 500 * 500)
+    assert scribe.store.used_bytes() > map_size * 4 // 5
+    scribe.keeps_up = False
+    for batch in batches:
+        scribe.commit(*batch)
+    scribe.store.close()
+    assert (tmp_path / "data" / "data.mdb").stat().st_size <= map_size + DRAIN_BYTES
+    again = Scribe(tmp_path / "data", map_size)
+    assert len(again.bodies(1)) == len(scribe.messages)
+    again.store.close()
+
+
+@pytest.mark.slow
+def test_a_start_after_a_kill_has_room_for_acks_that_the_tables_do_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    map_size = 128 * MIB
+
+    def die_behind() -> None:
+        scribe, batches = scattered(tmp_path / "data", map_size, 50_000)
+        scribe.keeps_up = False
+        scribe.store._follower._rows_bound = scribe.store._follower._bound = 1 << 30
+        for batch in batches:
+            scribe.commit(*batch)
+        os._exit(0)
+
+    assert run_forked(die_behind) == 0
+    again = Scribe(tmp_path / "data", map_size)
+    assert len(again.bodies(1)) == 25_000
+    again.store.close()
+    again = Scribe(tmp_path / "data", map_size)
+    again.store.close()
