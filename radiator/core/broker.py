@@ -206,7 +206,7 @@ class Broker:
             self.parts.journal.seal()
         for part in batch.parts:
             batch.writes.append(part.as_write())
-        batch.sealed_s = context.now_s
+        batch.sealed_s, batch.sealed_ms = context.now_s, context.now_ms
         context.being_committed = batch
         context.open = Batch(batch.number + 1)
         self.parts.disk.wrote(batch)

@@ -97,7 +97,8 @@ class Batch:
     """What one commit must make durable, and what waits for it.
 
     held: replies that are sent, in this order, once the batch is on the disk.
-    then: what else is called then (the memory part of a transaction). sealed_s: the time of the turn that sealed it.
+    then: what else is called then (the memory part of a transaction). sealed_s, sealed_ms: the time of the turn that
+    sealed it, by the broker's clock.
     """
 
     number: int
@@ -107,6 +108,7 @@ class Batch:
     held: list[Reply] = field(default_factory=list)
     then: list[Callable[[], None]] = field(default_factory=list)
     sealed_s: float = 0.0
+    sealed_ms: int = 0
 
     @property
     def disk_bytes(self) -> int:

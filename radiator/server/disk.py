@@ -96,7 +96,7 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
     beats_to_check = int(READER_CHECK_S / BEAT_S)
 
     def commit(batch: Batch) -> int:
-        store.commit(batch.writes)
+        store.commit(batch.writes, batch.sealed_ms)
         return batch.number
 
     rests = 0

@@ -27,9 +27,15 @@ from typing import NamedTuple
 from zlib import crc32
 
 from radiator.model.errors import DiskFailed, StoreError
-from radiator.model.limits import KIB, LOG_KEEP_FREE_BYTES, LOG_KEEP_FREE_SHARE, WAL_SEGMENT_FIRST_BYTES
+from radiator.model.limits import (
+    KIB,
+    LOG_KEEP_FREE_BYTES,
+    LOG_KEEP_FREE_SEGMENTS,
+    LOG_KEEP_FREE_SHARE,
+    WAL_SEGMENT_FIRST_BYTES,
+)
 from radiator.model.settings import KEEP_NOTHING, LogKeep
-from radiator.storage.lmdb.directory import WAL_DIRECTORY, is_regular, sync_directory
+from radiator.storage.lmdb.directory import WAL_DIRECTORY, has_wal, is_regular, sync_directory
 
 FORMAT = 1
 TERM = 1  # always; a replicated log would count here who was its leader
@@ -573,8 +579,40 @@ def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
 # ---- writing ------------------------------------------------------------------------------------------------------
 
 
+class KeptRoom(NamedTuple):
+    """What the disk must have before it keeps segments that nobody needs. disk_free_min: below it SENDs wait.
+    segment_max: of a segment, in bytes; what the tables take at a time is bounded likewise.
+    """
+
+    disk_free_min: int
+    segment_max: int
+
+    def missing_bytes(self, directory: Path) -> int:
+        """How many bytes the disk has too few; negative: it has more."""
+        file_system = os.statvfs(directory)
+        share_bytes = file_system.f_blocks * file_system.f_frsize // LOG_KEEP_FREE_SHARE
+        needed_bytes = max(share_bytes, LOG_KEEP_FREE_SEGMENTS * self.segment_max)
+        wanted_bytes = max(2 * self.disk_free_min, min(LOG_KEEP_FREE_BYTES, needed_bytes))
+        return wanted_bytes - file_system.f_bavail * file_system.f_frsize
+
+
+def give_up_kept(data_dir: Path, needed: int, room: KeptRoom) -> None:
+    """Before a start carries out the log, which takes room: while the disk has little, segments before the number
+    `needed` go, the oldest first. The tables have all of them. Raises StoreError, OSError.
+    """
+    directory = data_dir / WAL_DIRECTORY
+    if not has_wal(data_dir):
+        return
+    for number, path in segments_in(directory):
+        if number >= needed or room.missing_bytes(directory) <= 0:
+            return
+        path.unlink()
+
+
 class _Kept(NamedTuple):
-    """A closed segment whose entries the tables have. closed_ms: when, since the epoch."""
+    """A closed segment whose entries the tables have. closed_ms: when, since the epoch; by the broker's clock if it was
+    closed in this run, else by that of the file.
+    """
 
     path: Path
     size: int
@@ -606,7 +644,8 @@ class WriteAheadLog:
         self._blank = [number for number in numbers if number > end.place.number]  # prepared, next ones first
         self._highest = numbers[-1]  # no segment has a higher number
         self._keep = keep
-        self._disk_free_min = disk_free_min
+        self._room = KeptRoom(disk_free_min, segment_max)
+        self._clock: tuple[int, float] | None = None  # the broker's: ms since the epoch, when it was told
         self._kept: list[_Kept] = []  # oldest first
         for number in numbers:
             if number < used[0][0]:
@@ -746,7 +785,8 @@ class WriteAheadLog:
         with self._lock:
             # D36
             while len(self._used) > 1 and self._used[1][1] <= applied + 1:
-                self._kept.append(_kept(self._path(self._used.pop(0)[0])))
+                closed = _kept(self._path(self._used.pop(0)[0]))
+                self._kept.append(closed._replace(closed_ms=self._now_ms() or closed.closed_ms))
             self._free_disk()
             free = self._surplus()
             sizes = [one.size for one in free] + [self._path(number).stat().st_size for number in self._blank]
@@ -763,7 +803,7 @@ class WriteAheadLog:
 
     def _surplus(self) -> list[_Kept]:
         """Those that are kept no longer, oldest first: taken out of what is."""
-        oldest_ms = time.time_ns() // 1_000_000 - self._keep.max_ms
+        oldest_ms = self._now_ms() - self._keep.max_ms
         left_bytes = sum(one.size for one in self._kept)
         count = 0
         for one in self._kept:
@@ -774,14 +814,26 @@ class WriteAheadLog:
         free, self._kept = self._kept[:count], self._kept[count:]
         return free
 
+    def set_clock(self, now_ms: int) -> None:
+        """Says what time it is for the broker, whose clock need not be the system's."""
+        if self._clock is None:
+            with self._lock:
+                # none was closed after now, or after the one behind it, whatever the times of their files say
+                for at in reversed(range(len(self._kept))):
+                    now_ms_or_next = self._kept[at + 1].closed_ms if at + 1 < len(self._kept) else now_ms
+                    self._kept[at] = self._kept[at]._replace(closed_ms=min(self._kept[at].closed_ms, now_ms_or_next))
+        self._clock = now_ms, time.monotonic()
+
+    def _now_ms(self) -> int:
+        """By the broker's clock; 0: it has not been told yet, and then no segment is old."""
+        if self._clock is None:
+            return 0
+        told_ms, told_s = self._clock
+        return told_ms + int((time.monotonic() - told_s) * 1000)
+
     def _free_disk(self) -> None:
         """While the disk has little room, kept segments go, the oldest first: SENDs shall not wait for them."""
-        if not self._kept:
-            return
-        file_system = os.statvfs(self._directory)
-        whole_bytes = file_system.f_blocks * file_system.f_frsize
-        wanted_bytes = max(2 * self._disk_free_min, min(LOG_KEEP_FREE_BYTES, whole_bytes // LOG_KEEP_FREE_SHARE))
-        missing_bytes = wanted_bytes - file_system.f_bavail * file_system.f_frsize
+        missing_bytes = self._room.missing_bytes(self._directory) if self._kept else 0
         while self._kept and missing_bytes > 0:
             oldest = self._kept.pop(0)
             oldest.path.unlink()

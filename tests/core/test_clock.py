@@ -247,3 +247,14 @@ def test_segments_that_an_earlier_run_has_left_ahead_are_as_late_as_those_behind
     times = ((1, 5), (90, 100), (7, 9), (0, 0))
     partition.recover(KeepSegment(1, 0, 10 * n, 10 * n, 10 * (n < 3), 99, *time) for n, time in enumerate(times))
     assert [(one.first_ms, one.last_ms) for one in partition.segments] == [(1, 5), (9, 9), (7, 9), (0, 0)]
+
+
+def test_a_batch_is_sealed_at_the_time_of_the_brokers_clock() -> None:
+    node = holding()
+    now_ms = node.now_ms
+    node.now_ms += YEAR_S * 1000
+    node.auto = False
+    node.say(send(1, "delayed", b"later"))
+    assert node.seal()
+    batch = node.being_committed
+    assert batch is not None and 0 <= batch.sealed_ms - now_ms < 60_000

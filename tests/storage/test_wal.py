@@ -3,17 +3,29 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from radiator.model.errors import StoreError
+from radiator.model.limits import MIB
 from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.storage import wal as wal_module
-from radiator.storage.wal import Damaged, Place, WalEntry, WalReading, WriteAheadLog, begin
+from radiator.storage.wal import (
+    Damaged,
+    KeptRoom,
+    Place,
+    WalEntry,
+    WalReading,
+    WriteAheadLog,
+    begin,
+    give_up_kept,
+)
 
 STORE = "0123456789abcdef"
 FIRST = Place(0, 7)
@@ -265,8 +277,81 @@ def test_closed_segments_are_kept_for_so_long(data_dir: Path) -> None:
         os.utime(file, (1_000_000_000, 1_000_000_000))
     again = opened(data_dir, log.place, LogKeep(max_ms=60_000))
     again.tidy(log.place.index)
+    assert len(begun(data_dir)) == count, "the broker has not told the time yet"
+    again.set_clock(time.time_ns() // 1_000_000)
+    again.tidy(log.place.index)
     assert len(begun(data_dir)) == count - 5
     again.close()
+
+
+def test_how_old_a_closed_segment_is_follows_the_clock_of_the_broker(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monotonic_s, now_ms = 100.0, 1_900_000_000_000
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic_s)
+    log = opened(data_dir, keep=LogKeep(max_ms=60_000))
+    log.set_clock(now_ms)
+    append_some(log)
+    count = len(begun(data_dir))
+    for after_ms, left in ((59_000, count), (60_000, count), (60_001, 1)):
+        log.set_clock(now_ms + after_ms)
+        log.tidy(log.place.index)
+        assert len(begun(data_dir)) == left, after_ms
+    append_some(log)
+    for after_s, is_kept in ((59, True), (61, False)):  # the clock goes on by itself while nothing is committed
+        monotonic_s = 100.0 + after_s
+        log.tidy(log.place.index)
+        assert (len(begun(data_dir)) > 1) == is_kept
+    log.close()
+
+
+@pytest.mark.parametrize("ahead", (0, 7, -1))
+def test_a_file_with_a_time_to_come_keeps_no_segment_for_ever(data_dir: Path, ahead: int) -> None:
+    log = opened(data_dir, keep=LogKeep(max_ms=60_000))
+    append_some(log)
+    log.close()
+    kept = begun(data_dir)[:-1]
+    os.utime(kept[ahead], (4_000_000_000, 4_000_000_000))
+    now_ms = time.time_ns() // 1_000_000
+    again = opened(data_dir, log.place, LogKeep(max_ms=60_000))
+    again.set_clock(now_ms)
+    again.tidy(log.place.index)
+    assert begun(data_dir)[:-1] == kept
+    again.set_clock(now_ms + 60_001)
+    again.tidy(log.place.index)
+    assert begun(data_dir)[:-1] == []
+    again.close()
+
+
+@pytest.mark.parametrize(("missing", "given_up"), (((0,), 0), ((1, 1, 0), 2), ((1,) * 99, 9)))
+def test_before_a_start_kept_segments_make_room_and_no_others(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[int, ...], given_up: int
+) -> None:
+    log = opened(data_dir, keep=LogKeep(max_bytes=1 << 40))
+    append_some(log)
+    log.close()
+    there, left = [*files(data_dir)], iter(missing)
+    monkeypatch.setattr(KeptRoom, "missing_bytes", lambda room, directory: next(left))
+    give_up_kept(data_dir, 10, KeptRoom(0, 4096))
+    assert [*files(data_dir)] == there[given_up:]
+
+
+def test_what_the_disk_must_have_before_it_keeps_segments(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disk(whole_mib: int, free_mib: int) -> None:
+        found = SimpleNamespace(f_frsize=MIB, f_blocks=whole_mib, f_bavail=free_mib)
+        monkeypatch.setattr(os, "statvfs", lambda path: found)
+
+    for whole_mib, disk_free_min_mib, segment_mib, wanted_mib in (
+        (100_000, 0, 64, 128),
+        (100_000, 128, 64, 256),
+        (48, 0, 3, 18),
+        (800, 0, 1, 100),
+    ):
+        room = KeptRoom(disk_free_min_mib * MIB, segment_mib * MIB)
+        disk(whole_mib, wanted_mib)
+        assert room.missing_bytes(data_dir) == 0
+        disk(whole_mib, wanted_mib - 1)
+        assert room.missing_bytes(data_dir) == MIB
 
 
 def test_while_the_disk_has_little_left_nothing_is_kept(data_dir: Path) -> None:

@@ -150,15 +150,18 @@ class LmdbStore:
         refuse_missing_rows(self._file, meta)
         self._tables = open_tables(self._env, self._file, records.decode_number(FORMAT, meta[FORMAT]))
         self._writer = TreeWriter(self._env, self._file, self._tables, head)
-        reading = replay(self._writer, data_dir, meta)
-        start = Start(self._env, self._file, self._tables, node)
-        self.recovery = start.recovery
-        if reading is None:
-            reading = self._begin_wal(data_dir, start, applied(meta))
         file_system = os.statvfs(data_dir)
         whole_bytes = min(self._map_size, file_system.f_blocks * file_system.f_frsize)
         share_bytes = max(WAL_SEGMENT_FIRST_BYTES, whole_bytes // WAL_SHARE)
         segment_max = min(WAL_SEGMENT_BYTES, share_bytes)
+        place = applied(meta)
+        if place is not None:
+            wal.give_up_kept(data_dir, place.number, wal.KeptRoom(self._disk_free_min, segment_max))
+        reading = replay(self._writer, data_dir, meta)
+        start = Start(self._env, self._file, self._tables, node)
+        self.recovery = start.recovery
+        if reading is None:
+            reading = self._begin_wal(data_dir, start, place)
         self._wal = wal.WriteAheadLog(data_dir, reading, segment_max, self._log_keep, self._disk_free_min)
         bound = min(UNAPPLIED_BYTES, share_bytes)
         rows_bound = min(UNAPPLIED_ROWS, share_bytes // head.page_bytes)
@@ -186,12 +189,15 @@ class LmdbStore:
 
     # ---- commit: the committer's thread -----------------------------------------------------------------------------
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], now_ms: int | None = None) -> None:
         """See the contract. Raises DiskFailed."""
         self._guard.judge(writes)
         operations = encode(writes)
         content = b"".join(encode_operations(operations))
-        self._follower.add(operations, content, self._boot, time.time_ns() // 1_000_000)
+        if now_ms is not None:
+            self._wal.set_clock(now_ms)
+        ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self._follower.add(operations, content, self._boot, ms)
 
     def catch_up(self) -> None:
         """The tree has all that was committed when this returns. The follower's thread calls it. Raises DiskFailed."""

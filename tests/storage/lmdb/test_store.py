@@ -33,6 +33,7 @@ from radiator.model.writes import (
 from radiator.storage.lmdb.directory import LMDB_LOCK_FILE, fill_ahead, read_head
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
+from radiator.storage.wal import WalReading
 from tests.storage.breaking import checked, marks, reopened, rewritten, run_forked
 from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 
@@ -485,3 +486,13 @@ def test_a_start_after_a_kill_has_room_for_acks_that_the_tables_do_not_have(
     again.store.close()
     again = Scribe(tmp_path / "data", map_size)
     again.store.close()
+
+
+def test_the_times_of_the_log_are_the_brokers(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    place = scribe.store._wal.place
+    for now_ms in (1_900_000_000_000, 1_900_000_000_007):
+        scribe.store.commit([Declare(now_ms % 100 + 1, f"q{now_ms}")], now_ms)
+    reading = WalReading(tmp_path / "data" / "wal", scribe.store.recovery.store_id, place)
+    assert [entry.ms for entry in reading.entries()] == [1_900_000_000_000, 1_900_000_000_007]
+    scribe.store.close()
