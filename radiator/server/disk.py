@@ -29,6 +29,12 @@ class CheckedStore(Store, Protocol):
     def spare_bytes(self) -> int:
         """Bytes of the disk that the store's file occupies and no longer uses."""
 
+    def set_clock(self, now_ms: int) -> None:
+        """What time it is for the broker, since the epoch: that of the next commit."""
+
+    def use_disk_free_min(self, disk_free_min: int) -> None:
+        """The setting has changed: kept segments of the write-ahead log make way below twice of it."""
+
     def wal_bytes(self) -> tuple[int, int]:
         """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
 
@@ -96,7 +102,8 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
     beats_to_check = int(READER_CHECK_S / BEAT_S)
 
     def commit(batch: Batch) -> int:
-        store.commit(batch.writes, batch.sealed_ms)
+        store.set_clock(batch.sealed_ms)
+        store.commit(batch.writes)
         return batch.number
 
     rests = 0

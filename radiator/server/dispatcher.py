@@ -272,9 +272,10 @@ class Dispatcher:
             self._follower.submit(True)
         self._inbox.report(Committed(number))
 
-    def sync_every(self, interval_s: float) -> None:
-        """Sets the sync interval, from the next batch on."""
-        self._sync_interval_s = interval_s
+    def use(self, config: Config) -> None:
+        """The settings of the disk apply from now on."""
+        self._sync_interval_s = config.sync_interval_ms / 1000
+        self._store.use_disk_free_min(config.disk_free_min)
 
     def sync_at_once(self) -> None:
         """From now on no batch waits: the broker stops."""

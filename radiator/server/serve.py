@@ -233,7 +233,7 @@ class Server:
     def _use(self, config: Config) -> None:
         """The broker has put a changed configuration into force; the server follows."""
         self._log.use(config.logging)
-        self._dispatcher.sync_every(config.sync_interval_ms / 1000)
+        self._dispatcher.use(config)
         if _places_wanted(config) != self._places_wanted:
             self._places_wanted = _places_wanted(config)
             self._places.bound(*places_for(config, self._links.sockets_max, self._log))

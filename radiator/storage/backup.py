@@ -19,6 +19,7 @@ from radiator.model.limits import BACKUP_META_BYTES, MIB
 from radiator.storage.check import Report, check
 from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
+from radiator.storage.codec.operations import pieces
 from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 from radiator.storage.forward import Forward, LogBehind, Until
 from radiator.storage.lmdb import directory
@@ -36,7 +37,7 @@ from radiator.storage.lmdb.datafile import (
 from radiator.storage.lmdb.mending import mend
 from radiator.storage.lmdb.mending_ledgers import mend_ledgers
 from radiator.storage.lmdb.reader import Reader, backup_meta
-from radiator.storage.lmdb.replay import pieces
+from radiator.storage.lmdb.replay import mark
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.report import Progress, unheard
 from radiator.storage.wal import WalEntry
@@ -117,8 +118,8 @@ def _bring_up_to_date(new: Path, behind: Sequence[WalEntry]) -> None:
     with open_for_writing(new, map_bytes_for(_map_bytes(new), log_bytes), subdir=False, lock=False) as env:
         tables = {name: env.open_db(name, create=False) for name in TABLES}
         writer = TreeWriter(env, new, tables, checked_head(new))
-        for piece in pieces(missing):
-            writer.apply(piece)
+        for operations, last in pieces(missing):
+            writer.apply([*operations, mark(last.place)])
 
 
 def _remove_leftovers(parent: Path) -> None:

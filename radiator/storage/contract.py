@@ -15,11 +15,9 @@ class Store(Protocol):
 
     recovery: Recovery
 
-    def commit(self, writes: Sequence[Write], now_ms: int | None = None) -> None:
+    def commit(self, writes: Sequence[Write]) -> None:
         """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of them
         are.
-
-        now_ms: since the epoch, by the broker's clock, which the log's times follow; None: by the system's.
 
         A batch that contradicts the store is a bug: it raises AssertionError, and nothing of the batch is kept.
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from radiator.model.errors import StoreError
 from radiator.model.message import is_id_of, position_in
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import Insert, Upsert, decode_operations
+from radiator.storage.codec.operations import Insert, Upsert, decode_operations, pieces
 from radiator.storage.codec.tables import APPLIED, DELAYED, MESSAGES, STORE_ID, TABLES, TIME
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import checked_head, map_bytes_for, open_for_writing
-from radiator.storage.lmdb.replay import pieces
+from radiator.storage.lmdb.replay import mark
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.report import Progress
 from radiator.storage.wal import (
@@ -169,8 +169,8 @@ class LogBehind:
             tables = {name: env.open_db(name, create=False) for name in TABLES}
             writer = TreeWriter(env, file, tables, head)
             # D39: no further, what follows may be damaged
-            for piece in pieces(self._planned_entries(plan, progress)):
-                writer.apply(piece)
+            for operations, last in pieces(self._planned_entries(plan, progress)):
+                writer.apply([*operations, mark(last.place)])
 
     def _planned_entries(self, plan: Forward, progress: Progress) -> Iterator[WalEntry]:
         for count, entry in enumerate(islice(self._reading().entries(), plan.entries), 1):

@@ -579,7 +579,7 @@ def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
 # ---- writing ------------------------------------------------------------------------------------------------------
 
 
-class KeptRoom(NamedTuple):
+class KeepBounds(NamedTuple):
     """What the disk must have before it keeps segments that nobody needs. disk_free_min: below it SENDs wait.
     segment_max: of a segment, in bytes; what the tables take at a time is bounded likewise.
     """
@@ -596,7 +596,7 @@ class KeptRoom(NamedTuple):
         return wanted_bytes - file_system.f_bavail * file_system.f_frsize
 
 
-def give_up_kept(data_dir: Path, needed: int, room: KeptRoom) -> None:
+def give_up_kept(data_dir: Path, needed: int, bounds: KeepBounds) -> None:
     """Before a start carries out the log, which takes room: while the disk has little, segments before the number
     `needed` go, the oldest first. The tables have all of them. Raises StoreError, OSError.
     """
@@ -604,7 +604,7 @@ def give_up_kept(data_dir: Path, needed: int, room: KeptRoom) -> None:
     if not has_wal(data_dir):
         return
     for number, path in segments_in(directory):
-        if number >= needed or room.missing_bytes(directory) <= 0:
+        if number >= needed or bounds.missing_bytes(directory) <= 0:
             return
         path.unlink()
 
@@ -644,7 +644,7 @@ class WriteAheadLog:
         self._blank = [number for number in numbers if number > end.place.number]  # prepared, next ones first
         self._highest = numbers[-1]  # no segment has a higher number
         self._keep = keep
-        self._room = KeptRoom(disk_free_min, segment_max)
+        self._keep_bounds = KeepBounds(disk_free_min, segment_max)
         self._clock: tuple[int, float] | None = None  # the broker's: ms since the epoch, when it was told
         self._kept: list[_Kept] = []  # oldest first
         for number in numbers:
@@ -814,6 +814,10 @@ class WriteAheadLog:
         free, self._kept = self._kept[:count], self._kept[count:]
         return free
 
+    def use_disk_free_min(self, disk_free_min: int) -> None:
+        """The setting has changed."""
+        self._keep_bounds = self._keep_bounds._replace(disk_free_min=disk_free_min)
+
     def set_clock(self, now_ms: int) -> None:
         """Says what time it is for the broker, whose clock need not be the system's."""
         if self._clock is None:
@@ -828,12 +832,12 @@ class WriteAheadLog:
         """By the broker's clock; 0: it has not been told yet, and then no segment is old."""
         if self._clock is None:
             return 0
-        told_ms, told_s = self._clock
-        return told_ms + int((time.monotonic() - told_s) * 1000)
+        noted_ms, noted_s = self._clock
+        return noted_ms + int((time.monotonic() - noted_s) * 1000)
 
     def _free_disk(self) -> None:
         """While the disk has little room, kept segments go, the oldest first: SENDs shall not wait for them."""
-        missing_bytes = self._room.missing_bytes(self._directory) if self._kept else 0
+        missing_bytes = self._keep_bounds.missing_bytes(self._directory) if self._kept else 0
         while self._kept and missing_bytes > 0:
             oldest = self._kept.pop(0)
             oldest.path.unlink()

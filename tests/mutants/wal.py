@@ -42,9 +42,9 @@ MUTANTS = (
     Mutant(
         "entries-applied-backwards",
         "A start carries out the last entry first.",
-        function="replay",
-        old="operations += decode_operations(entry.operations)",
-        new="operations[:0] = decode_operations(entry.operations)",
+        function="pieces",
+        old="piece += operations",
+        new="piece[:0] = operations",
     ),
     Mutant(
         "applied-in-another-transaction",
@@ -104,30 +104,16 @@ MUTANTS = (
     Mutant(
         "forward-without-the-last",
         "A backup is brought forward to the entry before the one that was named.",
-        function="LogBehind.bring",
-        old="for entry in islice(self._reading().entries(), plan.entries):",
-        new="for entry in islice(self._reading().entries(), plan.entries - 1):",
-        also=(
-            Edit(
-                function="LogBehind.bring",
-                old="if size > UNAPPLIED_BYTES or entries % UNAPPLIED_ENTRIES == 0 or entry.place.index == plan.last:",
-                new="if size > UNAPPLIED_BYTES or entries == plan.entries - 1:",
-            ),
-        ),
+        function="LogBehind._planned_entries",
+        old="for count, entry in enumerate(islice(self._reading().entries(), plan.entries), 1):",
+        new="for count, entry in enumerate(islice(self._reading().entries(), plan.entries - 1), 1):",
     ),
     Mutant(
         "forward-from-a-later-entry",
         "The first entry behind the backup is passed over.",
-        function="LogBehind.bring",
-        old="for entry in islice(self._reading().entries(), plan.entries):",
-        new="for entry in islice(self._reading().entries(), 1, plan.entries):",
-        also=(
-            Edit(
-                function="LogBehind.bring",
-                old="if size > UNAPPLIED_BYTES or entries % UNAPPLIED_ENTRIES == 0 or entry.place.index == plan.last:",
-                new="if size > UNAPPLIED_BYTES or entries == plan.entries - 1:",
-            ),
-        ),
+        function="LogBehind._planned_entries",
+        old="for count, entry in enumerate(islice(self._reading().entries(), plan.entries), 1):",
+        new="for count, entry in enumerate(islice(self._reading().entries(), 1, plan.entries), 1):",
     ),
     Mutant(
         "reads-of-an-earlier-state",

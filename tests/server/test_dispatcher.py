@@ -106,7 +106,7 @@ def test_those_who_wait_for_the_disk_share_commits(running: Running) -> None:
 
 def test_no_more_often_than_the_interval_says_and_at_once_for_the_stop(running: Running) -> None:
     client = running.connected()
-    running.dispatcher.sync_every(60)
+    running.dispatcher.use(Config(data_dir=Path(), sync_interval_ms=60_000))
     client.send(b"SEND\ndestination:/queue/q\nreceipt:1\n\nx\0")
     assert b"receipt-id:1" in read(client), "the last one was before"
     client.send(b"SEND\ndestination:/queue/q\nreceipt:2\n\nx\0")

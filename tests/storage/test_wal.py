@@ -18,7 +18,7 @@ from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.storage import wal as wal_module
 from radiator.storage.wal import (
     Damaged,
-    KeptRoom,
+    KeepBounds,
     Place,
     WalEntry,
     WalReading,
@@ -331,8 +331,8 @@ def test_before_a_start_kept_segments_make_room_and_no_others(
     append_some(log)
     log.close()
     there, left = [*files(data_dir)], iter(missing)
-    monkeypatch.setattr(KeptRoom, "missing_bytes", lambda room, directory: next(left))
-    give_up_kept(data_dir, 10, KeptRoom(0, 4096))
+    monkeypatch.setattr(KeepBounds, "missing_bytes", lambda bounds, directory: next(left))
+    give_up_kept(data_dir, 10, KeepBounds(0, 4096))
     assert [*files(data_dir)] == there[given_up:]
 
 
@@ -347,11 +347,11 @@ def test_what_the_disk_must_have_before_it_keeps_segments(data_dir: Path, monkey
         (48, 0, 3, 18),
         (800, 0, 1, 100),
     ):
-        room = KeptRoom(disk_free_min_mib * MIB, segment_mib * MIB)
+        bounds = KeepBounds(disk_free_min_mib * MIB, segment_mib * MIB)
         disk(whole_mib, wanted_mib)
-        assert room.missing_bytes(data_dir) == 0
+        assert bounds.missing_bytes(data_dir) == 0
         disk(whole_mib, wanted_mib - 1)
-        assert room.missing_bytes(data_dir) == MIB
+        assert bounds.missing_bytes(data_dir) == MIB
 
 
 def test_while_the_disk_has_little_left_nothing_is_kept(data_dir: Path) -> None:
@@ -359,6 +359,16 @@ def test_while_the_disk_has_little_left_nothing_is_kept(data_dir: Path) -> None:
     append_some(log)
     assert log.kept_bytes == 0
     assert len([*files(data_dir)]) <= 3
+    log.close()
+
+
+def test_what_must_stay_free_may_change(data_dir: Path) -> None:
+    log = opened(data_dir, keep=LogKeep(max_bytes=1 << 40))
+    append_some(log)
+    assert log.kept_bytes > 0
+    log.use_disk_free_min(1 << 60)
+    log.tidy(log.place.index)
+    assert log.kept_bytes == 0
     log.close()
 
 

@@ -9,10 +9,11 @@ one, and add a fixture.
 """
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from radiator.model.errors import DamagedRecord
+from radiator.model.limits import UNAPPLIED_BYTES, UNAPPLIED_ROWS
 
 Row = tuple[bytes, bytes]
 
@@ -266,3 +267,34 @@ def decode_operations(data: bytes) -> list[Operation]:
         kind, fields = _CLASSES[code]
         operations.append(kind(*[field.read(source) for field in fields]))
     return operations
+
+
+class Logged(Protocol):
+    """What the log has of a batch."""
+
+    @property
+    def operations(self) -> bytes: ...
+
+
+Entry = TypeVar("Entry", bound=Logged)
+
+
+def pieces(entries: Iterable[Entry]) -> Iterator[tuple[list[Operation], Entry]]:
+    """The operations of entries in their order, as many as go in one transaction each, and the entry that is the last
+    of these. There are no more rows than the pages that they copy have room for, unless one entry has them.
+    """
+    piece: list[Operation] = []
+    rows = size = 0
+    last: Entry | None = None
+    for entry in entries:
+        operations = decode_operations(entry.operations)
+        added = sum(map(rows_changed, operations))
+        if last is not None and (rows + added > UNAPPLIED_ROWS or size + len(entry.operations) > UNAPPLIED_BYTES):
+            yield piece, last
+            piece, rows, size = [], 0, 0
+        piece += operations
+        rows += added
+        size += len(entry.operations)
+        last = entry
+    if last is not None:
+        yield piece, last

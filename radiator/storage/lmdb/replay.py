@@ -1,44 +1,21 @@
 """Brings the tables up to date with the log: for a start, and for a command that writes to the tables itself."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from radiator.model.errors import StoreError
-from radiator.model.limits import UNAPPLIED_BYTES, UNAPPLIED_ROWS
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import Operation, Upsert, decode_operations, rows_changed
+from radiator.storage.codec.operations import Upsert, pieces
 from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, META, STORE_ID
 from radiator.storage.lmdb.directory import DATA_FILE, WAL_DIRECTORY, has_wal
 from radiator.storage.lmdb.writer import TreeWriter
-from radiator.storage.wal import Damaged, Place, WalEntry, WalReading, refuse_entries
+from radiator.storage.wal import Damaged, Place, WalReading, refuse_entries
 from radiator.storage.wal_damage import explained
 
 
 def mark(place: Place) -> Upsert:
     """The row that says which entry is the last that the tables have: in the transaction that brings it there."""
     return Upsert(META, [(APPLIED, records.encode_place(APPLIED, *place))])
-
-
-def pieces(entries: Iterable[WalEntry]) -> Iterator[list[Operation]]:
-    """What is carried out in one transaction each: entries in their order, with the row that says which is the last.
-    No more rows than the pages that they copy have room for, unless one entry has them.
-    """
-    piece: list[Operation] = []
-    rows = size = 0
-    last = None
-    for entry in entries:
-        operations = decode_operations(entry.operations)
-        added = sum(map(rows_changed, operations))
-        if last is not None and (rows + added > UNAPPLIED_ROWS or size + len(entry.operations) > UNAPPLIED_BYTES):
-            yield [*piece, mark(last)]
-            piece, rows, size = [], 0, 0
-        piece += operations
-        rows += added
-        size += len(entry.operations)
-        last = entry.place
-    if last is not None:
-        # D34: the tables and the index of what they have in one transaction
-        yield [*piece, mark(last)]
 
 
 def applied(meta: Mapping[bytes, bytes]) -> Place | None:
@@ -81,6 +58,7 @@ def replay(writer: TreeWriter, data_dir: Path, meta: Mapping[bytes, bytes]) -> W
     except Damaged as damaged:
         raise explained(damaged, data_dir, meta) from damaged
     reading.sync()
-    for piece in pieces(entries):
-        writer.apply(piece)
+    for operations, last in pieces(entries):
+        # D34: the tables and the index of what they have in one transaction
+        writer.apply([*operations, mark(last.place)])
     return reading

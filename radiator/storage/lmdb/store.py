@@ -114,13 +114,14 @@ class LmdbStore:
         self._log_keep, self._disk_free_min = log_keep, disk_free_min
         self._file = data_dir / directory.DATA_FILE
         self._lock = lock
+        self._map_size = map_size
+        self._commit_ms = 0
         head = checked_head(self._file)
         is_checked = refuse_damaged_structure(self._file, head)
         self._structure: StructureCheck | None = None
         try:
             # D10: the broker keeps SENDs within map_size; what removes messages copies pages, and has room for it
             self._env = open_for_writing(data_dir, max(map_size, head.end_bytes) + DRAIN_BYTES)
-            self._map_size = map_size
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -156,7 +157,7 @@ class LmdbStore:
         segment_max = min(WAL_SEGMENT_BYTES, share_bytes)
         place = applied(meta)
         if place is not None:
-            wal.give_up_kept(data_dir, place.number, wal.KeptRoom(self._disk_free_min, segment_max))
+            wal.give_up_kept(data_dir, place.number, wal.KeepBounds(self._disk_free_min, segment_max))
         reading = replay(self._writer, data_dir, meta)
         start = Start(self._env, self._file, self._tables, node)
         self.recovery = start.recovery
@@ -189,14 +190,17 @@ class LmdbStore:
 
     # ---- commit: the committer's thread -----------------------------------------------------------------------------
 
-    def commit(self, writes: Sequence[Write], now_ms: int | None = None) -> None:
+    def set_clock(self, now_ms: int) -> None:
+        """What time it is for the broker: that of the next commit, else it has the system's."""
+        self._commit_ms = now_ms
+        self._wal.set_clock(now_ms)
+
+    def commit(self, writes: Sequence[Write]) -> None:
         """See the contract. Raises DiskFailed."""
         self._guard.judge(writes)
         operations = encode(writes)
         content = b"".join(encode_operations(operations))
-        if now_ms is not None:
-            self._wal.set_clock(now_ms)
-        ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        ms, self._commit_ms = self._commit_ms or time.time_ns() // 1_000_000, 0
         self._follower.add(operations, content, self._boot, ms)
 
     def catch_up(self) -> None:
@@ -268,6 +272,10 @@ class LmdbStore:
         """See the contract. Raises StoreError."""
         used = measure.used_bytes(self._env, self._file, self._tables)
         return used + self._follower.unapplied_bytes
+
+    def use_disk_free_min(self, disk_free_min: int) -> None:
+        """The setting has changed: kept segments of the log make way below twice of it. The hub calls it."""
+        self._wal.use_disk_free_min(disk_free_min)
 
     def wal_bytes(self) -> tuple[int, int]:
         """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import datetime, time
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,9 @@ def _copied_text(name: str, found: "Copied") -> str:
     )
 
 
+_UNTIL_END_MS = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)  # later ones have no text in every zone
+
+
 def _exact(ms: int) -> str:
     """As `--until` takes it."""
     return time_text(ms, "milliseconds")
@@ -136,12 +139,15 @@ def _until(text: str) -> "Until":
             moment = datetime.combine(today, time.fromisoformat(f"0{text}" if text[1] == ":" else text))
         else:
             moment = datetime.fromisoformat(text)
-    except ValueError:
+        ms = int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):  # of the year 1 in this zone
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time (2026-11-24T14:03:00, with +02:00 or Z behind it for another zone than this one;"
             " or 14:03 of today), no message-id, and no index of an entry"
         ) from None
-    return Until(ms=int(moment.timestamp() * 1000))
+    if not 0 <= ms < _UNTIL_END_MS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time from 1970 to 9998, and no log has entries of it")
+    return Until(ms=ms)
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:

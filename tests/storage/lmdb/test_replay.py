@@ -8,32 +8,17 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.limits import UNAPPLIED_BYTES, UNAPPLIED_ROWS
 from radiator.model.writes import StoppedClean
 from radiator.storage.check import check
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import (
-    Delete,
-    DeleteFirst,
-    DeleteIfPresent,
-    DeleteRange,
-    Insert,
-    Operation,
-    Upsert,
-    UpsertIndexed,
-    encode_operations,
-    rows_changed,
-)
+from radiator.storage.codec.operations import Operation
 from radiator.storage.codec.tables import APPLIED, META
-from radiator.storage.lmdb.replay import mark, pieces
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.rename import rename
-from radiator.storage.wal import Place, WalEntry
 from tests.storage.breaking import refusal, rewrite, run_forked
 from tests.storage.broken_logs import break_entries, killed_copy, last_index
 from tests.storage.scribe import MAP_BYTES, Scribe
-from tests.storage.tree import INDEX, ONE, PAIRED, TWO
 
 
 @pytest.fixture
@@ -143,37 +128,3 @@ def test_the_tables_get_nothing_of_a_log_that_is_not_synced(killed: Path, monkey
     monkeypatch.setattr(TreeWriter, "apply", noted_apply)
     open_store(killed, MAP_BYTES).close()
     assert order[0] == "sync" and "apply" in order
-
-
-def entry_with(index: int, rows: int, value_bytes: int = 1) -> WalEntry:
-    keys = [(b"%d/%06d" % (index, number), b"v" * value_bytes) for number in range(rows)]
-    return WalEntry(Place(index, index), 1, 1, 1, b"".join(encode_operations([Insert(b"messages", keys)])))
-
-
-def test_entries_are_carried_out_in_pieces_of_few_rows_and_each_says_how_far_it_is() -> None:
-    counts = [1, UNAPPLIED_ROWS - 1, 1, UNAPPLIED_ROWS, 3 * UNAPPLIED_ROWS, 2, 3]
-    found = [*pieces(entry_with(index, rows) for index, rows in enumerate(counts, 1))]
-    assert [[len(one.rows) for one in piece[:-1]] for piece in found] == [
-        [1, UNAPPLIED_ROWS - 1], [1], [UNAPPLIED_ROWS], [3 * UNAPPLIED_ROWS], [2, 3],
-    ]  # fmt: skip
-    assert [piece[-1] for piece in found] == [mark(Place(index, index)) for index in (2, 3, 4, 5, 7)]
-    assert [*pieces([])] == []
-
-
-def test_entries_are_carried_out_in_pieces_of_few_bytes() -> None:
-    found = [*pieces(entry_with(index, 1, UNAPPLIED_BYTES // 2) for index in range(1, 4))]
-    assert [piece[-1] for piece in found] == [mark(Place(index, index)) for index in (1, 2, 3)]
-
-
-def test_the_rows_that_an_operation_changes_are_counted() -> None:
-    keys, rows = [b"a", b"b"], [(b"a", b"1"), (b"b", b"2")]
-    for operation, count in (
-        (Insert(ONE, rows), 2),
-        (Upsert(ONE, rows), 2),
-        (Delete(ONE, keys), 2),
-        (DeleteIfPresent(ONE, keys), 2),
-        (DeleteFirst((ONE, TWO), b"", b"z", 7, False, PAIRED), 14),
-        (UpsertIndexed(ONE, b"a", b"v", INDEX, b"i"), 3),
-        (DeleteRange(ONE, b"", b"z"), 1),
-    ):
-        assert rows_changed(operation) == count, operation

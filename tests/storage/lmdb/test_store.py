@@ -492,7 +492,8 @@ def test_the_times_of_the_log_are_the_brokers(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path / "data")
     place = scribe.store._wal.place
     for now_ms in (1_900_000_000_000, 1_900_000_000_007):
-        scribe.store.commit([Declare(now_ms % 100 + 1, f"q{now_ms}")], now_ms)
+        scribe.store.set_clock(now_ms)
+        scribe.store.commit([Declare(now_ms % 100 + 1, f"q{now_ms}")])
     reading = WalReading(tmp_path / "data" / "wal", scribe.store.recovery.store_id, place)
     assert [entry.ms for entry in reading.entries()] == [1_900_000_000_000, 1_900_000_000_007]
     scribe.store.close()

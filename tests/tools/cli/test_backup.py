@@ -99,6 +99,13 @@ def test_a_gap_is_a_finding(tmp_path: Path, capsys: Captured) -> None:
     assert " lacks entries " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("until", ("0001-01-02", "1969-12-31T23:59:59Z", "9999-01-01T00:00Z", "9999-12-31 23:59-14:00"))
+def test_a_moment_that_no_log_has_is_refused(until: str, tmp_path: Path, capsys: Captured) -> None:
+    words = ["restore", "--log", str(tmp_path), f"--until={until}", str(tmp_path / "file"), str(tmp_path / "new")]
+    assert main(words) == 2
+    assert f"{until!r} is no time from 1970 to 9998" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "until",
     ["yesterday", "14:60", "2026-13-01", "", "0123456789abcdef-1", "-5", "1.5", "99999999999999999999", "25:00"],
