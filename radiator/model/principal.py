@@ -18,6 +18,12 @@ class RecognisedBy(StrEnum):
     """A client without any proof."""
     PEER_CREDENTIALS = "peer-credentials"
     """The system: it knows the process at the other end of a unix socket."""
+    PASSWORD = "password"
+    """The client: it knows the password of the user whose name the principal has."""
+    TOKEN = "token"
+    """The client: it has a token of the user whose name the principal has."""
+    CERTIFICATE = "certificate"
+    """The client's certificate, which is that of the user whose name the principal has."""
     LINK_PROOF = "link-proof"
     """A node that has proved to have the secret of the links."""
 

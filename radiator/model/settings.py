@@ -8,6 +8,7 @@ from pathlib import Path
 
 from radiator.model.limits import GIB, MIB, UNIX_PATH_MAX_BYTES, Limits
 from radiator.model.patterns import matches, rank
+from radiator.model.users import User
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
@@ -284,6 +285,7 @@ class Config:
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
     logging: Logging = field(default_factory=Logging)
+    users: dict[str, User] = field(default_factory=dict)
     useless: list[str] = field(default_factory=list, compare=False)
 
     @property
