@@ -107,6 +107,12 @@ HOLDERS_SHOWN = 5  # cut: connections and memory queues that hold most, as the l
 # ---- sockets
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
 WRITTEN_AT_ONCE_BYTES = 64 * KIB  # such a write is reported to the broker at once, a smaller one with the next turn
+HANDSHAKES_PER_TURN = 4  # wait: steps of TLS handshakes in one turn of the loop, of up to 1 ms each
+TLS_SLICE_BYTES = 16 * KIB  # what is encrypted or decrypted at once: OpenSSL's buffers keep their largest size
+TLS_FILE_BYTES = 64 * KIB  # refuse: a certificate with its chain, or a key; a handshake must fit the system's buffer
+TLS_UNSENT_BYTES = MIB  # close: encrypted bytes, other than a write's, that a client does not read
+CERTIFICATE_WARN_DAYS = 30  # logged, each day: from so long before the certificate's end on
+CERTIFICATE_LOOK_S = 86_400.0  # how often a running broker looks at its certificate's end
 FRAME_BYTES_PER_S = 16 * KIB  # ERROR, close: a frame that comes more slowly, once frame_timeout_s is over
 OUTBOX_FILLED_BYTES = 4 * MIB  # wait: queues, and clients that leave more unread; topics too where memory is half used
 SEND_BUFFER_BYTES = 256 * KIB  # wait: what the system buffers for a peer that does not read; unset it took 3.8 MiB

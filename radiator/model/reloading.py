@@ -21,6 +21,7 @@ from radiator.model.settings import (
     Logging,
     LogSettings,
     QueueSettings,
+    TlsSettings,
 )
 from radiator.model.validation import LOG_PREFIX, with_bounds
 
@@ -53,6 +54,7 @@ RELOAD: dict[str, dict[str, str]] = {
         RESTART,
     ),
     "peer": {"address": RESTART},
+    "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates"), NOW),
     "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW},
     "exchange": {"type": RESTART, "bindings": NOW},
@@ -145,7 +147,7 @@ def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str,
     kind = place[0]
     if before is None or after is None:
         there = before or after or {}
-        waits = kind in ("node", "peer") or there.get("scope") == CLUSTER
+        waits = kind in ("node", "peer") or (kind == "tls" and after is None) or there.get("scope") == CLUSTER
         return frozenset(there) if waits else frozenset()
     differing = {key for key in before if before[key] != after[key]}
     waiting = {key for key in differing if RELOAD[kind][key] == RESTART}
@@ -190,6 +192,8 @@ def tables_of(config: Config) -> Tables:
     if config.node is not None:
         tables["node", ""] = {key: getattr(config.node, key) for key in RELOAD["node"]}
         tables |= {("peer", name): {"address": address} for name, address in config.node.peers.items()}
+    if config.tls is not None:
+        tables["tls", ""] = asdict(config.tls)
     tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
     tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name != JOURNAL}
     for name, exchange in declared.exchanges.items():
@@ -216,6 +220,7 @@ def _config(running: Config, tables: Tables) -> Config:
         **named["server"][""],
         limits=Limits(**named["limits"][""]),
         logging=Logging(**named["logging"][""]),
+        tls=TlsSettings(**named["tls"][""]) if named["tls"] else None,
         declarations=declarations_of(named),
     )
 

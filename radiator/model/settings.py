@@ -203,6 +203,8 @@ class Address:
 DEFAULT_LISTEN = Address("stomp", "127.0.0.1", PORT)
 
 TCP, UNIX = "tcp", "unix"  # what carries the bytes of connections
+NONE, OPTIONAL, REQUIRED = "none", "optional", "required"  # whether clients show certificates
+CLIENT_CERTIFICATES = (NONE, OPTIONAL, REQUIRED)
 SOCKET_FILE = "radiator.sock"  # in the data directory: the operators' own way in
 UNIX_MODE = 0o600
 
@@ -232,6 +234,18 @@ class UnixAddress:
 
 
 ListenAddress = Address | UnixAddress
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class TlsSettings:
+    """What encrypted listeners use ([tls] in config.toml). certificate: the file of the broker's own, with those that
+    lead to its CA behind it. client_ca: the file of the CAs whose client certificates are accepted, or None.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+    client_certificates: str = NONE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -284,6 +298,7 @@ class Config:
     limits_given: frozenset[str] = field(default=frozenset(), compare=False)
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
+    tls: TlsSettings | None = None
     logging: Logging = field(default_factory=Logging)
     users: dict[str, User] = field(default_factory=dict)
     useless: list[str] = field(default_factory=list, compare=False)

@@ -53,6 +53,9 @@ class Session(Protocol):
     def frame_bytes(self) -> int:
         """The size of the unfinished frame where the frame gives it; else the bytes held of it."""
 
+    def recognise(self, principal: Principal) -> None:
+        """Takes what the transport has found out since the session was made, before the first `receive`."""
+
     def receive(self, data: bytes) -> list[Open | Command]:
         """The commands in those bytes, in order. `Open` comes first and once."""
 
@@ -77,19 +80,21 @@ class Session(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Scheme:
-    """The protocol of a listener and its transport. transport: TCP or UNIX.
+    """The protocol of a listener and its transport. transport: TCP or UNIX. is_encrypted: whether it is under TLS.
 
-    session: makes one, given the connection's number, the `session` name for it, and the limits. None: a listener for
-    nodes, whose sessions need what this node knows of the others.
+    session: makes one, given the connection's number, the `session` name for it, the limits, and who the transport says
+    the client is. None: a listener for nodes, whose sessions need what this node knows of the others.
     """
 
     transport: str
     session: Callable[[int, str, Limits, Principal], Session] | None
+    is_encrypted: bool = False
 
 
 SCHEMES = {
     "stomp": Scheme(TCP, StompSession),
     "stomp+unix": Scheme(UNIX, StompSession),
+    "stomps": Scheme(TCP, StompSession, is_encrypted=True),
     "peer": Scheme(TCP, None),
 }
 """Every kind of listener, by what comes before the `:` of its address."""

@@ -32,6 +32,7 @@ from radiator.server.liveness import Liveness
 from radiator.server.outbox import OutgoingBuffer
 from radiator.server.presence import Presence
 from radiator.server.shared import Shared
+from radiator.server.tls import HANDSHAKE
 from radiator.server.transport import Transport
 
 _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
@@ -43,6 +44,8 @@ _INBOX_FULL = 4  # the broker has not caught up
 _BEHIND = 8  # the broker has not taken all its commands
 _OVER = 16  # its input is ignored
 _CHECKED = 32  # its client's identity is being checked
+
+_SPEAKS_TLS = "the client speaks TLS at a listener without it: it needs stomp://, or the port of stomps://"
 
 _LAST_WORDS = (Disconnect, Fail)
 _HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR about unsent bytes: it goes first
@@ -119,6 +122,12 @@ class ServerConnection:
         if self._state >= _LINGERING:
             self._drop(data)
             return
+        if self._state == _OPENING:
+            self._session.recognise(self._transport.principal)
+            if data[0] == HANDSHAKE and not self._session.buffered_bytes:
+                self._shared.log.write(
+                    "warning", "tls_failed", {"peer": self.peer, "reason": _SPEAKS_TLS}, self.network
+                )
         try:
             commands = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only

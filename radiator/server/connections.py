@@ -56,7 +56,7 @@ class Connections:
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
         places.enter(number, transport.network)
-        if places.is_full(transport.peer):
+        if transport.says_first and places.is_full(transport.peer):
             connection.refuse_as_full()
 
     def _next_number(self) -> int:

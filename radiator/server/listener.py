@@ -10,7 +10,7 @@ from radiator.model.settings import TCP, UNIX, ListenAddress, UnixAddress
 from radiator.protocols import SCHEMES
 from radiator.server.log import EventLog
 from radiator.server.tcp import TcpAcceptor
-from radiator.server.transport import Acceptor, Transport
+from radiator.server.transport import Acceptor, SocketTransport, Transport
 from radiator.server.unix import UnixAcceptor, check
 
 ACCEPTORS: dict[str, Callable[[Any, Limits], Acceptor]] = {TCP: TcpAcceptor, UNIX: UnixAcceptor}
@@ -22,14 +22,21 @@ _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 class Listener:
     """Connections queue in the system until `start`, and are accepted from then to `close`. Raises RadiatorError where
-    the address cannot be had. admit: takes over each accepted transport.
+    the address cannot be had. admit: takes over each accepted transport. encrypt: what is put over it before that.
     """
 
     def __init__(
-        self, loop: Any, address: ListenAddress, limits: Limits, admit: Callable[[Transport], object], log: EventLog
+        self,
+        loop: Any,
+        address: ListenAddress,
+        limits: Limits,
+        admit: Callable[[Transport], object],
+        log: EventLog,
+        encrypt: Callable[[SocketTransport], Transport] | None = None,
     ) -> None:
         self._loop = loop
         self._admit = admit
+        self._encrypt = encrypt
         self._log = log
         self._has_no_file = False
         self._again: Any = None
@@ -64,7 +71,7 @@ class Listener:
                 self._back_off(error)
                 return
             self._has_no_file = False
-            self._admit(transport)
+            self._admit(transport if self._encrypt is None else self._encrypt(transport))
 
     def _back_off(self, error: OSError) -> None:
         """The system has no file for a connection. Logged once, until one is accepted again."""

@@ -12,6 +12,8 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -22,7 +24,7 @@ from radiator import __version__
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.model.commands import Reread
-from radiator.model.errors import EXIT_DISK_FAILED, RadiatorError
+from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError
 from radiator.model.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
@@ -36,8 +38,10 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.recovery import Recovery
+from radiator.model.reloading import NOW
 from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
 from radiator.model.writes import StoppedClean
+from radiator.protocols import SCHEMES
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
@@ -52,7 +56,8 @@ from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
-from radiator.server.transport import Transport
+from radiator.server.tls import Pair, TlsListeners, load_pair
+from radiator.server.transport import SocketTransport, Transport
 from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.lmdb.unreadable import last_words
@@ -76,10 +81,11 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> i
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the configuration can be read again
     keep_heap()
     _have_last_words(config)
+    pair = None if config.tls is None else load_pair(config.tls)
     node = config.node.name if config.node is not None else ""
     store = open_store(config.data_dir, config.map_size, node, config.log_keep, config.disk_free_min)
     try:
-        return _made(config, store, trust_clock, read).run()
+        return _made(config, store, trust_clock, read, pair).run()
     finally:
         store.close()
 
@@ -96,10 +102,10 @@ def _have_last_words(config: Config) -> None:
     last_words(config.data_dir / DATA_FILE, halted)
 
 
-def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> "Server":
+def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read, pair: Pair | None) -> "Server":
     """A start that fails has served nothing: it is no unclean stop, and its messages need no redelivery mark."""
     try:
-        return Server(config, store, trust_clock, read)
+        return Server(config, store, trust_clock, read, pair)
     except RadiatorError:
         store.commit([StoppedClean()])
         raise
@@ -126,7 +132,9 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
 class Server:
     """One run. Everything is built before any of it runs; raises RadiatorError where it cannot be."""
 
-    def __init__(self, config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> None:
+    def __init__(
+        self, config: Config, store: CheckedStore, trust_clock: bool, read: Read, pair: Pair | None = None
+    ) -> None:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
@@ -135,7 +143,10 @@ class Server:
         self._stop = Event()
         broker = _broker(config, recovery, trust_clock)
         self._inbox = Inbox()
-        self._rereader = Rereader(loop, config, read, self._inbox, self._log)
+        self._read = read
+        self._pair = pair
+        self._tls: TlsListeners | None = None
+        self._rereader = Rereader(loop, config, self._read_again, self._inbox, self._log)
         self._links = links = LinkDialer(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
@@ -170,6 +181,14 @@ class Server:
         self._listeners: list[Listener] = []
         self._loop = loop
         halt_on_uncaught(self._log, hub)
+        self._log_start(config, recovery)
+        try:
+            self._listen(config)
+        except RadiatorError:
+            self._close_listeners()
+            raise
+
+    def _log_start(self, config: Config, recovery: Recovery) -> None:
         self._log.info(
             "start",
             version=__version__,
@@ -181,14 +200,11 @@ class Server:
         )
         for sentence in config.useless:
             self._log.warning("no_effect", sentence=sentence)
-        try:
-            self._listen(config)
-        except RadiatorError:
-            self._close_listeners()
-            raise
 
     def _listen(self, config: Config) -> None:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
+        if self._pair is not None:
+            self._tls = TlsListeners(self._loop, self._pair, config.users.values(), self._log)
         operators = config.operators_socket
         node = config.node
         listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]
@@ -205,7 +221,11 @@ class Server:
         def admit(transport: Transport) -> None:
             self._connections.admit(transport, address.scheme, is_operators)
 
-        self._listeners.append(Listener(self._loop, address, limits, admit, self._log))
+        encrypt: Callable[[SocketTransport], Transport] | None = None
+        if SCHEMES[address.scheme].is_encrypted:
+            assert self._tls is not None, "a configuration with such a listener has [tls]"
+            encrypt = self._tls.wrap
+        self._listeners.append(Listener(self._loop, address, limits, admit, self._log, encrypt))
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -230,8 +250,29 @@ class Server:
         self._wind_up()
         return 0
 
+    def _read_again(self, running: Config) -> Reread:
+        """In a thread: the file of the configuration, and the files that [tls] names, checked as a start would."""
+        found = self._read(running)
+        self._pair = None
+        if found.config is None or found.config.tls is None:
+            return found
+        try:
+            pair = load_pair(found.config.tls)
+        except ConfigError as wrong:
+            return Reread(None, mistakes=wrong.mistakes)
+        self._pair = pair
+        old = None if self._tls is None else self._tls.pair.certificate
+        if old is None or old.sha256 == pair.certificate.sha256:
+            return found
+        change = {"setting": "tls.certificate", "old": str(old), "new": str(pair.certificate), "takes_effect": NOW}
+        return replace(found, changes=[*found.changes, change])
+
     def _use(self, config: Config) -> None:
         """The broker has put a changed configuration into force; the server follows."""
+        if self._tls is not None:
+            self._tls.users = config.users.values()
+            if self._pair is not None:
+                self._tls.use(self._pair)
         self._log.use(config.logging)
         self._dispatcher.use(config)
         if _places_wanted(config) != self._places_wanted:

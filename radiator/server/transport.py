@@ -2,8 +2,8 @@
 
 A connection depends on nothing below this. A transport that encrypts keeps two more rules: `receive` returns everything
 that it has decrypted, since no watcher reports bytes that have left the system; and `send` counts the last byte of its
-argument only when all of it is with the system, so a connection whose outbox is empty has nothing left to send.
-tests/server/tls.py is one.
+argument only when all of it is with the system, so a connection whose outbox is empty has nothing left to send. tls.py
+is one.
 """
 
 import socket
@@ -42,7 +42,8 @@ class Transport(Protocol):
     """Used on the hub only, and nothing here waits. An OSError other than BlockingIOError: the connection is lost.
 
     peer: the other end, as the log names it. network: connections of one network are counted together; "": of none.
-    principal: the other end's identity, as far as the transport can tell.
+    principal: the other end's identity, as far as the transport can tell, at the latest once it has returned bytes.
+    says_first: whether anything can be sent before that.
     """
 
     @property
@@ -53,6 +54,9 @@ class Transport(Protocol):
 
     @property
     def principal(self) -> Principal: ...
+
+    @property
+    def says_first(self) -> bool: ...
 
     def fileno(self) -> int:
         """What the hub watches for bytes to read, or room to write."""
@@ -78,6 +82,8 @@ class SocketTransport:
 
     __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send")
 
+    says_first = True
+
     def __init__(
         self,
         connected: socket.socket,
@@ -95,6 +101,10 @@ class SocketTransport:
         self.fileno = connected.fileno
         self.receive = connected.recv
         self.send = connected.send
+
+    def end_input(self) -> None:
+        """Nothing more is wanted: it is as if the other end had hung up."""
+        self._socket.shutdown(socket.SHUT_RD)
 
     def finish(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)
@@ -115,7 +125,7 @@ class Acceptor(Protocol):
     def fileno(self) -> int:
         """Readable where a connection waits to be accepted."""
 
-    def accept(self) -> Transport:
+    def accept(self) -> SocketTransport:
         """The next one. BlockingIOError: none waits; another OSError: that one was lost, or the system has no room."""
 
     def close(self) -> None:

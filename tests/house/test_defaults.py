@@ -23,6 +23,7 @@ SHOWN_MAX = 4 / 3 + 0.1  # base64, and the words around it
 # what must be at least as large as what: the bound, what it is compared with, and what happens where that is not so
 PAIRS = {
     "a topic's subscriber is closed": (DEFAULT.outbox_max_bytes, 2 * FRAME),
+    "a client that reads slowly is closed for what TLS answers it": (limits.TLS_UNSENT_BYTES, 2 * limits.WRITE_BYTES),
     "a link drops topic messages": (limits.LINK_OUTBOX_BYTES, 2 * FRAME),
     "a subscriber of an exchange is closed": (MEMORY_BYTES_MAX, 2 * FRAME),
     "a temp queue drops replies": (TEMP_SETTINGS.max_bytes or 0, 2 * FRAME),

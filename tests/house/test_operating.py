@@ -12,11 +12,11 @@ import pytest
 from radiator.model import errors
 from radiator.model.limits import Limits
 from radiator.model.reloading import RELOAD
-from radiator.model.settings import Logging, LogSettings, QueueSettings
+from radiator.model.settings import Logging, LogSettings, QueueSettings, TlsSettings
 from radiator.model.validation import LOG, QUEUE
 from radiator.tools.cli.prometheus import metrics
 from radiator.tools.config import load, size_text
-from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE
+from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE, TLS
 from tests.house.sources import nodes_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -58,6 +58,16 @@ def test_every_setting_of_the_log_stands_there_with_its_default() -> None:
 
 def test_every_setting_of_create_stands_there_with_its_default() -> None:
     assert rows("### [create]") == dict.fromkeys(CREATE, "`false`")
+
+
+def test_every_setting_of_tls_stands_there_with_its_default() -> None:
+    assert set(TLS) == {field.name for field in fields(TlsSettings)}
+    assert rows("### [tls]") == {
+        "certificate": "needed",
+        "key": "needed",
+        "client_ca": "none",
+        "client_certificates": '`"none"`',
+    }
 
 
 def test_every_setting_of_the_node_stands_there() -> None:
@@ -121,7 +131,7 @@ def events_of(nodes: Iterable[ast.AST]) -> set[tuple[str, str]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
         words = [texts_of(argument) for argument in node.args[:2]]
-        if node.func.attr == "note" and len(words) == 2:
+        if node.func.attr in ("note", "write") and len(words) == 2 and words[0]:
             found |= (
                 set(zip(*words, strict=True))
                 if len(words[0]) == len(words[1])
@@ -158,8 +168,11 @@ self._all.log.error("three", cause=cause)
 log.warning("four")
 log.debug("five")
 logarithm.info("five")
+log.write("warning", "six", fields, client)
+os.write(file, "seven")
 """
     assert events_of(ast.walk(ast.parse(source))) == {
+        ("warning", "six"),
         ("warning", "tight"),
         ("info", "room"),
         ("info", "one"),

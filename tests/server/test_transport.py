@@ -1,38 +1,31 @@
-"""The seam below a connection: a transport that the server does not know, and that encrypts, carries a connection."""
+"""The seam below a connection: a transport that encrypts carries it as one that does not."""
 
 import re
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.wire import Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
+from tests.certificates import Authority
 
-CONFIG = DEFAULT_CONFIG.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "stomps://127.0.0.1:0"')
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed; on Debian or Ubuntu: apt install openssl")
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    made = [openssl, "req", "-x509", *curve, "-nodes", "-subj", "/CN=localhost", "-keyout", file, "-out", f"{file}.crt"]
-    subprocess.run(made, check=True, capture_output=True)
-    file.write_bytes(file.read_bytes() + Path(f"{file}.crt").read_bytes())
-    return file
+CONFIG = (
+    DEFAULT_CONFIG.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "stomps://127.0.0.1:0"')
+    + '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
+)
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterator[BrokerProcess]:
-    program = ("-m", "tests.server.tls", str(certificate))
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG, program) as running:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("broker"))
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority) -> Iterator[BrokerProcess]:
+    directory = authority.pair("server").certificate.parent
+    with BrokerProcess(directory, CONFIG) as running:
         yield running
         assert running.is_running and "Traceback" not in running.log, running.log
 
@@ -41,16 +34,15 @@ Connect = Callable[[], Wire]
 
 
 @pytest.fixture
-def connect(broker: BrokerProcess) -> Iterator[Connect]:
+def connect(broker: BrokerProcess, authority: Authority) -> Iterator[Connect]:
     opened: list[Wire] = []
     found = re.search(r":(\d+)", broker.wait_for_log("listening address=stomps://").partition("stomps://")[2])
     assert found is not None
 
     def connect() -> Wire:
         wire = Wire((broker.host, int(found[1])))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        wire.socket = context.wrap_socket(wire.socket)
+        context = ssl.create_default_context(cafile=authority.certificate)
+        wire.socket = context.wrap_socket(wire.socket, server_hostname="localhost")
         opened.append(wire)
         wire.connect()
         return wire

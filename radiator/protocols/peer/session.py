@@ -18,7 +18,7 @@ from radiator.model.commands import Command, Fail, Open, PeerMessage
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity
-from radiator.model.principal import Check, Verdict, node_principal
+from radiator.model.principal import Check, Principal, Verdict, node_principal
 from radiator.model.replies import Deliver, Refuse, Reply, Scope, SendToPeer
 from radiator.model.settings import Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
@@ -120,6 +120,9 @@ class PeerSession:
         self._state = _GREETING
         self._outgoing = GREETING + encode(self._ours) if expected is not None else b""
         self._is_greeted = expected is not None  # by this node
+
+    def recognise(self, principal: Principal) -> None:
+        """A node is the one that it proves to be, whatever its transport knows."""
 
     def receive(self, data: bytes) -> list[Open | Command]:
         """The commands in those bytes, in order. After Fail, or a refusal of either side, nothing more is read."""

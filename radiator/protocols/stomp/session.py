@@ -166,6 +166,10 @@ class StompSession:
         self._written: dict[bytes, tuple[str, str]] = {}
         self._unheeded: Unheeded | bool = False  # to be reported; True: it has been
 
+    def recognise(self, principal: Principal) -> None:
+        """In whose name the client will be connected."""
+        self._principal = principal
+
     def receive(self, data: bytes) -> list[Open | Command]:
         """The commands in those bytes, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
         commands: list[Open | Command] = []

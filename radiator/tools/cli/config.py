@@ -19,6 +19,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     found = config.load(arguments.config)
+    if found.tls is not None:
+        from radiator.server.tls import load_pair  # as a start does; the other commands shall not need the key
+
+        load_pair(found.tls)
     text = config.render(found)
     print_answer(arguments, tomllib.loads(text), text.rstrip("\n"))
     for sentence in found.useless:

@@ -41,6 +41,7 @@ from radiator.model.settings import (
     Logging,
     Node,
     QueueSettings,
+    TlsSettings,
 )
 from radiator.model.validation import (
     LOG,
@@ -67,6 +68,7 @@ from radiator.tools.config.values import (
     PEER_NODE,
     SERVER,
     THIS_NODE,
+    TLS,
     TOPIC,
     log_keep_text,
     node_name_mistake,
@@ -165,6 +167,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
         create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
+        tls=_tls_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
         logs=_named("log", tables, LOG, mistakes),
@@ -188,6 +191,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         limits_given=frozenset(file.limits),
         declarations=_declarations(file),
         node=node,
+        tls=_tls(file, directory),
         logging=Logging(**file.logging),
     )
 
@@ -237,6 +241,30 @@ def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]
             mistakes.add(("node",), f"has no secret_file, by which nodes know each other; {right}")
     settings = _settings(("node",), table, THIS_NODE, mistakes)
     return settings if isinstance(table, dict) else None
+
+
+def _tls_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
+    """The table [tls], or None where there is none."""
+    if "tls" not in tables:
+        return None
+    table = tables["tls"]
+    for key in ("certificate", "key") if isinstance(table, dict) else ():
+        if key not in table:
+            mistakes.add(
+                ("tls",),
+                f'has no {key}; name the file, such as {key} = "server.{"pem" if key == "certificate" else "key"}"',
+            )
+    return _settings(("tls",), table, TLS, mistakes)
+
+
+def _tls(file: File, directory: Path) -> TlsSettings | None:
+    """To be used only if no mistake was found."""
+    if file.tls is None or not {"certificate", "key"} <= file.tls.keys():
+        return None
+    table = dict(file.tls)
+    for key in {"certificate", "key", "client_ca"} & table.keys():
+        table[key] = Path(os.path.normpath(directory / table[key]))
+    return TlsSettings(**table)
 
 
 def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
@@ -332,6 +360,8 @@ def render(config: Config) -> str:
 def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
     if kind == "peer":
         table = {"address": _text(table["address"])}
+    elif kind == "tls":
+        table = {key: _text(value) if isinstance(value, Path) else value for key, value in table.items()}
     elif kind == "exchange":
         table = table | {"bindings": [Binding(name, *pair) for pair in table["bindings"]] or None}
     elif kind == "log" or (kind == "journal" and table["enabled"]):

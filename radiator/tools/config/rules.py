@@ -11,7 +11,7 @@ from typing import Any
 
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
-from radiator.model.settings import CLUSTER, DEFAULT_LISTEN, DIRECT, STANDARD_EXCHANGES, Address, UnixAddress
+from radiator.model.settings import CLUSTER, DEFAULT_LISTEN, DIRECT, NONE, STANDARD_EXCHANGES, Address, UnixAddress
 from radiator.model.validation import (
     LOG_PREFIX,
     RESERVED_QUEUES,
@@ -25,6 +25,7 @@ from radiator.model.validation import (
     size_text,
     standard_type_mistake,
 )
+from radiator.protocols import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.values import THIS_NODE, advertised_mistake
 
@@ -42,6 +43,7 @@ class File:
     limits: Table
     create: Table
     node: Table | None  # None: no such table
+    tls: Table | None
     peers: dict[str, Table]
     queues: dict[str, Table]
     logs: dict[str, Table]
@@ -81,6 +83,7 @@ def settings_in_force(file: File, name: str) -> Table:
 def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
+    _judge_tls(file, mistakes)
     _judge_ports(file, mistakes)
     _judge_unix_sockets(file, mistakes)
     _judge_node(file, mistakes)
@@ -104,6 +107,19 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
         if not address.is_loopback and not file.server.get("allow_anonymous"):
             wrong = f"has {address}, which other machines can reach, and there are no users"
             mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
+
+
+def _judge_tls(file: File, mistakes: Mistakes) -> None:
+    """A listener that encrypts has a certificate, and who asks for those of clients has a CA to judge them by."""
+    encrypted = [one for one in file.listen() if SCHEMES[one.scheme].is_encrypted]
+    if encrypted and file.tls is None:
+        right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
+        mistakes.add(("server", "listen"), f"has {encrypted[0]}, and there is no certificate; {right}")
+    asked = (file.tls or {}).get("client_certificates", NONE)
+    if asked != NONE and not {"client_ca"} & {*(file.tls or {}), *mistakes.are_in("tls")}:
+        wrong = f"is {shown(asked)}, and there is no client_ca to judge them by"
+        right = "name the file of the CA that clients' certificates come from"
+        mistakes.add(("tls", "client_certificates"), f"{wrong}; {right}")
 
 
 def _judge_ports(file: File, mistakes: Mistakes) -> None:

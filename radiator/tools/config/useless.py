@@ -7,8 +7,9 @@ from typing import Any
 
 from radiator.model.limits import Limits, high_water_bytes
 from radiator.model.patterns import is_pattern
-from radiator.model.settings import FANOUT, MAP_SIZE, LogSettings, QueueSettings
+from radiator.model.settings import FANOUT, MAP_SIZE, NONE, LogSettings, QueueSettings
 from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
+from radiator.protocols import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type
 
@@ -36,10 +37,21 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
         if keys and exchange_type(name, table) == FANOUT:
             wrong = f"has the key {shown(keys[0])}, which an exchange of type fanout does not look at; leave it out"
             found.add(("exchange", name, "bindings"), wrong)
+    _find_in_tls(file, found)
     each = limits.max_half_open_per_address
     if each > limits.max_half_open and each != Limits().max_half_open_per_address:
         wrong = f"is {each}, more than max_half_open ({limits.max_half_open}); lower this, or raise that"
         _add(found, ("limits", "max_half_open_per_address"), wrong)
+
+
+def _find_in_tls(file: File, found: Mistakes) -> None:
+    if file.tls is None:
+        return
+    if not any(SCHEMES[one.scheme].is_encrypted for one in file.listen()):
+        _add(found, ("tls",), "is given, but no listener is encrypted; add stomps://HOST:PORT to server.listen")
+    if "client_ca" in file.tls and file.tls.get("client_certificates", NONE) == NONE:
+        wrong = "is given, but clients are asked for no certificate"
+        _add(found, ("tls", "client_ca"), f'{wrong}; set client_certificates = "optional" or "required"')
 
 
 def _find_in_journal(file: File, store_bytes: int, found: Mistakes) -> None:

@@ -25,6 +25,7 @@ from radiator.model.patterns import is_node_name
 from radiator.model.settings import (
     ALWAYS,
     AUTO,
+    CLIENT_CERTIFICATES,
     JSON,
     LOG_LEVELS,
     NEVER,
@@ -308,6 +309,12 @@ LOGGING: dict[str, Check] = {
     "level": choice(*LOG_LEVELS),
     "format": choice(TEXT, JSON),
     "priorities": choice(AUTO, ALWAYS, NEVER),
+}
+TLS: dict[str, Check] = {
+    "certificate": _path("file"),
+    "key": _path("file"),
+    "client_ca": _path("file"),
+    "client_certificates": choice(*CLIENT_CERTIFICATES),
 }
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}

@@ -22,6 +22,7 @@ from radiator.model.settings import (
     LogSettings,
     Node,
     QueueSettings,
+    TlsSettings,
     UnixAddress,
 )
 from radiator.tools.config import Address, Config, _read, load, render
@@ -335,8 +336,8 @@ children = ["{queue}q", "/log/l"]
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, queue, log, "
-            "exchange, fanout, topic.",
+            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, tls, queue, "
+            "log, exchange, fanout, topic.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
@@ -592,6 +593,26 @@ def test_what_is_in_force_can_be_used_as_a_file(tmp_path: Path, text: str) -> No
     secret(tmp_path)
     config = loaded(tmp_path, text)
     assert loaded(tmp_path, render(config)) == config
+
+
+def test_files_of_tls_are_found_from_the_file(tmp_path: Path) -> None:
+    text = """
+        server.listen = ["stomps://127.0.0.1:0"]
+        [tls]
+        certificate = "tls/c.pem"
+        key = "../k"
+        client_ca = "/ca.pem"
+        client_certificates = "optional"
+    """
+    config = loaded(tmp_path, text)
+    assert config.tls == TlsSettings(
+        certificate=tmp_path / "tls/c.pem",
+        key=tmp_path.parent / "k",
+        client_ca=Path("/ca.pem"),
+        client_certificates="optional",
+    )
+    assert loaded(tmp_path, render(config)) == config
+    assert loaded(tmp_path, "").tls is None
 
 
 def test_render_says_every_setting(tmp_path: Path) -> None:

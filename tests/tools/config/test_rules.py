@@ -99,7 +99,34 @@ RIGHT |= {
     "the journal, and a log": "[journal]\nenabled = true\n[log.journals]",
 }
 
+TLS = "[tls]\ncertificate = 'c'\nkey = 'k'\n"
+ENCRYPTED = "server.listen = ['stomps://127.0.0.1:0']\n"
+RIGHT |= {
+    "an encrypted listener": ENCRYPTED + TLS,
+    "clients that show certificates": ENCRYPTED + TLS + "client_ca = 'a'\nclient_certificates = 'required'",
+}
+
 WRONG = {
+    "an encrypted listener without a certificate": (
+        ENCRYPTED,
+        "server.listen has stomps://127.0.0.1:0, and there is no certificate; add [tls] with certificate =",
+    ),
+    "a certificate without a key": (
+        ENCRYPTED + "[tls]\ncertificate = 'c'",
+        'tls has no key; name the file, such as key = "server.key".',
+    ),
+    "a key without a certificate": (
+        ENCRYPTED + "[tls]\nkey = 'k'",
+        'tls has no certificate; name the file, such as certificate = "server.pem".',
+    ),
+    "certificates of clients without a CA": (
+        ENCRYPTED + TLS + "client_certificates = 'optional'",
+        'tls.client_certificates is "optional", and there is no client_ca to judge them by; name the file of the CA',
+    ),
+    "certificates of clients that are wished for": (
+        ENCRYPTED + TLS + "client_certificates = 'maybe'",
+        'tls.client_certificates is "maybe"; it must be one of "none", "optional", "required".',
+    ),
     "a child that is no log": (
         "[create]\nqueues = true\n[log.event]\n[fanout.f]\nchildren = ['/log/events']",
         'fanout.f.children names "/log/events", which is no log; did you mean "/log/event"?',

@@ -34,6 +34,11 @@ USELESS = {
         "[queue.q]\n[exchange.e]\ntype = 'fanout'\nbindings = [{ key = 'k', queue = 'q' }]",
         'exchange.e.bindings has the key "k"',
     ),
+    "a certificate that nobody is shown": ("tls = { certificate = 'c', key = 'k' }", "tls has no effect"),
+    "a CA of clients that are asked for nothing": (
+        "server.listen = ['stomps://127.0.0.1:0']\n[tls]\ncertificate = 'c'\nkey = 'k'\nclient_ca = 'a'",
+        "tls.client_ca",
+    ),
     "more of one address than of all": (
         "limits.max_half_open = 10\nlimits.max_half_open_per_address = 20",
         "limits.max_half_open_per_address",

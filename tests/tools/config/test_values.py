@@ -89,7 +89,10 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
         ("stomp://host:-1", "write an address as"),
         ("stomp://host:65536", "has the port 65536"),
         ("stomp://[nonsense]:1", "no IPv6 address"),
-        ("stomps://host:1", 'has the scheme "stomps"; it must be one of "stomp", "stomp+unix"; did you mean "stomp"?'),
+        (
+            "stmps://host:1",
+            'has the scheme "stmps"; it must be one of "stomp", "stomp+unix", "stomps"; did you mean "s',
+        ),
         ("peer://host:1", 'has the scheme "peer" (nodes connect to listen of [node]); it must be one of "stomp"'),
         ("stomp+unix://x", "has a path and no host; write stomp+unix:x for a path in data_dir, or stomp+unix:/x"),
         ("stomp+unix:///run/x", "has a path and no host; write stomp+unix:run/x"),

@@ -1,0 +1,145 @@
+"""Certificates, as far as Python's ssl does not tell of them: the end and the key of the broker's own, and the names of
+a client's. X.509 as in RFC 5280.
+"""
+
+import calendar
+import hashlib
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from radiator.model.users import User
+
+_SEQUENCE, _BITS, _OID, _UTC_TIME, _TIME, _VERSION = 0x30, 0x03, 0x06, 0x17, 0x18, 0xA0
+_RSA, _EC = "2a864886f70d010101", "2a8648ce3d0201"
+_KINDS = {_RSA: "RSA", _EC: "EC", "2a864886f70d01010a": "RSA-PSS", "2b6570": "Ed25519", "2b6571": "Ed448"}
+_CURVES = {"2a8648ce3d030107": "P-256", "2b81040022": "P-384", "2b81040023": "P-521"}
+
+# RFC 4514, 3: by the names that OpenSSL has
+_SHORT = {
+    "commonName": "CN", "localityName": "L", "stateOrProvinceName": "ST", "organizationName": "O",
+    "organizationalUnitName": "OU", "countryName": "C", "streetAddress": "STREET", "domainComponent": "DC",
+    "userId": "UID",
+}  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class Certificate:
+    """valid_from_s, valid_to_s: since the epoch. key: its kind and size, as `EC P-256`, `RSA 2048`, `Ed25519`.
+    sha256: of the whole certificate, in hexadecimal digits.
+    """
+
+    valid_from_s: int
+    valid_to_s: int
+    key: str
+    sha256: str
+
+    def __str__(self) -> str:
+        """As the report of a reload names it."""
+        return f"{self.key}, valid until {day_text(self.valid_to_s)}, SHA-256 {self.sha256[:16]}..."
+
+    def days_left(self, now_s: float) -> int:
+        """Whole days until its end; below 0: it is over."""
+        return int((self.valid_to_s - now_s) // 86_400)
+
+
+def day_text(time_s: int) -> str:
+    """A time since the epoch."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time_s))
+
+
+def read_certificate(pem: str) -> Certificate:
+    """The first one in that text. ValueError where there is none."""
+    begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
+    if not 0 <= begin < end:
+        raise ValueError(f"has no {ssl.PEM_HEADER}")
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(ssl.PEM_FOOTER)])
+    whole, _ = _value(der, 0, _SEQUENCE)
+    signed, _ = _value(whole, 0, _SEQUENCE)
+    at = _behind(signed, 0) if signed[:1] == bytes([_VERSION]) else 0
+    for _ in ("serial number", "signature", "issuer"):
+        at = _behind(signed, at)
+    validity, at = _value(signed, at, _SEQUENCE)
+    at = _behind(signed, at)  # the subject
+    key, _ = _value(signed, at, _SEQUENCE)
+    second = _behind(validity, 0)
+    return Certificate(_time(validity, 0), _time(validity, second), _key(key), hashlib.sha256(der).hexdigest())
+
+
+def _element(data: bytes, at: int) -> tuple[int, int, int]:
+    """Tag, and where the value begins and ends."""
+    if len(data) < at + 2:
+        raise ValueError("is cut short")
+    length, begin = data[at + 1], at + 2
+    if length & 0x80:
+        size = length & 0x7F
+        length, begin = int.from_bytes(data[begin : begin + size], "big"), begin + size
+    if begin + length > len(data):
+        raise ValueError("is cut short")
+    return data[at], begin, begin + length
+
+
+def _value(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
+    """Of an element with that tag; and where the next one begins."""
+    found, begin, end = _element(data, at)
+    if found != tag:
+        raise ValueError(f"has an element of type {found:#x} in the place of one of {tag:#x}")
+    return data[begin:end], end
+
+
+def _behind(data: bytes, at: int) -> int:
+    return _element(data, at)[2]
+
+
+def _time(data: bytes, at: int) -> int:
+    tag, begin, end = _element(data, at)
+    text = data[begin:end].decode("ascii")
+    if tag == _UTC_TIME:
+        text = ("19" if text[:2] >= "50" else "20") + text  # RFC 5280, 4.1.2.5.1
+    elif tag != _TIME:
+        raise ValueError(f"has a time of type {tag:#x}")
+    return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%SZ"))
+
+
+def _key(data: bytes) -> str:
+    algorithm, at = _value(data, 0, _SEQUENCE)
+    oid, parameters = _value(algorithm, 0, _OID)
+    kind = oid.hex()
+    name = _KINDS.get(kind, "an unknown kind")
+    if kind == _EC:
+        curve, _ = _value(algorithm, parameters, _OID)
+        return f"{name} {_CURVES.get(curve.hex(), 'on another curve')}"
+    if kind == _RSA:
+        bits, _ = _value(data, at, _BITS)
+        modulus, begin, end = _element(_value(bits, 1, _SEQUENCE)[0], 0)
+        numbers = _value(bits, 1, _SEQUENCE)[0]
+        return f"{name} {int.from_bytes(numbers[begin:end], 'big').bit_length()}"
+    return name
+
+
+def subject_text(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """The subject as `ssl` gives it, as RFC 4514 writes it: `CN=ops,O=Shop`, the last part first."""
+    parts = ["+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in part) for part in subject]
+    return ",".join(reversed(parts))
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{one}" if one in '",+;<>\\' else "\\00" if one == "\0" else one for one in value)
+    if text[:1] in ("#", " "):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if value[1:].endswith(" ") else text
+
+
+def user_of(found: Mapping[str, Any], users: Iterable[User]) -> str | None:
+    """The user whose `certificate` is the subject, or a DNS name, of a verified one as `ssl` gives it; None: nobody's.
+    What has a `=` is compared with subjects only, so no DNS name can pass for a subject.
+    """
+    subject = subject_text(found.get("subject", ()))
+    names = {value.lower() for kind, value in found.get("subjectAltName", ()) if kind == "DNS"}
+    for user in users:
+        wanted = user.certificate
+        if wanted and (wanted == subject if "=" in wanted else wanted.lower() in names):
+            return user.name
+    return None

@@ -1,0 +1,132 @@
+"""What is read from certificates: the end and the key of the broker's own, and whom a client's stands for."""
+
+import ssl
+import time
+from pathlib import Path
+
+import pytest
+
+from radiator.model.users import User
+from radiator.server.certificate import Certificate, day_text, read_certificate, subject_text, user_of
+from tests.certificates import Authority, openssl
+
+KEYS = {
+    "EC P-256": ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+    "EC P-384": ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp384r1"),
+    "EC on another curve": ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp256k1"),
+    "Ed25519": ("-newkey", "ed25519"),
+    "RSA 2048": ("-newkey", "rsa:2048"),
+    "RSA 3072": ("-newkey", "rsa:3072"),
+}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_key_and_the_end_are_those_that_openssl_says(authority: Authority, key: str) -> None:
+    made = authority.pair("one", key=KEYS[key])
+    found = read_certificate(made.certificate.read_text())
+    assert found.key == key
+    printed = openssl("x509", "-in", made.certificate, "-noout", "-dates", "-fingerprint", "-sha256")
+    shown = dict(line.split("=", 1) for line in printed.splitlines())
+    for name, time_s in (("notBefore", found.valid_from_s), ("notAfter", found.valid_to_s)):
+        assert time.strftime("%b %e %H:%M:%S %Y GMT", time.gmtime(time_s)) == shown[name]
+    assert found.sha256 == shown["sha256 Fingerprint"].replace(":", "").lower()
+
+
+def test_a_year_of_the_next_century_is_read(tmp_path: Path) -> None:
+    """From 2050 on times are of another type."""
+    made = Authority(tmp_path).pair("long", days=36_500)
+    assert day_text(read_certificate(made.certificate.read_text()).valid_to_s).startswith("2126-")
+
+
+def test_the_first_of_several_is_the_brokers_own(authority: Authority) -> None:
+    made = authority.pair("one")
+    alone = made.certificate.read_text()
+    assert read_certificate(alone + authority.certificate.read_text()) == read_certificate(alone)
+
+
+@pytest.mark.parametrize(
+    "pem",
+    [
+        "",
+        "-----BEGIN CERTIFICATE-----",
+        "-----END CERTIFICATE----------BEGIN CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nMAAwAA==\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+    ],
+)
+def test_what_is_none_is_refused(pem: str) -> None:
+    with pytest.raises(ValueError):
+        read_certificate(pem)
+
+
+def test_each_that_is_cut_short_is_refused(authority: Authority) -> None:
+    der = ssl.PEM_cert_to_DER_cert(authority.pair("one").certificate.read_text())
+    for size in range(len(der)):
+        with pytest.raises(ValueError):
+            read_certificate(ssl.DER_cert_to_PEM_cert(der[:size]))
+
+
+def test_days_are_whole_ones_and_counted_down() -> None:
+    one = Certificate(0, 10 * 86_400, "Ed25519", "")
+    assert one.days_left(0) == 10 and one.days_left(1) == 9
+    assert one.days_left(10 * 86_400) == 0 and one.days_left(10 * 86_400 + 1) == -1
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ([("commonName", "ops")], "CN=ops"),
+        ([("organizationName", "Shop"), ("commonName", "ops")], "CN=ops,O=Shop"),
+        ([("commonName", "a,b+c")], r"CN=a\,b\+c"),
+        ([("commonName", '"<>;\\')], r"CN=\"\<\>\;\\"),
+        ([("commonName", "#1")], r"CN=\#1"),
+        ([("commonName", " a ")], r"CN=\ a\ "),
+        ([("commonName", " ")], "CN=\\ "),
+        ([("commonName", "a\0b")], r"CN=a\00b"),
+        ([("commonName", "Zoë")], "CN=Zoë"),
+        ([("emailAddress", "a@b")], "emailAddress=a@b"),
+    ],
+)
+def test_a_subject_is_written_as_rfc_4514_has_it(subject: list[tuple[str, str]], text: str) -> None:
+    assert subject_text([part] for part in subject) == text
+
+
+def test_parts_that_belong_together_stay_together() -> None:
+    assert subject_text([[("countryName", "DE")], [("commonName", "a"), ("userId", "1")]]) == "CN=a+UID=1,C=DE"
+
+
+@pytest.mark.parametrize("subject", ["/O=Shop/CN=ops", "/C=DE/ST=Bayern/L=Ulm/O=A, B/OU=x+y/CN=#z", "/DC=org/UID=7"])
+def test_openssl_writes_the_same(authority: Authority, subject: str) -> None:
+    made = authority.pair("one", subject.replace("+", "\\+"))
+    printed = openssl("x509", "-in", made.certificate, "-noout", "-subject", "-nameopt", "RFC2253")
+    found = ssl._ssl._test_decode_cert(str(made.certificate))  # type: ignore[attr-defined]
+    assert printed.strip() == f"subject={subject_text(found['subject'])}"
+
+
+OPS = User(name="operations", certificate="CN=ops,O=Shop")
+HOST = User(name="till", certificate="till.shop.example")
+FOUND = {"subject": [[("organizationName", "Shop")], [("commonName", "ops")]]}
+
+
+@pytest.mark.parametrize(
+    ("found", "user"),
+    [
+        (FOUND, "operations"),
+        ({"subject": [[("commonName", "ops")]]}, None),
+        ({"subject": [[("commonName", "ops")], [("organizationName", "Shop")]]}, None),
+        ({"subject": [[("commonName", "till.shop.example")]]}, None),
+        ({"subject": [], "subjectAltName": [("DNS", "Till.Shop.Example")]}, "till"),
+        ({"subject": [], "subjectAltName": [("DNS", "*.shop.example")]}, None),
+        ({"subject": [], "subjectAltName": [("URI", "till.shop.example")]}, None),
+        ({"subject": [], "subjectAltName": [("DNS", "CN=ops,O=Shop")]}, None),
+        ({}, None),
+    ],
+)
+def test_a_user_is_recognised_by_the_whole_subject_or_a_dns_name(found: dict[str, object], user: str | None) -> None:
+    assert user_of(found, [User(name="nobody"), OPS, HOST]) == user

@@ -1,0 +1,646 @@
+"""TLS below a connection: the pair of certificate and key, the transport, and a broker whose listener encrypts."""
+
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+
+from radiator.model.errors import ConfigError
+from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYTES
+from radiator.model.principal import ANYONE, Principal, RecognisedBy
+from radiator.model.settings import OPTIONAL, TlsSettings
+from radiator.model.users import User
+from radiator.server.tls import TlsListeners, TlsTransport, load_pair
+from radiator.server.transport import PeerActivity, SocketTransport
+from tests.acceptance.wire import Wire
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
+from tests.certificates import LOCALHOST, Authority, MadePair, openssl
+from tests.server.shell import KeptLog
+
+DAY_S = 86_400
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(scope="module")
+def pair(authority: Authority) -> MadePair:
+    return authority.pair("server")
+
+
+def settings(pair: MadePair, **others: Any) -> TlsSettings:
+    return TlsSettings(certificate=pair.certificate, key=pair.key, **others)
+
+
+# ---- the files
+
+
+def refused(given: TlsSettings) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_pair(given)
+    (sentence,) = caught.value.mistakes
+    return sentence
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640])
+def test_a_key_is_its_owners_and_perhaps_a_groups_to_read(pair: MadePair, tmp_path: Path, mode: int) -> None:
+    key = Path(shutil.copy(pair.key, tmp_path))
+    key.chmod(mode)
+    load_pair(TlsSettings(certificate=pair.certificate, key=key))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o601, 0o602, 0o660, 0o650, 0o777])
+def test_a_key_that_others_may_read_or_change_is_refused(pair: MadePair, tmp_path: Path, mode: int) -> None:
+    key = Path(shutil.copy(pair.key, tmp_path))
+    key.chmod(mode)
+    assert refused(TlsSettings(certificate=pair.certificate, key=key)) == (
+        f"tls.key is {key}, of mode {mode:04o}, so others may read or change it; chmod 600 server.key, or 640 for a "
+        "group that may read it."
+    )
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority, pair: MadePair) -> None:
+    other = authority.pair("other")
+    sentence = refused(TlsSettings(certificate=pair.certificate, key=other.key))
+    assert f"tls.key is {other.key}, which does not belong to the certificate {pair.certificate}" in sentence
+
+
+@pytest.mark.parametrize("key", [("rsa:1024",), ("rsa:3072",), ("rsa:4096",)])
+def test_a_key_that_is_weak_or_slow_is_refused(authority: Authority, key: tuple[str, ...]) -> None:
+    made = authority.pair("rsa", key=("-newkey", *key))
+    size = key[0].partition(":")[2]
+    assert f"whose key is RSA {size}, too weak or too slow for a broker; it must be EC P-256," in refused(
+        settings(made)
+    )
+
+
+@pytest.mark.parametrize("key", [("rsa:2048",), ("ed25519",), ("ec", "-pkeyopt", "ec_paramgen_curve:secp384r1")])
+def test_other_usual_keys_are_taken(authority: Authority, key: tuple[str, ...]) -> None:
+    load_pair(settings(authority.pair("usual", key=("-newkey", *key))))
+
+
+def test_a_key_with_a_passphrase_asks_nobody(pair: MadePair, tmp_path: Path) -> None:
+    key = tmp_path / "locked.key"
+    openssl("pkey", "-in", pair.key, "-aes256", "-passout", "pass:secret", "-out", key)
+    key.chmod(0o600)
+    sentence = refused(TlsSettings(certificate=pair.certificate, key=key))
+    assert "has a passphrase, and nobody is asked for it at a start; write it without: openssl pkey" in sentence
+
+
+def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_path: Path) -> None:
+    right = settings(pair)
+    assert "cannot be read (No such file or directory)" in refused(replace(right, certificate=tmp_path / "none"))
+    assert "cannot be read (No such file or directory)" in refused(replace(right, key=tmp_path / "none"))
+    assert "cannot be read (No such file or directory)" in refused(replace(right, client_ca=tmp_path / "none"))
+    assert "which is no file; name one in PEM" in refused(replace(right, key=tmp_path))
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    empty.chmod(0o600)
+    assert "has no -----BEGIN CERTIFICATE-----; it must have a certificate" in refused(
+        replace(right, certificate=empty)
+    )
+    assert "cannot be used" in refused(replace(right, key=empty))
+    assert "has no certificate of a CA" in refused(replace(right, client_ca=empty))
+
+
+def test_a_certificate_with_its_chain_has_a_bound(pair: MadePair, tmp_path: Path) -> None:
+    text = pair.certificate.read_text()
+    long = tmp_path / "long.pem"
+    long.write_text(text + "\n" * (TLS_FILE_BYTES - len(text)))
+    load_pair(replace(settings(pair), certificate=long))
+    long.write_text(text + "\n" * (TLS_FILE_BYTES - len(text) + 1))
+    assert "which has more; a certificate and those that lead to its CA have at most 65536 bytes" in refused(
+        replace(settings(pair), certificate=long)
+    )
+
+
+# ---- the transport
+
+
+class Pipe:
+    """A TlsTransport at one end of a pair of sockets, and its client at the other; no hub between them."""
+
+    def __init__(self, listeners: TlsListeners, client: ssl.SSLContext) -> None:
+        ours, self.socket = socket.socketpair()
+        ours.setblocking(False)
+        self.socket.setblocking(False)
+        for one in (ours, self.socket):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 * 1024)
+        self.transport: TlsTransport = listeners.wrap(SocketTransport(ours, "peer", "net", lambda _: PeerActivity()))
+        self.input, self.output = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = client.wrap_bio(self.input, self.output, server_hostname="localhost")
+
+    def client_sends(self) -> None:
+        while self.output.pending:
+            self.socket.sendall(self.output.read())
+
+    def client_takes(self) -> None:
+        try:
+            while data := self.socket.recv(65_536):
+                self.input.write(data)
+            self.input.write_eof()
+        except BlockingIOError:
+            pass
+
+    def receive(self) -> bytes:
+        """What the broker would get; b"-" where nothing has come."""
+        try:
+            return self.transport.receive(65_536)
+        except BlockingIOError:
+            return b"-"
+
+    def shake(self) -> None:
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.client_sends()
+                gevent.sleep(0)  # another turn, with other handshakes
+                assert self.receive() == b"-"
+                self.client_takes()
+                continue
+            break
+        self.client_sends()
+        gevent.sleep(0)
+        assert self.receive() == b"-"
+
+    def client_reads(self) -> bytes:
+        self.client_takes()
+        pieces = []
+        try:
+            while piece := self.tls.read(65_536):
+                pieces.append(piece)
+        except ssl.SSLWantReadError:
+            pass
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        self.transport.close()
+        self.socket.close()
+
+
+Open = Callable[..., Pipe]
+
+
+@pytest.fixture
+def log() -> KeptLog:
+    return KeptLog()
+
+
+@pytest.fixture
+def opened(pair: MadePair, authority: Authority, log: KeptLog) -> Iterator[Open]:
+    made: list[Pipe] = []
+
+    def open_(
+        given: TlsSettings | None = None, users: dict[str, User] | None = None, client: ssl.SSLContext | None = None
+    ) -> Pipe:
+        listeners = TlsListeners(
+            gevent.get_hub().loop, load_pair(given or settings(pair)), list((users or {}).values()), log
+        )
+        made.append(Pipe(listeners, client or ssl.create_default_context(cafile=authority.certificate)))
+        return made[-1]
+
+    yield open_
+    for one in made:
+        one.close()
+
+
+def test_what_came_with_the_end_of_the_handshake_is_not_left_behind(opened: Open) -> None:
+    """No watcher reports what OpenSSL has decrypted already."""
+    pipe = opened()
+    while True:
+        try:
+            pipe.tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            pipe.client_sends()
+            gevent.sleep(0)
+            assert pipe.receive() == b"-"
+            pipe.client_takes()
+    pipe.tls.write(b"CONNECT")
+    pipe.tls.write(b"\n")
+    pipe.client_sends()
+    assert pipe.receive() == b"CONNECT\n"
+    assert pipe.receive() == b"-"
+
+
+def test_many_records_in_one_read_come_at_once(opened: Open) -> None:
+    pipe = opened()
+    pipe.shake()
+    for _ in range(40):
+        pipe.tls.write(b"x" * 500)
+    pipe.client_sends()
+    assert pipe.receive() == b"x" * 20_000 and pipe.receive() == b"-"
+
+
+def test_half_a_record_waits_for_the_rest(opened: Open) -> None:
+    pipe = opened()
+    pipe.shake()
+    pipe.tls.write(b"whole")
+    record = pipe.output.read()
+    pipe.socket.sendall(record[:10])
+    assert pipe.receive() == b"-"
+    pipe.socket.sendall(record[10:])
+    assert pipe.receive() == b"whole"
+
+
+def test_the_last_byte_counts_only_when_all_is_with_the_system(opened: Open) -> None:
+    pipe = opened()
+    pipe.shake()
+    data = bytes(range(256)) * 8000
+    sent, got = 0, b""
+    while sent < len(data):
+        try:
+            taken = pipe.transport.send(data[sent:])
+        except BlockingIOError:
+            got += pipe.client_reads()
+            continue
+        assert taken <= WRITE_BYTES
+        if sent + taken == len(data):
+            assert not pipe.transport._unsent, "nobody would write it on"
+        sent += taken
+    assert got + pipe.client_reads() == data
+
+
+def test_a_frame_that_is_dropped_while_its_byte_is_on_the_way_takes_nothing_from_the_next(opened: Open) -> None:
+    """A heart-beat is one byte: where the system is full, none of it counts as taken, and it may be dropped."""
+    pipe = opened()
+    pipe.shake()
+    beats = 0
+    while pipe.transport.send(b"\n"):
+        beats += 1
+    with pytest.raises(BlockingIOError):
+        pipe.transport.send(b"\n")
+    got = pipe.client_reads()
+    assert pipe.transport.send(b"ERROR") == 5
+    assert got + pipe.client_reads() == b"\n" * (beats + 1) + b"ERROR"
+
+
+def test_a_byte_that_was_on_the_way_is_not_sent_twice(opened: Open) -> None:
+    pipe = opened()
+    pipe.shake()
+    beats = 0
+    while pipe.transport.send(b"\n"):
+        beats += 1
+    got = pipe.client_reads()
+    assert pipe.transport.send(b"\n") == 1
+    assert got + pipe.client_reads() == b"\n" * (beats + 1)
+
+
+def test_who_says_that_nothing_follows_has_hung_up(opened: Open) -> None:
+    """close_notify alone, and close_notify behind bytes that come first; the socket itself stays open."""
+    pipe = opened()
+    pipe.shake()
+    with pytest.raises(ssl.SSLWantReadError):
+        pipe.tls.unwrap()
+    pipe.client_sends()
+    assert pipe.receive() == b""
+    pipe = opened()
+    pipe.shake()
+    pipe.tls.write(b"last")
+    with pytest.raises(ssl.SSLWantReadError):
+        pipe.tls.unwrap()
+    pipe.client_sends()
+    assert pipe.receive() == b"last" and pipe.receive() == b""
+
+
+def test_the_goodbye_is_sent_before_the_end(opened: Open) -> None:
+    pipe = opened()
+    pipe.shake()
+    assert pipe.transport.send(b"bye") == 3
+    pipe.transport.finish()
+    pipe.client_takes()
+    assert pipe.tls.read(100) == b"bye"
+    with pytest.raises(ssl.SSLZeroReturnError):
+        pipe.tls.read(100)
+        raise ssl.SSLZeroReturnError  # a read that returns b"" says the same
+
+
+def test_nothing_is_sent_before_the_handshake_is_over(opened: Open) -> None:
+    pipe = opened()
+    assert not pipe.transport.says_first
+    with pytest.raises(ConnectionAbortedError):
+        pipe.transport.send(b"ERROR")
+    pipe.shake()
+    assert pipe.transport.says_first
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"CONNECT\naccept-version:1.2\n\n\0", "the client does not speak TLS: it needs stomps://, or another port"),
+        (b"\x16\x03\x01\x00\x05hello", "unexpected message|length mismatch|bad"),
+        (b"\x16" + bytes(64), "wrong version number"),
+    ],
+)
+def test_what_is_no_tls_is_one_line_with_the_reason(opened: Open, log: KeptLog, data: bytes, reason: str) -> None:
+    pipe = opened()
+    pipe.socket.sendall(data)
+    with pytest.raises(ConnectionAbortedError):
+        pipe.transport.receive(65_536)
+    ((level, event, fields),) = log.lines
+    assert (level, event, fields["peer"]) == ("warning", "tls_failed", "peer")
+    assert re.search(reason, fields["reason"]), fields
+
+
+def test_so_many_steps_of_handshakes_are_made_in_one_turn(opened: Open, pair: MadePair, authority: Authority) -> None:
+    first = opened()
+    listeners = first.transport._listeners
+    client = ssl.create_default_context(cafile=authority.certificate)
+    others = [Pipe(listeners, client) for _ in range(HANDSHAKES_PER_TURN)]
+    pipes = [first, *others]
+    for pipe in pipes:
+        with pytest.raises(ssl.SSLWantReadError):
+            pipe.tls.do_handshake()
+        pipe.client_sends()
+    gevent.sleep(0.001)
+    for pipe in pipes:
+        assert pipe.receive() == b"-"
+    answered = []
+    for pipe in pipes:
+        pipe.client_takes()
+        answered.append(pipe.input.pending > 0)
+    assert answered == [True] * HANDSHAKES_PER_TURN + [False]
+    gevent.sleep(0.001)  # the next turn
+    assert pipes[-1].receive() == b"-"
+    pipes[-1].client_takes()
+    assert pipes[-1].input.pending > 0
+    for pipe in others:
+        pipe.close()
+
+
+@pytest.mark.parametrize(("certificate", "name"), [("CN=ops,O=Shop", "operations"), ("Till.example", "operations")])
+def test_a_clients_certificate_says_who_it_is(
+    opened: Open, authority: Authority, pair: MadePair, certificate: str, name: str
+) -> None:
+    own = authority.pair("client", "/O=Shop/CN=ops", "DNS:till.example")
+    client = ssl.create_default_context(cafile=authority.certificate)
+    client.load_cert_chain(own.certificate, own.key)
+    given = settings(pair, client_ca=authority.certificate, client_certificates=OPTIONAL)
+    pipe = opened(given, {name: User(name=name, certificate=certificate)}, client)
+    assert pipe.transport.principal == ANYONE
+    pipe.shake()
+    assert pipe.transport.principal == Principal(name, RecognisedBy.CERTIFICATE)
+    stranger = opened(given, {"other": User(name="other", certificate="CN=other")}, client)
+    stranger.shake()
+    assert stranger.transport.principal == ANYONE
+
+
+# ---- the end of a certificate
+
+
+@pytest.mark.parametrize(
+    ("left_s", "events"),
+    [
+        (30 * DAY_S, []),
+        (30 * DAY_S - 1, ["certificate_ends"]),
+        (1, ["certificate_ends"]),
+        (0, ["certificate_not_valid"]),
+    ],
+)
+def test_from_30_days_before_its_end_on_the_log_warns(
+    pair: MadePair, log: KeptLog, left_s: int, events: list[str]
+) -> None:
+    listeners = TlsListeners(gevent.get_hub().loop, load_pair(settings(pair)), [], log)
+    assert log.events == []
+    listeners.look(listeners.pair.certificate.valid_to_s - left_s)
+    assert log.events == events
+
+
+def test_one_that_is_not_valid_yet_is_a_warning(pair: MadePair, log: KeptLog) -> None:
+    listeners = TlsListeners(gevent.get_hub().loop, load_pair(settings(pair)), [], log)
+    listeners.look(listeners.pair.certificate.valid_from_s - 1)
+    assert log.events == ["certificate_not_valid"]
+
+
+# ---- a broker
+
+
+CONFIG = (
+    SERVER.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "stomps://127.0.0.1:0"')
+    + '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
+    + "[limits]\nconnect_timeout_s = 1\nmax_connections = 3\n"
+    + EVERYTHING_MAY_BE_CREATED
+)
+
+
+class TlsBroker(BrokerProcess):
+    """With a CA of its own."""
+
+    def __init__(self, directory: Path, config_text: str = CONFIG) -> None:
+        self.authority = Authority(directory)
+        self.authority.pair("server")
+        super().__init__(directory, config_text)
+
+    @property
+    def tls_port(self) -> int:
+        found = re.findall(r"listening address=stomps://127.0.0.1:(\d+)", self.log)
+        assert found, self.log
+        return int(found[-1])
+
+    def wire(self, client: ssl.SSLContext | None = None) -> Wire:
+        wire = Wire((self.host, self.tls_port))
+        context = client or ssl.create_default_context(cafile=self.authority.certificate)
+        wire.socket = context.wrap_socket(wire.socket, server_hostname="localhost")
+        return wire
+
+    def connected(self) -> Wire:
+        wire = self.wire()
+        wire.connect()
+        return wire
+
+    def replaced(self, made: MadePair) -> None:
+        made.key.rename(self.directory / "server.key")
+        made.certificate.rename(self.directory / "server.pem")
+
+    def hang_up(self, event: str) -> str:
+        since = len(self.log.splitlines())
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+        return self.wait_for_log(f" {event}", since=since)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[TlsBroker]:
+    with TlsBroker(tmp_path) as running:
+        running.wait_for_log("listening address=stomps://")
+        yield running
+        assert running.is_running and "Traceback" not in running.log, running.log
+
+
+def s_client(broker: TlsBroker, *options: str) -> str:
+    """What openssl prints of a handshake, with every cipher that it knows allowed."""
+    program = [str(shutil.which("openssl")), "s_client", "-connect", f"127.0.0.1:{broker.tls_port}", *options]
+    done = subprocess.run(program, input="", capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout + done.stderr
+
+
+def test_tls_1_2_and_1_3_are_spoken_and_nothing_older_or_weaker(broker: TlsBroker) -> None:
+    strong = ("-CAfile", str(broker.authority.certificate), "-verify_return_error")
+    for version in ("-tls1_2", "-tls1_3"):
+        printed = s_client(broker, version, "-alpn", "stomp", *strong)
+        assert "Verify return code: 0 (ok)" in printed and "ALPN protocol: stomp" in printed, printed
+        assert "Compression: NONE" in printed
+    for version in ("-tls1", "-tls1_1"):
+        printed = s_client(broker, version, "-cipher", "ALL:@SECLEVEL=0")
+        assert "Cipher is (NONE)" in printed, printed
+        broker.wait_for_log('reason="unsupported protocol"')
+    for cipher in ("AES128-SHA", "AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"):
+        assert "Cipher is (NONE)" in s_client(broker, "-tls1_2", "-cipher", f"{cipher}:@SECLEVEL=0"), cipher
+    assert "Cipher is ECDHE-ECDSA-AES128-GCM-SHA256" in s_client(
+        broker, "-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"
+    )
+    broker.wait_for_log('reason="no shared cipher"')
+
+
+def test_a_session_is_resumed(broker: TlsBroker) -> None:
+    printed = s_client(broker, "-tls1_2", "-reconnect")
+    assert printed.count("Reused, TLSv1.2") == 5, printed
+
+
+def test_the_broker_does_not_negotiate_again(broker: TlsBroker) -> None:
+    program = [str(shutil.which("openssl")), "s_client", "-tls1_2", "-connect", f"127.0.0.1:{broker.tls_port}"]
+    done = subprocess.run(program, input="R\n", capture_output=True, text=True, timeout=30, check=False)
+    assert "no renegotiation" in done.stderr, done.stderr
+
+
+def test_a_plain_client_at_this_port_and_one_with_tls_at_the_other_are_told_apart(broker: TlsBroker) -> None:
+    with Wire((broker.host, broker.tls_port)) as plain:
+        plain.send_raw(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+        assert plain.is_closed()
+    broker.wait_for_log('reason="the client does not speak TLS: it needs stomps://, or another port"')
+    with (
+        pytest.raises(ssl.SSLError),
+        socket.create_connection((broker.host, broker.port)) as caller,
+    ):
+        ssl.create_default_context().wrap_socket(caller, server_hostname="localhost")
+    broker.wait_for_log('reason="the client speaks TLS at a listener without it: it needs stomp://')
+
+
+def test_a_client_that_does_not_trust_the_certificate_is_a_line(broker: TlsBroker) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        broker.wire(ssl.create_default_context())
+    broker.wait_for_log('reason="tlsv1 alert unknown ca"')
+
+
+@pytest.mark.parametrize("data", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"])
+def test_a_handshake_that_does_not_end_is_bounded_in_time(broker: TlsBroker, data: bytes) -> None:
+    with Wire((broker.host, broker.tls_port)) as silent:
+        silent.send_raw(data)
+        began_s = time.monotonic()
+        assert silent.is_closed(5)
+        assert 0.9 <= time.monotonic() - began_s < 3
+
+
+def test_who_has_no_place_hears_it_through_tls(broker: TlsBroker) -> None:
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(broker.connected())
+        with broker.wire() as fourth:
+            fourth.send_frame("CONNECT", {"accept-version": "1.2", "host": "x"})
+            assert fourth.refusal()["code"] == "connections"
+
+
+def test_a_reload_swaps_the_pair_and_the_connections_there_are_stay(broker: TlsBroker) -> None:
+    with broker.connected() as before:
+        old = before.socket.getpeercert(True)  # type: ignore[attr-defined]
+        broker.replaced(broker.authority.pair("new"))
+        line = broker.hang_up("reloaded")
+        assert "reloaded changed=1 wait_for_restart=0" in line
+        broker.wait_for_log("setting_changed setting=tls.certificate")
+        before.send("/queue/q", "still here")
+        with broker.connected() as after:
+            assert after.socket.getpeercert(True) != old  # type: ignore[attr-defined]
+
+
+def test_a_reload_of_a_wrong_pair_leaves_the_old_one_in_force(broker: TlsBroker) -> None:
+    with broker.connected() as one:
+        old = one.socket.getpeercert(True)  # type: ignore[attr-defined]
+    made = broker.authority.pair("new")
+    made.certificate.rename(broker.directory / "server.pem")
+    assert "does not belong to the certificate" in broker.hang_up("reload_refused")
+    with broker.connected() as one:
+        assert one.socket.getpeercert(True) == old  # type: ignore[attr-defined]
+    made.key.rename(broker.directory / "server.key")
+    broker.hang_up("reloaded")
+    with broker.connected() as one:
+        assert one.socket.getpeercert(True) != old  # type: ignore[attr-defined]
+
+
+def test_a_wrong_pair_stops_the_start_before_anything_listens(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        broker = TlsBroker(tmp_path)
+        stack.callback(broker.kill)
+        (tmp_path / "server.key").chmod(0o644)
+        assert broker.start_and_fail() == 2
+        assert "of mode 0644, so others may read or change it" in broker.log and "listening" not in broker.log
+        assert not broker.data_dir.exists()
+
+
+def test_a_certificate_that_is_over_is_served_with_a_warning(tmp_path: Path) -> None:
+    broker = TlsBroker(tmp_path)
+    broker.replaced(broker.authority.pair("over", days=-1))
+    with broker:
+        broker.wait_for_log("certificate_not_valid")
+        with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+            broker.wire()
+
+
+def is_turned_away(wire: Wire) -> bool:
+    """TLS 1.3: the client hears it only behind its own end of the handshake."""
+    try:
+        return wire.is_closed()
+    except ssl.SSLError:
+        return True
+
+
+MUTUAL = '[tls]\nclient_ca = "ca.pem"\nclient_certificates = "{}"\n'
+
+
+@pytest.mark.parametrize("wanted", ["optional", "required"])
+def test_clients_show_certificates_of_the_ca_that_is_named(tmp_path: Path, wanted: str) -> None:
+    broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format(wanted)))
+    stranger = Authority(tmp_path / "stranger")
+    with broker:
+        broker.wait_for_log("listening address=stomps://")
+        for authority, is_known in ((broker.authority, True), (stranger, False)):
+            own = authority.pair("client", "/CN=client", "")
+            context = ssl.create_default_context(cafile=broker.authority.certificate)
+            context.load_cert_chain(own.certificate, own.key)
+            with broker.wire(context) as wire:
+                if is_known:
+                    wire.connect()
+                else:
+                    assert is_turned_away(wire)
+        broker.wait_for_log("tls_failed")
+        with broker.wire() as wire:
+            if wanted == "optional":
+                wire.connect()
+            else:
+                assert is_turned_away(wire)
+                broker.wait_for_log('reason="peer did not return a certificate"')
+
+
+def test_a_certificate_for_servers_is_none_of_a_client(tmp_path: Path) -> None:
+    broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format("required")))
+    with broker:
+        broker.wait_for_log("listening address=stomps://")
+        own = broker.authority.pair("client", "/CN=client", LOCALHOST + "\nextendedKeyUsage=serverAuth")
+        context = ssl.create_default_context(cafile=broker.authority.certificate)
+        context.load_cert_chain(own.certificate, own.key)
+        with broker.wire(context) as wire:
+            assert is_turned_away(wire)
+        broker.wait_for_log("tls_failed")
