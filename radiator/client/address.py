@@ -11,6 +11,7 @@ from radiator.model.limits import UNIX_PATH_MAX_BYTES
 
 DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
 DEFAULT_PORT = 61613
+DEFAULT_TLS_PORT = 61612
 UNIX = "stomp+unix:"
 
 
@@ -20,10 +21,12 @@ class AddressError(RadiatorError):
 
 @dataclass(slots=True)
 class Address:
-    """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`, or `stomp+unix:PATH`.
+    """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`, `stomps://...` for TLS, or `stomp+unix:PATH`.
 
     path: of a unix socket, relative to the program's directory if not absolute; "" for TCP. With a path there is no
-    port, and the host is only what CONNECT says.
+    port, and the host is only what CONNECT says. With is_tls, files in PEM: ca_file has the CAs that the broker's
+    certificate must come from, instead of those that the system trusts; certificate and key are the client's own, and
+    the key may stand in the file of the certificate. "": none.
     """
 
     host: str
@@ -31,6 +34,10 @@ class Address:
     login: str = ""
     passcode: str = ""
     path: str = ""
+    is_tls: bool = False
+    ca_file: str = ""
+    certificate: str = ""
+    key: str = ""
 
     @classmethod
     def unix(cls, path: str) -> Self:
@@ -52,24 +59,29 @@ class Address:
                 wanted = f"it must be {UNIX}PATH, such as {UNIX}/var/lib/radiator/radiator.sock"
                 raise AddressError(f"The broker's address {text!r} cannot be used: {wanted}.")
             return cls.unix(path)
-        wanted = f"it must be stomp://HOST:PORT, such as {DEFAULT_ADDRESS}, or {UNIX}PATH"
+        wanted = f"it must be stomp://HOST:PORT, such as {DEFAULT_ADDRESS}, stomps://HOST:PORT, or {UNIX}PATH"
         shown = repr(text.rpartition("@")[2])
         try:
             if " " in text or not text.isprintable():
                 raise ValueError  # urlsplit would pass over some of them
             parts = urlsplit(text)
-            port = DEFAULT_PORT if parts.port is None else parts.port
+            is_tls = parts.scheme == "stomps"
+            port = parts.port
+            if port is None:
+                port = DEFAULT_TLS_PORT if is_tls else DEFAULT_PORT
         except ValueError:
             raise AddressError(f"The broker's address {shown} cannot be read: {wanted}.") from None
-        if parts.scheme != "stomp" or not parts.hostname or parts.path not in ("", "/") or parts.query or not port:
+        is_known = is_tls or parts.scheme == "stomp"
+        if not is_known or not parts.hostname or parts.path not in ("", "/") or parts.query or not port:
             raise AddressError(f"The broker's address {shown} cannot be used: {wanted}.")
-        return cls(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
+        return cls(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""), is_tls=is_tls)
 
     def __str__(self) -> str:
         """Without login and passcode: it stands in sentences."""
         if self.path:
             return UNIX + self.path
-        return f"stomp://[{self.host}]:{self.port}" if ":" in self.host else f"stomp://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"stomp{'s' * self.is_tls}://{host}:{self.port}"
 
 
 def addresses_of(given: str | Address | Sequence[str | Address]) -> list[Address]:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from radiator.client import arguments
-from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
+from radiator.client.address import DEFAULT_ADDRESS, Address
 from radiator.client.async_dialer import AsyncDialer
 from radiator.client.calls import CLOSED, Calls
 from radiator.client.client import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, RECEIVED_MAX_BYTES, THREAD_HEART_BEAT_MS, WINDOW
@@ -25,6 +25,7 @@ from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import ClientInbox
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.tasks import Tasks
+from radiator.client.tls import addresses_with
 from radiator.model.commands import AUTO
 from radiator.protocols.stomp.client import Headers, Message
 
@@ -52,10 +53,13 @@ class AsyncClient:
         reconnect: bool | Reconnect = False,
         dedup: bool = False,
         received_max_bytes: int = RECEIVED_MAX_BYTES,
+        ca_file: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Does not connect yet. All arguments are those of `Client`."""
         arguments.of_a_client(connect_timeout_s, answer_timeout_s, window, received_max_bytes)
-        addresses = addresses_of(address)
+        addresses = addresses_with(address, ca_file, certificate, key)
         policy = arguments.policy(reconnect)
         self._inbox = ClientInbox(received_max_bytes)
         self._tasks = Tasks(

@@ -6,6 +6,7 @@ from typing import Any
 
 from radiator.client.address import Address
 from radiator.client.connection import ClientConnection, cannot_connect
+from radiator.client.tls import WrongName, wrong_name
 
 
 class AsyncDialer:
@@ -28,9 +29,11 @@ class AsyncDialer:
         try:
             wanted = next(greeting)
             while True:
-                wanted = greeting.send(await ready(one, *wanted))
+                wanted = greeting.send(await ready(connection, *wanted))
         except StopIteration:
             return connection
+        except WrongName:
+            raise await asyncio.to_thread(wrong_name, address, self._timeout_s) from None
         finally:
             greeting.close()
 
@@ -57,7 +60,7 @@ class AsyncDialer:
         raise failed
 
 
-async def ready(one: socket.socket, timeout_s: float, reads: bool, writes: bool) -> tuple[bool, bool]:
+async def ready(one: ClientConnection, timeout_s: float, reads: bool, writes: bool) -> tuple[bool, bool]:
     """Whether it can be read, or written, once one of them is so or the time is over."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[bool, bool]] = loop.create_future()

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from radiator.client import arguments
-from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
+from radiator.client.address import DEFAULT_ADDRESS, Address
 from radiator.client.calls import CLOSED, Calls
 from radiator.client.channel import Wait
 from radiator.client.connection import ClientConnection
@@ -18,6 +18,7 @@ from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Callback, ClientInbox
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.threads import Threads
+from radiator.client.tls import addresses_with
 from radiator.model.commands import AUTO
 from radiator.model.errors import Violation
 from radiator.protocols.stomp.client import Headers, Message
@@ -56,6 +57,9 @@ class Client:
         reconnect: bool | Reconnect = False,
         dedup: bool = False,
         received_max_bytes: int = RECEIVED_MAX_BYTES,
+        ca_file: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Connects to the first address that answers. Raises ConnectionLost or Refusal; Violation and AddressError for
         invalid arguments.
@@ -63,11 +67,12 @@ class Client:
         answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and is never sent
         again to another store than the first; ConnectionLost is raised instead.
         received_max_bytes: bound on messages that the program has not received yet; past it nothing is read.
+        ca_file, certificate, key: as in Address, for all `stomps://` addresses.
         """
         if heart_beats not in ("calls", "thread"):
             raise Violation(f'heart_beats {heart_beats!r} must be "calls" or "thread".')
         arguments.of_a_client(connect_timeout_s, answer_timeout_s, window, received_max_bytes)
-        self._addresses = addresses_of(address)
+        self._addresses = addresses_with(address, ca_file, certificate, key)
         self._connect_timeout_s = connect_timeout_s
         self._answer_timeout_s = answer_timeout_s
         self._window = window

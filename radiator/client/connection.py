@@ -3,15 +3,18 @@
 import contextlib
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable, Generator
 
-from radiator.client.address import Address
+from radiator.client.address import Address, AddressError
 from radiator.client.errors import ConnectionLost
+from radiator.client.tls import WrongName, cannot_verify, context_of, lost, wrong_name
 from radiator.model.errors import Refusal
 from radiator.protocols.stomp.client import CLOSED, OPEN, Broken, ClientSession, Error, ServerEvent
 
 READ_BYTES = 64 * 1024
+NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 SILENCE_SLACK_S = 1.0  # beyond twice the broker's interval: a busy network or machine is no dead broker
 
 
@@ -86,13 +89,16 @@ class ClientConnection:
                 wanted = greeting.send(connection.wait(*wanted))
         except StopIteration:
             return connection
+        except WrongName:
+            raise wrong_name(address, timeout_s) from None
 
     def greeting(
         self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
         """CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are possible.
 
-        Raises ConnectionLost or Refusal. The connection is then closed, as it is if this generator is abandoned.
+        Raises ConnectionLost, Refusal or WrongName. The connection is then closed, as it is if this generator is
+        abandoned.
         """
         try:
             yield from self._greet(versions, heart_beat_ms, timeout_s)
@@ -109,13 +115,15 @@ class ClientConnection:
         self._socket.setblocking(False)
         if not self.address.path:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        end_s = time.monotonic() + timeout_s
+        if self.address.is_tls:
+            yield from self._shake(end_s, timeout_s)
         login, passcode = self.address.login or None, self.address.passcode or None
         self.say(
             self.session.connect(
                 self.address.host, versions=versions, heart_beat_ms=heart_beat_ms, login=login, passcode=passcode
             )
         )
-        end_s = time.monotonic() + timeout_s
         while self.session.state != OPEN:
             readable, writable = yield max(0.0, end_s - time.monotonic()), True, bool(self.outgoing)
             if not readable and not writable:
@@ -129,6 +137,31 @@ class ClientConnection:
                 if isinstance(event, Broken):
                     raise Gone(f"the broker broke the protocol: {event.sentence}")
 
+    def _shake(self, end_s: float, timeout_s: float) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
+        """The handshake of TLS, before anything is said. Raises ConnectionLost, WrongName."""
+        try:
+            context = context_of(self.address)
+        except AddressError as wrong:
+            raise ConnectionLost(str(wrong)) from None
+        host = self.address.host
+        tls = context.wrap_socket(self._socket, server_hostname=host, do_handshake_on_connect=False)
+        self._socket = tls
+        while True:
+            reads = writes = False
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                reads = True
+            except ssl.SSLWantWriteError:
+                writes = True
+            except OSError as failed:
+                raise cannot_verify(self.address, failed) from None
+            else:
+                return
+            if not any((yield max(0.0, end_s - time.monotonic()), reads, writes)):
+                why = f"did not end the handshake of TLS within {timeout_s:g} s: is that port one of stomps://?"
+                raise ConnectionLost(f"{self.address} {why}")
+
     def fileno(self) -> int:
         """Of the socket."""
         return self._socket.fileno()
@@ -141,8 +174,8 @@ class ClientConnection:
             self.outgoing += data
             return self.write()
         try:
-            taken = self._socket.send(data)
-        except BlockingIOError:
+            taken = self._socket.send(data) if data else 0
+        except NOTHING_YET:
             taken = 0
         except OSError:
             raise Gone("the broker closed it") from None
@@ -154,7 +187,7 @@ class ClientConnection:
         """As much of `outgoing` as the operating system takes. Raises Gone."""
         try:
             taken = self._socket.send(self.outgoing)
-        except BlockingIOError:
+        except NOTHING_YET:
             return
         except OSError:
             raise Gone("the broker closed it") from None
@@ -164,11 +197,12 @@ class ClientConnection:
     def read(self) -> list[ServerEvent]:
         """What has come, of one read. Raises Gone; not where the broker hangs up after DISCONNECT, as it shall."""
         try:
+            # of TLS that is a whole record at a time: OpenSSL keeps nothing back that poll would not report
             data = self._socket.recv(READ_BYTES)
-        except BlockingIOError:
+        except NOTHING_YET:
             return []
         except OSError as failed:
-            raise Gone(failed.strerror or "it failed") from None
+            raise Gone(lost(failed)) from None
         if not data:
             raise Gone("it was closed after DISCONNECT" if self.session.state == CLOSED else "the broker closed it")
         self.read_at_s = time.monotonic()

@@ -5,13 +5,15 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import stomp
-from stomp.exception import NotConnectedException
+from stomp.exception import ConnectFailedException, NotConnectedException
 
 from tests.broker_process import BrokerProcess
+from tests.tls_broker import TlsBroker
 
 VERSIONS = {"1.0": stomp.Connection10, "1.1": stomp.Connection11, "1.2": stomp.Connection12}
 TIMEOUT_S = 10
@@ -340,3 +342,27 @@ def test_heart_beats_keep_a_silent_connection(client: Make, name: str) -> None:
     assert one.heart_beat_timeouts == 0
     assert one.connection.is_connected()
     one.send(f"/queue/{name}", "still here")
+
+
+def over_tls(broker: TlsBroker, ca_file: str, host: str = "localhost") -> stomp.Connection12:
+    connection = stomp.Connection12([(host, broker.tls_port)], reconnect_attempts_max=1)
+    connection.set_ssl([(host, broker.tls_port)], ca_certs=ca_file)
+    return connection
+
+
+def test_over_tls_with_its_own_verification(tmp_path: Path) -> None:
+    with TlsBroker(tmp_path) as broker:
+        connection = over_tls(broker, broker.ca_file)
+        heard: queue.Queue[Any] = queue.Queue()
+        listener = stomp.ConnectionListener()
+        listener.on_message = heard.put
+        connection.set_listener("one", listener)
+        connection.connect(wait=True)
+        connection.subscribe("/queue/q", id="0")
+        connection.send("/queue/q", "x" * 100_000)
+        assert len(heard.get(timeout=TIMEOUT_S).body) == 100_000
+        connection.disconnect()
+        other = broker.authority.pair("stranger", "/CN=stranger").certificate
+        with pytest.raises(ConnectFailedException):
+            over_tls(broker, str(other)).connect(wait=True)
+        broker.wait_for_log("tls_failed")

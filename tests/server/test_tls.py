@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -24,9 +23,9 @@ from radiator.model.users import User
 from radiator.server.tls import TlsListeners, TlsTransport, load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
 from tests.acceptance.wire import Wire
-from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
 from tests.server.shell import KeptLog
+from tests.tls_broker import CONFIG, TlsBroker
 
 DAY_S = 86_400
 
@@ -429,54 +428,9 @@ def test_one_that_is_not_valid_yet_is_a_warning(pair: MadePair, log: KeptLog) ->
 # ---- a broker
 
 
-CONFIG = (
-    SERVER.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "stomps://127.0.0.1:0"')
-    + '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
-    + "[limits]\nconnect_timeout_s = 1\nmax_connections = 3\n"
-    + EVERYTHING_MAY_BE_CREATED
-)
-
-
-class TlsBroker(BrokerProcess):
-    """With a CA of its own."""
-
-    def __init__(self, directory: Path, config_text: str = CONFIG) -> None:
-        self.authority = Authority(directory)
-        self.authority.pair("server")
-        super().__init__(directory, config_text)
-
-    @property
-    def tls_port(self) -> int:
-        found = re.findall(r"listening address=stomps://127.0.0.1:(\d+)", self.log)
-        assert found, self.log
-        return int(found[-1])
-
-    def wire(self, client: ssl.SSLContext | None = None) -> Wire:
-        wire = Wire((self.host, self.tls_port))
-        context = client or ssl.create_default_context(cafile=self.authority.certificate)
-        wire.socket = context.wrap_socket(wire.socket, server_hostname="localhost")
-        return wire
-
-    def connected(self) -> Wire:
-        wire = self.wire()
-        wire.connect()
-        return wire
-
-    def replaced(self, made: MadePair) -> None:
-        made.key.rename(self.directory / "server.key")
-        made.certificate.rename(self.directory / "server.pem")
-
-    def hang_up(self, event: str) -> str:
-        since = len(self.log.splitlines())
-        assert self.process is not None
-        self.process.send_signal(signal.SIGHUP)
-        return self.wait_for_log(f" {event}", since=since)
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[TlsBroker]:
     with TlsBroker(tmp_path) as running:
-        running.wait_for_log("listening address=stomps://")
         yield running
         assert running.is_running and "Traceback" not in running.log, running.log
 
@@ -615,7 +569,6 @@ def test_clients_show_certificates_of_the_ca_that_is_named(tmp_path: Path, wante
     broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format(wanted)))
     stranger = Authority(tmp_path / "stranger")
     with broker:
-        broker.wait_for_log("listening address=stomps://")
         for authority, is_known in ((broker.authority, True), (stranger, False)):
             own = authority.pair("client", "/CN=client", "")
             context = ssl.create_default_context(cafile=broker.authority.certificate)
@@ -637,7 +590,6 @@ def test_clients_show_certificates_of_the_ca_that_is_named(tmp_path: Path, wante
 def test_a_certificate_for_servers_is_none_of_a_client(tmp_path: Path) -> None:
     broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format("required")))
     with broker:
-        broker.wait_for_log("listening address=stomps://")
         own = broker.authority.pair("client", "/CN=client", LOCALHOST + "\nextendedKeyUsage=serverAuth")
         context = ssl.create_default_context(cafile=broker.authority.certificate)
         context.load_cert_chain(own.certificate, own.key)

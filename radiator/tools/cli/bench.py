@@ -78,6 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.disk is not None:
         return _run_disk(arguments)
     address: Address = arguments.broker
+    if address.is_tls:
+        raise ConfigError([f"bench measures without TLS, and the broker is {address}: say --broker stomp://HOST:PORT."])
     what = arguments.what or DESTINATION
     destination, is_log = what.address, what.kind == LOG
     if is_log:

@@ -16,6 +16,7 @@ from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.settings import Address as ListenAt
 from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
+from radiator.protocols import SCHEMES
 from radiator.tools.cli.things import Thing, config_for
 
 ENVIRONMENT = "RADIATOR_BROKER"
@@ -32,8 +33,8 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         type=_address,
         default=os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS,
-        help=f"the running broker, as stomp://HOST:PORT or stomp+unix:PATH (default: ${ENVIRONMENT} if set, or else "
-        f"{DEFAULT_ADDRESS})",
+        help="the running broker, as stomp://HOST:PORT, stomps://HOST:PORT or stomp+unix:PATH (default: "
+        f"${ENVIRONMENT} if set, or else {DEFAULT_ADDRESS})",
     )
     where.add_argument(
         "--config",
@@ -42,6 +43,13 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         type=config_for(_listening),
         help="its config.toml: a unix socket of it, if you may use one, or else where it listens first",
     )
+    files = {
+        "--ca": ("tls_ca_file", "the CAs in PEM that its certificate must come from; without it those of the system"),
+        "--certificate": ("tls_certificate", "your own certificate in PEM, where the broker wants one"),
+        "--key": ("tls_key", "its private key in PEM, if not in the same file"),
+    }
+    for option, (dest, text) in files.items():
+        parser.add_argument(option, metavar="FILE", dest=dest, help=f"with stomps://: {text}")
 
 
 def _address(text: str) -> Address:
@@ -66,7 +74,8 @@ def _listening(config: Config) -> Address:
     for one in (config.operators_socket, *sockets):
         if _can_connect(one.path):
             return Address.unix(str(one.path))
-    first = next((one for one in config.listen if isinstance(one, ListenAt)), None)
+    by_tcp = [one for one in config.listen if isinstance(one, ListenAt)]
+    first = min(by_tcp, key=lambda one: SCHEMES[one.scheme].is_encrypted, default=None)
     if first is None:
         raise ConfigError([f"None of the sockets at which the configuration listens can be used: {sockets[0]}."])
     if first.port == 0:
@@ -74,7 +83,8 @@ def _listening(config: Config) -> Address:
             [f"The configuration says {first}, which is any free port: say --broker {first.scheme}://..."]
         )
     loopback = "::1" if ":" in first.host else "127.0.0.1"
-    return Address(loopback if first.is_wildcard else first.host, first.port)
+    host = loopback if first.is_wildcard else first.host
+    return Address(host, first.port, is_tls=SCHEMES[first.scheme].is_encrypted)
 
 
 def _can_connect(path: Path) -> bool:
@@ -99,7 +109,9 @@ def broker_options(arguments: argparse.Namespace) -> list[str]:
         usual = Address.parse(os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS)
     except AddressError:
         usual = None
-    return [] if given == usual else ["--broker", str(given)]
+    files = {"--ca": given.ca_file, "--certificate": given.certificate, "--key": given.key}
+    options = [word for option, file in files.items() if file for word in (option, file)]
+    return [] if given == usual else ["--broker", str(given), *options]
 
 
 def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float = ASK_TIMEOUT_S) -> dict[str, Any]:

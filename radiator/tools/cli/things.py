@@ -6,11 +6,12 @@ is possible, as on the wire. An impossible combination is refused before the bro
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from radiator.model.addresses import EXCHANGE, EXISTING, KINDS, QUEUE, name_in
+from radiator.model.errors import ConfigError
 from radiator.model.validation import meant
 from radiator.tools.config import Config, load
 
@@ -87,6 +88,13 @@ def read_config(arguments: argparse.Namespace) -> None:
     for dest in ("broker", "data"):
         if callable(read := getattr(arguments, dest, None)):
             setattr(arguments, dest, read())
+    files = {name: getattr(arguments, f"tls_{name}", None) for name in ("ca_file", "certificate", "key")}
+    given = {name: file for name, file in files.items() if file}
+    if given and not arguments.broker.is_tls:
+        option = next(iter(given)).removesuffix("_file")
+        raise ConfigError([f"--{option} is for TLS, and the broker is {arguments.broker}: say --broker stomps://..."])
+    if given:
+        arguments.broker = replace(arguments.broker, **given)
 
 
 def name_of(kind: str) -> Callable[[str], str]:

@@ -8,6 +8,7 @@ import pytest
 
 from radiator.tools.cli import main
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.tls_broker import TlsBroker
 
 NOBODY = "stomp+unix:/nowhere/radiator.sock"
 
@@ -99,3 +100,48 @@ def test_nothing_that_can_be_used_is_a_sentence(tmp_path: Path, capsys: pytest.C
 @pytest.mark.slow
 def test_a_load_goes_through_a_unix_socket(broker: BrokerProcess) -> None:
     assert main(["bench", "--seconds", "1", "--broker", f"stomp+unix:{broker.unix_path}"]) == 0
+
+
+@pytest.fixture(scope="module")
+def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    with TlsBroker(tmp_path_factory.mktemp("tls")) as running:
+        yield running
+
+
+def test_a_broker_with_tls_is_verified_by_the_ca_that_is_named(
+    tls_broker: TlsBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    where = ["--broker", tls_broker.tls_address]
+    assert main(["queues", "--ca", tls_broker.ca_file, *where]) == 0
+    capsys.readouterr()
+    assert main(["queues", *where]) == 1
+    assert "its certificate does not come from any CA that this system trusts" in capsys.readouterr().err
+    own = tls_broker.authority.pair("own", "/CN=me", "")
+    files = ["--ca", tls_broker.ca_file, "--certificate", str(own.certificate), "--key", str(own.key)]
+    assert main(["send", "--create", "/queue/q", "x", *where, *files]) == 0
+    assert main(["queues", *where, "--ca", str(tmp_path / "none")]) == 1
+    assert "cannot be used: No such file or directory" in capsys.readouterr().err
+
+
+def test_files_of_tls_for_a_broker_without_it_are_a_mistake(
+    broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["queues", "--ca", "ca.pem", "--broker", broker.address]) == 2
+    assert f"--ca is for TLS, and the broker is {broker.address}: say --broker stomps://" in capsys.readouterr().err
+
+
+def test_of_two_listeners_the_one_without_tls_comes_first(tls_broker: TlsBroker, tmp_path: Path) -> None:
+    """Only its port answers without a file of the CA."""
+    file = tmp_path / "other.toml"
+    both = f'["{tls_broker.tls_address}", "{tls_broker.address}"]'
+    tls = 'certificate = "c"\nkey = "k"\n'
+    file.write_text(f'[server]\nlisten = {both}\ndata_dir = "elsewhere"\n[tls]\n{tls}')
+    assert main(["queues", "--config", str(file)]) == 0
+    file.write_text(f'[server]\nlisten = ["{tls_broker.tls_address}"]\ndata_dir = "elsewhere"\n[tls]\n{tls}')
+    assert main(["queues", "--config", str(file)]) == 1
+    assert main(["queues", "--config", str(file), "--ca", tls_broker.ca_file]) == 0
+
+
+def test_bench_does_not_speak_tls_and_says_so(tls_broker: TlsBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--broker", tls_broker.tls_address, "--ca", tls_broker.ca_file]) == 2
+    assert "bench measures without TLS, and the broker is stomps://" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_broker_is_taken_from_the_environment(
         assert main(words) == 2
         assert capsys.readouterr().err == (
             "radiator: $RADIATOR_BROKER: The broker's address 'nonsense' cannot be used: it must be stomp://HOST:PORT, "
-            "such as stomp://127.0.0.1:61613, or stomp+unix:PATH.\n"
+            "such as stomp://127.0.0.1:61613, stomps://HOST:PORT, or stomp+unix:PATH.\n"
         )
     assert main(["queues", "--broker", NOBODY]) == 1
 
