@@ -116,6 +116,11 @@ def spin() -> None:
                 raise CannotRun(f"{command[0]} does not work here: {(done.stdout + done.stderr).strip()[-200:]}")
 
 
+def openssl() -> None:
+    """Certificates can be made."""
+    program("openssl", "openssl")
+
+
 def nomemory() -> None:
     """One allocation of this Python's can be made to fail."""
     if importlib.util.find_spec("_testcapi") is None:
@@ -132,4 +137,5 @@ NEEDS: dict[str, Callable[[], None]] = {
     "netns": netns,
     "spin": spin,
     "nomemory": nomemory,
+    "openssl": openssl,
 }

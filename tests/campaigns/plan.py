@@ -54,6 +54,7 @@ MODULES: tuple[str, ...] = (
     "logs",
     "file_modes",
     "unix_sockets",
+    "tls",
     "imports",
     "links",
     "carry",

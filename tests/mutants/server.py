@@ -280,4 +280,53 @@ MUTANTS = (
                 os.chown(address.path, -1, _group(address))
         """,
     ),
+    Mutant(
+        "tls-pair-not-checked",
+        "A key is taken that does not belong to the certificate beside it.",
+        function="_load_key",
+        old='raise ValueError(f"{wrong}; {right}") from None',
+        new="return",
+    ),
+    Mutant(
+        "tls-key-for-everybody",
+        "The key's file may be readable by every user of the machine.",
+        function="_NOT_FOR_A_KEY",
+        old="_NOT_FOR_A_KEY = 0o037",
+        new="_NOT_FOR_A_KEY = 0",
+    ),
+    Mutant(
+        "tls-handshakes-unbounded",
+        "As many steps of handshakes are made in one turn of the loop as clients want.",
+        function="TlsListeners.may_step",
+        old="self._steps_left -= 1",
+        new="",
+    ),
+    Mutant(
+        "tls-one-record-a-read",
+        "What OpenSSL has decrypted behind the first record waits until more comes from the client.",
+        function="TlsTransport._decrypt",
+        old="""
+            while piece := self._tls.read(TLS_SLICE_BYTES):
+                pieces.append(piece)
+        """,
+        new="""
+            if piece := self._tls.read(TLS_SLICE_BYTES):
+                pieces.append(piece)
+                return False
+        """,
+    ),
+    Mutant(
+        "tls-counts-what-it-keeps",
+        "Bytes count as taken by the system while the transport still keeps them, and nobody writes them on.",
+        function="TlsTransport.send",
+        old="taken -= 1",
+        new="return taken",
+    ),
+    Mutant(
+        "tls-name-passes-for-subject",
+        "A DNS name in a client's certificate is compared with the subjects that users have.",
+        function="user_of",
+        old='if wanted and (wanted == subject if "=" in wanted else wanted.lower() in names):',
+        new="if wanted and (wanted == subject or wanted.lower() in names):",
+    ),
 )
