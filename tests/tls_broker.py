@@ -10,12 +10,11 @@ from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 from tests.certificates import Authority, MadePair
 
-CONFIG = (
+ENCRYPTED = (
     SERVER.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "stomps://127.0.0.1:0"')
     + '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
-    + "[limits]\nconnect_timeout_s = 1\nmax_connections = 3\n"
-    + EVERYTHING_MAY_BE_CREATED
 )
+CONFIG = ENCRYPTED + "[limits]\nconnect_timeout_s = 1\nmax_connections = 3\n" + EVERYTHING_MAY_BE_CREATED
 
 
 class TlsBroker(BrokerProcess):

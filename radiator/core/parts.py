@@ -60,8 +60,8 @@ class Machine:
 
 
 class Parts:
-    """unblocked: what may have room again for its waiters. half_open: how many connections have not said CONNECT, as
-    the server reports.
+    """unblocked: what may have room again for its waiters. half_open and certificate_left_s: as the server reports them
+    in each Tick.
     """
 
     reload: ReloadPort  # given by the Broker: it needs the parts
@@ -84,6 +84,7 @@ class Parts:
         self.started_s = machine.now_s
         self.limits = limits
         self.half_open = 0
+        self.certificate_left_s: int | None = None
         self.connections: dict[int, Connection] = {}
         self.unblocked: dict[Waitable, None] = {}
         self.background = BackgroundTasks()

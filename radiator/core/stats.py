@@ -32,11 +32,12 @@ class Blocked(Protocol):
 
 
 class StatsPort(TopologyPort, Protocol):
-    """All that has numbers. half_open: how many connections have not said CONNECT, as the server reports."""
+    """All that has numbers. half_open and certificate_left_s: as the server reports them in each Tick."""
 
     version: str
     started_s: float
     half_open: int
+    certificate_left_s: int | None
 
     @property
     def blocking(self) -> Blocked: ...
@@ -135,6 +136,7 @@ def of(port: StatsPort) -> BrokerNumbers:
         prepared=port.prepared.count,
         parked=len(port.blocking.connections),
         half_open=port.half_open,
+        certificate_left_s=port.certificate_left_s,
         memory_bytes=memory.in_all_bytes,
         memory_counted_bytes=memory.weighed_bytes,
         memory_holders=holders(memory),

@@ -435,7 +435,8 @@ class Tick:
 
     Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
     pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
-    log_keep keeps wal_kept_bytes.
+    log_keep keeps wal_kept_bytes; certificate_left_s: until the end of the certificate of encrypted listeners, below 0
+    when that is over; None: there are none.
     """
 
     disk_free_bytes: int
@@ -446,6 +447,7 @@ class Tick:
     half_open: int = 0
     wal_bytes: int = 0
     wal_kept_bytes: int = 0
+    certificate_left_s: int | None = None
 
 
 @dataclass(slots=True)

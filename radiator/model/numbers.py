@@ -200,6 +200,7 @@ class BrokerNumbers:
     prepared: int
     parked: int
     half_open: int
+    certificate_left_s: int | None
     memory_bytes: int
     memory_counted_bytes: int
     memory_holders: list[Holder]

@@ -205,6 +205,7 @@ class Server:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
         if self._pair is not None:
             self._tls = TlsListeners(self._loop, self._pair, config.users.values(), self._log)
+            self._dispatcher.certificate_left_s = self._tls.left_s
         operators = config.operators_socket
         node = config.node
         listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]

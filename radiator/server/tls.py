@@ -186,6 +186,10 @@ class TlsListeners:
         elif one.days_left(now_s) < CERTIFICATE_WARN_DAYS:
             self._log.warning("certificate_ends", days=one.days_left(now_s), ends=day_text(one.valid_to_s))
 
+    def left_s(self) -> int:
+        """How long until the certificate's end; below 0: since then."""
+        return int(self.pair.certificate.valid_to_s - time.time())
+
     def may_step(self) -> bool:
         """Whether one more step of a handshake may be made in this turn of the loop. If so it is counted."""
         turn = self._loop.iteration

@@ -16,8 +16,9 @@ from radiator.storage.backup import restore
 from radiator.tools.cli import main
 from radiator.tools.cli.service import FILES
 from radiator.tools.config import load
-from tests.broker_process import CHECKOUT, BrokerProcess, environment
+from tests.broker_process import CHECKOUT, environment
 from tests.storage.scribe import DELAYED, filled
+from tests.tls_broker import ENCRYPTED, TlsBroker
 
 DEPLOY = CHECKOUT / "radiator/deploy"
 UNITS = sorted(path.name for path in DEPLOY.iterdir() if path.suffix in (".service", ".timer"))
@@ -124,7 +125,7 @@ def test_every_metric_of_the_alert_rules_is_printed(tmp_path: Path, capsys: pyte
     wanted = {name for line in re.findall(r"expr: (.*)", rules) for name in re.findall(r"\bradiator_\w+", line)}
     (tmp_path / "secret").write_text("x" * 32)
     (tmp_path / "secret").chmod(0o600)
-    with BrokerProcess(tmp_path, ALL_SET) as broker, Client(broker.address) as client:
+    with TlsBroker(tmp_path, ENCRYPTED + ALL_SET) as broker, Client(broker.address) as client:
         client.send("/fanout/f", "x")
         client.subscribe("/log/l", ack="client", headers={"group": "g"})
         assert main(["stats", "--prometheus", "--broker", broker.address]) == 0

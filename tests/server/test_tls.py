@@ -15,12 +15,14 @@ from typing import Any
 import gevent
 import pytest
 
+from radiator.client import Client
 from radiator.model.errors import ConfigError
 from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYTES
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import OPTIONAL, TlsSettings
 from radiator.model.users import User
 from radiator.server.tls import TlsListeners, load_pair
+from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
 from tests.server.shell import KeptLog
@@ -456,6 +458,17 @@ def test_a_reload_swaps_the_pair_and_the_connections_there_are_stay(broker: TlsB
         before.send("/queue/q", "still here")
         with broker.connected() as after:
             assert after.socket.getpeercert(True) != old  # type: ignore[attr-defined]
+
+
+def test_stats_and_metrics_say_how_long_it_is_valid(broker: TlsBroker) -> None:
+    with Client(broker.address) as client:
+        answer = client.admin({"do": "stats"})
+        assert 89 * DAY_S < answer["certificate_left_s"] <= 90 * DAY_S
+        assert f"radiator_certificate_left_seconds {answer['certificate_left_s']}\n" in exposition(answer)
+        broker.replaced(broker.authority.pair("new", days=10))
+        broker.hang_up("reloaded")
+        answers = (client.admin({"do": "stats"})["certificate_left_s"] for _ in range(10_000))
+        assert next(left_s for left_s in answers if left_s <= 10 * DAY_S) > 9 * DAY_S
 
 
 def test_a_reload_of_a_wrong_pair_leaves_the_old_one_in_force(broker: TlsBroker) -> None:

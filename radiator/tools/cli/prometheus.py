@@ -41,6 +41,12 @@ _BROKER = (
     Metric("connections_max", GAUGE, "limits.max_connections", "The limit max_connections, of clients."),
     Metric("half_open_connections", GAUGE, "half_open", "Connections that have not said CONNECT yet."),
     Metric("half_open_connections_max", GAUGE, "limits.max_half_open", "The limit max_half_open."),
+    Metric(
+        "certificate_left_seconds",
+        GAUGE,
+        "certificate_left_s",
+        "Until the end of the certificate of [tls]; below 0: it is over.",
+    ),
     Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of all connections."),
     Metric("transactions", GAUGE, "transactions", "Transactions that are open."),
     Metric("prepared", GAUGE, "prepared", "Transactions that are prepared, or not in their destinations yet."),
