@@ -61,6 +61,7 @@ MATCHES_KEPT = 4096  # forgotten, and searched again: names whose matches a trie
 MATCHED_KEPT = 8  # forgotten: the matches of all kept names together, for each pattern of a trie
 WALK_STEPS_MAX = 500  # refuse: a pattern that makes the matching of a name take that many steps, of some 0.4 µs
 MATCHES_DEAR = 64  # not kept: matches found in fewer steps, of some 0.4 µs each
+CONTAINS_SETS_MAX = 64  # refuse: ways on that are followed to find out whether a pattern contains another
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for

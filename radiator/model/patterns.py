@@ -1,13 +1,13 @@
 """Names of words separated by `.`, and patterns of them: `*` is one word, `#` is zero or more.
 
-Used for topics and for the tables of config.toml. No regular expressions: a hostile pattern costs words x words, never
-more.
+Used for topics, for the tables of config.toml, and for rights. No regular expressions: a hostile pattern costs words x
+words, never more.
 """
 
 import re
 import unicodedata
 
-from radiator.model.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
+from radiator.model.limits import CONTAINS_SETS_MAX, NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
 
 # the name of a node, as text and as bytes
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -63,6 +63,52 @@ def overlaps(one: str, other: str) -> bool:
             following.append(can)
         reachable = following
     return reachable[-1]
+
+
+def contains(pattern: str, other: str) -> bool:
+    """Whether `pattern` matches every name that `other` matches. False too where that would take very many steps
+    (CONTAINS_SETS_MAX): who decides by it refuses what it cannot decide.
+
+    A `*` of `other` stands for any word, also one that `pattern` has not, and such a word leaves it the fewest ways on:
+    so only these are followed, and for each `#` of `other` any number of them.
+    """
+    words, others = pattern.split("."), other.split(".")
+    if set(others) == {"#"}:
+        others = ["*", "#"]  # a name has a word at least
+    one = many = 0
+    literal: dict[str, int] = {}
+    for place, word in enumerate(words):
+        if word == "*":
+            one |= 1 << place
+        elif word == "#":
+            many |= 1 << place
+        else:
+            literal[word] = literal.get(word, 0) | 1 << place
+    end = 1 << len(words)
+
+    def closed(reached: int) -> int:
+        """A `#` that takes no word lets what follows it begin."""
+        while (skipped := reached | (reached & many) << 1) != reached:
+            reached = skipped
+        return reached
+
+    # bit i of a set: the words of `other` so far can be taken by the first i of `pattern`
+    sets = {closed(1)}
+    for word in others:
+        takes = one if word in ("*", "#") else one | literal.get(word, 0)
+        following = set(sets) if word == "#" else set()
+        waiting = list(sets)
+        while waiting:
+            reached = waiting.pop()
+            then = closed((reached & takes) << 1 | reached & many)
+            if then not in following:
+                following.add(then)
+                if word == "#":
+                    waiting.append(then)
+        sets = following
+        if 0 in sets or len(sets) > CONTAINS_SETS_MAX:
+            return False
+    return all(reached & end for reached in sets)
 
 
 def rank(pattern: str) -> tuple[int, bool]:

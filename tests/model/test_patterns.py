@@ -2,12 +2,13 @@
 
 import re
 import time
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from radiator.model.patterns import is_pattern, matches, name_mistake, overlaps, rank
+from radiator.model.patterns import contains, is_pattern, matches, name_mistake, overlaps, rank
 
 MATCHING = [
     ("a", "a"),
@@ -124,3 +125,36 @@ def test_a_name_has_no_mistake(name: str) -> None:
 )
 def test_a_mistake_of_a_name_is_said(name: str, sentence: str) -> None:
     assert sentence in name_mistake(name)
+
+
+# ---- a pattern within a pattern -------------------------------------------------------------------------------------
+
+LETTERS = ("a", "b", "c")  # c is in no pattern: it is any other word
+SMALL = [".".join(words) for count in range(1, 5) for words in product(LETTERS, repeat=count)]
+PATTERNS = [".".join(words) for count in range(1, 4) for words in product(("a", "b", "*", "#"), repeat=count)]
+
+
+def test_a_pattern_contains_another_if_it_matches_all_that_the_other_does() -> None:
+    """Each pair of patterns of up to three words, by trying all names of up to four."""
+    matched = {pattern: {name for name in SMALL if matches(pattern, name)} for pattern in PATTERNS}
+    wrong = [
+        (one, other)
+        for one in PATTERNS
+        for other in PATTERNS
+        if contains(one, other) != (matched[other] <= matched[one])
+    ]
+    assert wrong == []
+
+
+def test_some_that_contain_each_other_are_written_differently() -> None:
+    assert contains("#.*", "*.#") and contains("*.#", "#.*") and contains("*.#", "#")
+    assert contains("a.*.#", "a.#.a") and not contains("a.*.#", "a.#")
+
+
+@pytest.mark.parametrize("other", ["#.a." * 60 + "#", "#.a.*." * 40 + "#", "*.#." * 60 + "a", "#.a.a.b." * 30 + "#"])
+@pytest.mark.parametrize("one", ["#." + "a." * 50 + "#", "*.#." + "a." * 100 + "#", "#.a." * 60 + "#"])
+def test_a_hostile_pattern_costs_little(one: str, other: str) -> None:
+    """Where too many ways are open it is not contained: who asks may refuse then."""
+    began_s = time.perf_counter()
+    contains(one, other)
+    assert time.perf_counter() - began_s < 0.1
