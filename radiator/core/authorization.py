@@ -4,18 +4,24 @@ the core decides by the principal.
 The check is made in three places: at the broker's table of handlers, for clients and linked nodes, and again for each
 retry of a command that waits for room; at a request to /admin, once it is parsed; and at the SENDs of a prepared
 transaction, when they go into their destinations. Without an authorizer all is allowed, and no command costs more.
+
+When the users have changed, what is there already is judged again: each connection, and its subscriptions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from radiator.core.connections import Connection
+from radiator.core.connections import Connection, Subscription, TopicSubscription
+from radiator.core.rights import Rights, rights_of
 from radiator.core.routing.waiting import Waitable
+from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
-from radiator.model.commands import Command, Commit, Send
+from radiator.model.commands import Command, Commit, Disconnect, Send, Subscribe
 from radiator.model.principal import Principal
+from radiator.model.users import User
 
 Handler = Callable[..., Waitable | None]
+Check = Callable[[Principal, Command | AdminCommand], None]
 
 
 class Authorizer(Protocol):
@@ -31,38 +37,94 @@ class Authorizer(Protocol):
 
 
 class Authorization:
-    """authorizer: None where every principal may do everything."""
+    """authorizer: None where every principal may do everything. own_uid: of the broker's process."""
 
-    __slots__ = ("authorizer",)
+    __slots__ = ("authorizer", "guarded", "handlers", "own_uid")
 
-    def __init__(self, authorizer: Authorizer | None) -> None:
+    def __init__(self, authorizer: Authorizer | None, own_uid: int = 0) -> None:
         self.authorizer = authorizer
+        self.own_uid = own_uid
+        self.handlers: dict[type, Handler] = {}
+        self.guarded: dict[type, Handler] = {}
 
     def guard(self, handlers: dict[type, Handler]) -> Mapping[type, Handler]:
-        """The table of what carries out each type of command, each behind its check."""
-        if self.authorizer is None:
-            return handlers
-        return {command: _guarded(self.authorizer, handler) for command, handler in handlers.items()}
+        """The table of what carries out each type of command, each behind its check; it follows `use`."""
+        self.handlers = handlers
+        self._fill()
+        return self.guarded
+
+    @property
+    def users(self) -> Mapping[str, User]:
+        """Those of the configuration in force."""
+        return self.authorizer.users if isinstance(self.authorizer, Rights) else {}
+
+    def use(self, users: Mapping[str, User]) -> bool:
+        """These are the users from now on; whether that is a change. What is there must be judged again then."""
+        if users == self.users:
+            return False
+        self.authorizer = rights_of(users, self.own_uid)
+        self._fill()
+        return True
+
+    def _fill(self) -> None:
+        authorizer = self.authorizer
+        if authorizer is None:
+            self.guarded.update(self.handlers)
+        else:
+            self.guarded.update({command: _guarded(authorizer.check, one) for command, one in self.handlers.items()})
+            if Commit in self.handlers:
+                self.guarded[Commit] = _guarded_commit(authorizer.check, self.handlers[Commit])
 
     def check_request(self, connection: Connection, command: AdminCommand) -> None:
         """What a request to /admin asks for. Raises Refusal."""
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, command)
 
-    def check_prepared(self, principal: Principal, sends: Sequence[Send]) -> None:
-        """SENDs that this principal has prepared, before they go into their destinations. Raises Refusal."""
+    def check_ending(self, connection: Connection, destination: str) -> None:
+        """The end of a durable subscription to that destination, which may be another connection's: for who may
+        subscribe to it, and so take everything that it has collected. Raises Refusal.
+        """
         if self.authorizer is not None:
+            self.authorizer.check(connection.principal, Subscribe(connection.number, b"", destination))
+
+    def check_present(self, connection: Connection) -> None:
+        """Raises Refusal where its principal may do nothing any more, not even end in order."""
+        if self.authorizer is not None:
+            self.authorizer.check(connection.principal, Disconnect(connection.number))
+
+    def check_subscription(self, connection: Connection, subscription: Subscription | TopicSubscription) -> None:
+        """Raises Refusal where that SUBSCRIBE would be refused now."""
+        if isinstance(subscription, TopicSubscription):
+            destination = f"/{TOPIC}/{subscription.pattern}"
+        else:
+            destination = subscription.destination
+        if self.authorizer is not None and destination:
+            again = Subscribe(connection.number, subscription.name, destination)
+            self.authorizer.check(connection.principal, again)
+
+    def check_prepared(self, principal: Principal | None, sends: Sequence[Send]) -> None:
+        """SENDs that this principal has prepared, before they go into their destinations; None: they were judged when
+        their transaction was committed, before the last start. Raises Refusal.
+        """
+        if self.authorizer is not None and principal is not None:
             for send in sends:
                 self.authorizer.check(principal, send)
 
 
-def _guarded(authorizer: Authorizer, handler: Handler) -> Handler:
+def _guarded(check: Check, handler: Handler) -> Handler:
     def guarded(connection: Connection, command: Command) -> Waitable | None:
-        authorizer.check(connection.principal, command)
-        if type(command) is Commit:
-            transaction = connection.transactions.get(command.transaction)
-            for sent in () if transaction is None else transaction.commands():
-                authorizer.check(connection.principal, sent)
+        check(connection.principal, command)
+        return handler(connection, command)
+
+    return guarded
+
+
+def _guarded_commit(check: Check, handler: Handler) -> Handler:
+    def guarded(connection: Connection, command: Commit) -> Waitable | None:
+        check(connection.principal, command)
+        transaction = connection.transactions.get(command.transaction)
+        for sent in () if transaction is None else transaction.commands():
+            check(connection.principal, sent)
         return handler(connection, command)
 
     return guarded

@@ -119,7 +119,8 @@ class Subscription:
     """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it uses
     the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
     queue's. client: its name in the journal, once it has one. oldest: where an ack:client window is full, the id of its
-    oldest unacked message, and since when that was seen; is_noted: that has been logged.
+    oldest unacked message, and since when that was seen; is_noted: that has been logged. destination: as its SUBSCRIBE
+    named it; "": one of the connection's own temp queues that no SUBSCRIBE names.
     """
 
     connection: "Connection"
@@ -139,6 +140,7 @@ class Subscription:
     oldest: bytes = b""
     oldest_since_s: float = 0.0
     is_noted: bool = False
+    destination: str = ""
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 

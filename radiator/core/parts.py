@@ -47,7 +47,7 @@ from radiator.model.settings import JOURNAL, Declarations, Node
 class Machine:
     """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free; both in
     bytes. entropy: returns so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock:
-    follow the system's clock, however far it is from the time that the store has kept.
+    follow the system's clock, however far it is from the time that the store has kept. uid: of the process.
     """
 
     map_size: int
@@ -57,6 +57,7 @@ class Machine:
     now_s: float
     now_ms: int
     trust_clock: bool = False
+    uid: int = 0
 
 
 class Parts:
@@ -79,7 +80,7 @@ class Parts:
         postpone: Callable[[Read], None],
     ) -> None:
         """carry_out, postpone: as in blocking.py. Raises StoreError."""
-        self.authorization = Authorization(authorizer)
+        self.authorization = Authorization(authorizer, machine.uid)
         self.version = machine.version
         self.started_s = machine.now_s
         self.limits = limits
@@ -163,6 +164,7 @@ class Parts:
             lifetimes.left,
             self.unblocked,
             self.kinds,
+            self.authorization,
         )
         self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
         self.admission.into_transaction = self.transactions.send

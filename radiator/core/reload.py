@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
+from radiator.core.connections import Subscription, TopicSubscription
 from radiator.core.parts import Parts
 from radiator.core.ports import Requester
 from radiator.core.queues.queue import Queue
@@ -18,8 +19,17 @@ from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.answers import ConfigurationReloaded
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
-from radiator.model.limits import BATCH_BYTES, MISTAKES_SHOWN, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
+from radiator.model.limits import (
+    BATCH_BYTES,
+    JUDGED_LOOKS,
+    MISTAKES_SHOWN,
+    REFUSED_LOOKS,
+    RELOAD_AT_ONCE,
+    RELOAD_LOOKS,
+    Limits,
+)
 from radiator.model.numbers import Rows
+from radiator.model.replies import Scope
 from radiator.model.settings import Binding, Config, Declarations, QueueSettings
 from radiator.model.validation import LOG_PREFIX, check_dead_letter
 
@@ -32,7 +42,7 @@ class Reload:
     asker: None for a signal. ended: called at the end. is_trial: it only reports what would change.
     """
 
-    __slots__ = ("asker", "ended", "is_done", "is_trial", "parts", "steps")
+    __slots__ = ("asker", "ended", "is_done", "is_trial", "parts", "steps", "users_changed")
 
     def __init__(
         self, parts: Parts, ended: Callable[[], None], asker: Requester | None = None, is_trial: bool = False
@@ -42,6 +52,7 @@ class Reload:
         self.asker = asker
         self.is_trial = is_trial
         self.is_done = False
+        self.users_changed = False
         self.steps: Iterator[int] = iter(())
 
     def read(self, read: Reread) -> None:
@@ -76,6 +87,8 @@ class Reload:
             self.answer(read, is_applied=False)
         else:
             self.apply(config, judge)
+            if self.users_changed:
+                yield from self.judge_connections()
             yield RELOAD_LOOKS
             yield from self.make(config.declarations, judge)
             self.end()
@@ -98,6 +111,7 @@ class Reload:
         self.use_next(judge, RELOAD_AT_ONCE)
         for outbox in destinations.queues.outboxes.values():
             outbox.settings.dedup_window_s = judge.outbox_window_s
+        self.users_changed = parts.authorization.use(config.users)
         parts.context.turn.applied = True
 
     def use_limits(self, limits: Limits, disk_free_min: int) -> None:
@@ -122,6 +136,36 @@ class Reload:
                     self.parts.cluster.agreement.changed(queue)
 
     # ---- in slices, behind that -------------------------------------------------------------------------------------
+
+    def judge_connections(self) -> Iterator[int]:
+        """Ends what no right allows any more: connections of who is no user, and subscriptions. What a connection says
+        is judged anew as it is carried out, also what has waited, and what is in an open transaction.
+        """
+        parts, authorization = self.parts, self.parts.authorization
+        for connection in [*parts.connections.values()]:
+            yield JUDGED_LOOKS
+            if connection.is_closing:
+                continue
+            try:
+                authorization.check_present(connection)
+            except Refusal as refusal:
+                connection.refuse(parts.context, refusal.code, str(refusal))
+                yield REFUSED_LOOKS
+                continue
+            subscriptions: list[Subscription | TopicSubscription] = [
+                *connection.queue_subscriptions.values(),
+                *connection.topic_subscriptions.values(),
+            ]
+            for subscription in subscriptions:
+                yield JUDGED_LOOKS
+                if connection.is_closing:
+                    break
+                try:
+                    authorization.check_subscription(connection, subscription)
+                except Refusal as refusal:
+                    parts.subscriptions.end(connection, subscription.name)
+                    connection.refuse(parts.context, refusal.code, str(refusal), scope=Scope.CHANNEL)
+                    yield REFUSED_LOOKS
 
     def make(self, new: Declarations, judge: "_Judge") -> Iterator[int]:
         """Bindings go that are declared no more, and what is new comes."""
@@ -231,6 +275,7 @@ class _Judge:
     def __init__(self, parts: Parts, config: Config) -> None:
         self.parts = parts
         self.new = config.declarations
+        self.users = config.users
         self.mistakes: list[str] = []
         self.seen: set[Queue] = set()
         self.settings: dict[Queue, QueueSettings] = {}
@@ -306,6 +351,11 @@ class _Judge:
         return self.new.queue_settings(name) if found is None else self.settings.get(found, found.settings)
 
     def others(self) -> None:
+        if self.parts.authorization.users and not self.users:
+            self.mistakes.append(
+                "The file has no user, and the running broker has some: from then on everybody could do everything. "
+                "That needs a restart."
+            )
         # as a start comes to them
         for kind in reversed([*self.parts.kinds.values()]):
             self.mistakes.extend(kind.contradictions(self.new))

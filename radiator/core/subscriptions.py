@@ -5,6 +5,7 @@ A durable subscription is a queue with a binding: both are there until an UNSUBS
 
 from collections.abc import Callable, Mapping
 
+from radiator.core.authorization import Authorization
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
 from radiator.core.logs.log import Log
@@ -42,7 +43,9 @@ class Subscriptions:
     searches: those that SUBSCRIBEs wait for.
     """
 
-    __slots__ = ("context", "delete", "destinations", "kinds", "limits", "on_left", "searches", "unblocked")
+    __slots__ = (
+        "authorization", "context", "delete", "destinations", "kinds", "limits", "on_left", "searches", "unblocked",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,7 +56,9 @@ class Subscriptions:
         on_left: Callable[[ConsumedQueue], None],
         unblocked: dict[Waitable, None],
         kinds: Mapping[str, Kind],
+        authorization: Authorization,
     ) -> None:
+        self.authorization = authorization
         self.context = context
         self.destinations = destinations
         self.limits = limits
@@ -136,6 +141,7 @@ class Subscriptions:
             connection.next_place,
             is_getter=command.is_getter,
             ack_timeout_s=command.ack_timeout_s,
+            destination=command.destination,
         )
         queue.subscribe(subscription)
         connection.next_place += 1
@@ -150,21 +156,27 @@ class Subscriptions:
         if command.durable and not self.is_of_queue(connection, command):
             self.end_durable(connection, command)
             return
-        subscription = connection.queue_subscriptions.pop(command.subscription, None)
-        topic_subscription = connection.topic_subscriptions.pop(command.subscription, None)
-        if subscription is not None:
-            subscription.queue.unsubscribe(subscription)
-            self.destinations.exchanges.drop_private(subscription.queue)
-            self.receipt(connection, command)
-            self.on_left(subscription.queue)
-        elif topic_subscription is not None:
-            self.destinations.topics.unsubscribe(topic_subscription)
-            self.receipt(connection, command)
-        else:
+        if not self.end(connection, command.subscription, lambda: self.receipt(connection, command)):
             raise Refusal(
                 "subscription",
                 f"There is no subscription with the id {shown(command.subscription)} on this connection.",
             )
+
+    def end(self, connection: Connection, name: bytes, ended: Callable[[], None] = lambda: None) -> bool:
+        """Ends the subscription of that name; whether there was one. ended: is called before its queue, which may have
+        lost its last consumer, is looked at.
+        """
+        subscription = connection.queue_subscriptions.pop(name, None)
+        topic_subscription = connection.topic_subscriptions.pop(name, None)
+        if subscription is not None:
+            subscription.queue.unsubscribe(subscription)
+            self.destinations.exchanges.drop_private(subscription.queue)
+            ended()
+            self.on_left(subscription.queue)
+        elif topic_subscription is not None:
+            self.destinations.topics.unsubscribe(topic_subscription)
+            ended()
+        return subscription is not None or topic_subscription is not None
 
     def is_of_queue(self, connection: Connection, command: Unsubscribe) -> bool:
         """Whether it ends a subscription on which words for durable ones say nothing, and can mean no other."""
@@ -182,6 +194,7 @@ class Subscriptions:
         if command.mistake is not None:
             raise Refusal("protocol", command.mistake)
         queue = self.durable_named(connection, command)
+        self.authorization.check_ending(connection, destination_of(queue.name))
         subscription = next((one for one in queue.subscriptions if one.connection is connection), None)
         others = sum(other is not subscription for other in queue.subscriptions)
         if others:
@@ -256,6 +269,11 @@ def name_of(kind: Kind, address: str, durable: bytes) -> str:
             "protocol", f"The queue of this durable subscription would be called {name!r:.80}, which {mistake}."
         )
     return name
+
+
+def destination_of(durable: str) -> str:
+    """The destination of the durable subscription whose queue has that name."""
+    return "/" + durable.removeprefix(DURABLE_PREFIX).rpartition("/")[0]
 
 
 def name_part(subscription: bytes) -> str:

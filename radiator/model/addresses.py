@@ -15,6 +15,7 @@ TEMP, REPLY = "temp-queue", "reply-queue"
 EXISTING = "amq/queue"  # a queue that is there: never made by its use
 EXISTING_PREFIX = f"/{EXISTING}/"
 ADMIN = "/admin"
+CHECKOUT_LOGS = "$checkout/"  # logs of what groups have taken out of queues: $checkout/QUEUE/GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,8 @@ class AddressKind:
     section: of the numbers in `stats`, with a row for each destination; "": it has none. is_declared: it can be
     declared, described and deleted at run time. leads_by: the setting that names queues, which must exist for that.
     has_contents: deleting one may depend on its consumers and messages (`if_unused`, `if_empty`). is_target: a fanout
-    or a binding may lead to it. has_key: its name is followed by a slash and a key.
+    or a binding may lead to it. has_key: its name is followed by a slash and a key. has_patterns: a SUBSCRIBE may name
+    a pattern of them. is_private: it is of one connection, and needs no right.
     """
 
     section: str = ""
@@ -33,6 +35,8 @@ class AddressKind:
     has_contents: bool = False
     is_target: bool = False
     has_key: bool = False
+    has_patterns: bool = False
+    is_private: bool = False
 
 
 KINDS: dict[str, AddressKind] = {
@@ -44,11 +48,11 @@ KINDS: dict[str, AddressKind] = {
         is_target=True,
     ),
     FANOUT: AddressKind(section="fanouts", is_declared=True, leads_by="children"),
-    TOPIC: AddressKind(section="topics"),
-    EXCHANGE: AddressKind(section="exchanges", is_declared=True, has_key=True),
+    TOPIC: AddressKind(section="topics", has_patterns=True),
+    EXCHANGE: AddressKind(section="exchanges", is_declared=True, has_key=True, has_patterns=True),
     LOG: AddressKind(section="logs", is_declared=True, is_target=True),
-    TEMP: AddressKind(),
-    REPLY: AddressKind(),
+    TEMP: AddressKind(is_private=True),
+    REPLY: AddressKind(is_private=True),
 }
 """By the first word of their addresses: `/queue/NAME`. EXISTING, which is two words, and ADMIN are not in it."""
 

@@ -2,10 +2,11 @@
 as tables, their differences, and what is in force once the second was read again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from radiator.model.errors import count_text
 from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
 from radiator.model.settings import (
@@ -23,6 +24,7 @@ from radiator.model.settings import (
     QueueSettings,
     TlsSettings,
 )
+from radiator.model.users import User
 from radiator.model.validation import LOG_PREFIX, with_bounds
 
 NOW, RESTART = "now", "restart"
@@ -102,13 +104,45 @@ def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]
                 found.append(Difference(dotted((*keys, key)), before[key], after[key], effect))
     if running.node is not None and read.node is not None and running.node.secret != read.node.secret:
         found.append(Difference("node.secret_file", "a secret", "another secret", RESTART))
-    return found
+    return [*found, *_of_users(running.users, read.users, dotted)]
+
+
+def _of_users(
+    old: Mapping[str, User], new: Mapping[str, User], dotted: Callable[[tuple[str, ...]], str]
+) -> Iterator[Difference]:
+    """All of them take effect now. No secret is shown, nor what one was made of."""
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if before is None or after is None:
+            yield Difference(dotted(("user", name)), _user_shown(before), _user_shown(after), NOW)
+            continue
+        shown, then = _user_shown(before) or {}, _user_shown(after) or {}
+        for key in {**shown, **then}:
+            if shown.get(key) != then.get(key):
+                yield Difference(dotted(("user", name, key)), shown.get(key), then.get(key), NOW)
+        for key, one in (("password", "another password"), ("tokens", "other tokens")):
+            if getattr(before, key) != getattr(after, key) and shown.get(key) == then.get(key):
+                yield Difference(dotted(("user", name, key)), shown.get(key), one, NOW)
+
+
+def _user_shown(user: User | None) -> dict[str, Any] | None:
+    """What is set of him."""
+    if user is None:
+        return None
+    shown = {
+        "password": "a password" if user.password is not None else None,
+        "tokens": count_text(len(user.tokens), "token") if user.tokens else None,
+        "certificate": user.certificate,
+        "unix": user.unix,
+        **asdict(user.rules),
+    }
+    return {key: value for key, value in shown.items() if value}
 
 
 def merged(running: Config, read: Config) -> Config:
     """What is in force once a broker that runs with `running` has applied `read`: what needs a restart is unchanged."""
     in_force = _config(running, _merged(tables_of(running), tables_of(read)))
-    return replace(in_force, limits_given=read.limits_given, useless=read.useless)
+    return replace(in_force, users=read.users, limits_given=read.limits_given, useless=read.useless)
 
 
 def _merged(old: Tables, new: Tables) -> Tables:

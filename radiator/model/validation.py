@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from radiator.model.addresses import CHECKOUT_LOGS, name_in
 from radiator.model.addresses import EXCHANGE as EXCHANGE_KIND
 from radiator.model.addresses import FANOUT as FANOUT_KIND
-from radiator.model.addresses import name_in
 from radiator.model.errors import Refusal
 from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
@@ -141,7 +141,7 @@ def choice(*words: str) -> Check:
 
 
 RESERVED_QUEUES = ("$outbox/", "$durable/")  # prefixes of the broker's own queues
-RESERVED_LOGS = ("$checkout/",)  # the same of logs, beside JOURNAL
+RESERVED_LOGS = (CHECKOUT_LOGS,)  # the same of logs, beside JOURNAL
 LOG_PREFIX = "/log/"  # a log, where a queue may be named too
 
 Table = Mapping[str, Any]

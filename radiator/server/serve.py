@@ -23,6 +23,7 @@ from gevent.event import Event
 from radiator import __version__
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
+from radiator.core.rights import rights_of
 from radiator.model.commands import Reread
 from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError
 from radiator.model.limits import (
@@ -124,8 +125,10 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
             now_s=time.monotonic(),
             now_ms=time.time_ns() // 1_000_000,
             trust_clock=trust_clock,
+            uid=os.geteuid(),
         ),
         config.node,
+        authorizer=rights_of(config.users, os.geteuid()),
     )
 
 

@@ -16,7 +16,7 @@ from random import Random
 from radiator.model.administration import AdminCommand, PurgeQueue
 from radiator.model.commands import Abort, Command, Commit, Open, Send, Subscribe
 from radiator.model.errors import Refusal
-from radiator.model.principal import ANYONE, Principal
+from radiator.model.principal import Principal
 from radiator.model.replies import Receipt, Refuse, RefusedReceipt, Scope
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Put, Write
@@ -32,7 +32,7 @@ VERBS = ("send", "read", "purge")
 CONSUMER = 9  # takes everything, and may do all that it does
 STEPS = 60
 Right = tuple[str, str, str]  # name, verb, queue
-ALL: list[Right] = [*product((*NAMES, ANYONE.name), VERBS, QUEUES)]
+ALL: list[Right] = [*product(NAMES, VERBS, QUEUES)]
 
 
 class Rights:
@@ -70,7 +70,8 @@ class History:
     """One random history. A body says who has sent it, and where to; mistakes: what went wrong, in sentences.
 
     transactions: the bodies of each, by its name; prepared: those of them that are. open: which is open on a
-    connection. of_nobody: bodies that were prepared before the last start, and are on the disk without a name.
+    connection. of_nobody: bodies that were prepared before the last start, and are on the disk without a name;
+    committers: who has asked for the COMMIT of each since. judged: bodies whose COMMIT came before the last start.
     """
 
     def __init__(self, seed: int) -> None:
@@ -84,6 +85,8 @@ class History:
         self.prepared: dict[bytes, None] = {}
         self.open: dict[int, bytes] = {}
         self.of_nobody: set[bytes] = set()
+        self.judged: set[bytes] = set()
+        self.committers: dict[bytes, set[str]] = {}
         self.start(None)
         for _ in range(STEPS):
             self.step()
@@ -103,9 +106,9 @@ class History:
         """It is in the batch that is committed now."""
         name, queue, _ = body.decode().split()
         self.puts[body] += 1
-        who = ANYONE.name if body in self.of_nobody else name
-        if (who, "send", queue) not in self.rights.held:
-            self.mistakes.append(f"{body!r} reached its queue, where {who} may not send")
+        senders = self.committers.get(body, set()) if body in self.of_nobody else {name}
+        if body not in self.judged and not any((who, "send", queue) in self.rights.held for who in senders):
+            self.mistakes.append(f"{body!r} reached its queue, where {senders} may not send")
 
     def may(self, connection: int, verb: str, queue: str) -> bool:
         return (NAMES[connection - 1], verb, queue) in self.rights.held
@@ -162,7 +165,10 @@ class History:
     def commit_prepared(self) -> None:
         if self.prepared:
             name = self.chance.choice([*self.prepared])
-            self.node.say(Commit(self.connection(), name, b"commit " + name, None, f"app of {name.decode()}", 1))
+            connection = self.connection()
+            for body in self.transactions[name]:
+                self.committers.setdefault(body, set()).add(NAMES[connection - 1])
+            self.node.say(Commit(connection, name, b"commit " + name, None, f"app of {name.decode()}", 1))
 
     def subscribe(self) -> None:
         connection, queue = self.connection(), self.chance.choice(QUEUES)
@@ -202,6 +208,8 @@ class History:
         self.hear()
         kept = {body for bodies in self.transactions.values() for body in bodies}
         self.of_nobody |= {body for body in kept if not self.puts[body]}
+        self.judged |= self.promised
+        self.committers.clear()
         self.start(self.node.disk.platter)
 
     def finish(self) -> None:

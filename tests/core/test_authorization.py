@@ -38,7 +38,7 @@ from radiator.model.commands import (
 from radiator.model.errors import Refusal
 from radiator.model.message import Message
 from radiator.model.peer import Identity, PeerFrame, Taken, Version
-from radiator.model.principal import ANYONE, Principal, RecognisedBy, node_principal
+from radiator.model.principal import Principal, RecognisedBy, node_principal
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Refuse, RefusedReceipt, Scope
 from radiator.model.settings import Declarations, QueueSettings
@@ -251,7 +251,21 @@ def test_who_has_prepared_it_is_not_on_the_disk() -> None:
     again = Node(DECLARED, platter=broker.disk.platter, authorizer=recorder)
     join(again, BOB)
     again.say(Commit(1, b"p", b"r", None, "app", 1))
-    assert recorder.types(ANYONE) == [Send] and again.stored("q") == [b"1"]
+    assert recorder.types(BOB) == [Commit, Send] and again.stored("q") == [b"1"]
+
+
+def test_what_was_committed_before_the_start_was_judged_then() -> None:
+    """Its COMMIT was receipted: it comes, whoever may do what by now."""
+    recorder = Recorder()
+    broker = node(recorder, ALICE)
+    prepared(broker, b"1")
+    recorder.refuses = lambda command: isinstance(command, Send)
+    broker.say(Commit(1, b"p", b"r", None, "app", 1))
+    assert broker.receipts(1) == [b"r"] and broker.stored("q") == []
+    recorder = Recorder(everything)
+    again = Node(DECLARED, platter=broker.disk.platter, authorizer=recorder)
+    again.wait(1)
+    assert again.stored("q") == [b"1"] and recorder.asked == []
 
 
 def test_an_abort_is_authorized_and_carries_nothing_out() -> None:

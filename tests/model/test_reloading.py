@@ -7,6 +7,7 @@ import pytest
 
 from radiator.model.limits import Limits
 from radiator.model.reloading import NOW, RESTART, Difference, declarations_of, differences, merged, tables_of
+from radiator.model.rights import Rules
 from radiator.model.settings import (
     JOURNAL,
     Binding,
@@ -16,6 +17,7 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
 )
+from radiator.model.users import Token, User
 
 CONFIG = Config(data_dir=Path("/d"), disk_free_min=0, declarations=Declarations(), limits=Limits())
 
@@ -99,3 +101,40 @@ def test_what_a_table_does_not_give_is_as_the_default() -> None:
         fanouts={"f": ()},
         topics=["t"],
     )
+
+
+# ---- users ----------------------------------------------------------------------------------------------------------
+
+ANN = User(
+    name="ann", password="$scrypt$secret", tokens=(Token("0123abc"),), rules=Rules(read=("/queue/a",), role="viewer")
+)
+
+
+def with_users(*users: User) -> Config:
+    return replace(CONFIG, users={user.name: user for user in users})
+
+
+@pytest.mark.parametrize(
+    ("changed", "setting", "old", "new"),
+    [
+        (replace(ANN, rules=Rules(read=("/queue/b",), role="viewer")), "user.ann.read", ("/queue/a",), ("/queue/b",)),
+        (replace(ANN, rules=Rules(read=("/queue/a",))), "user.ann.role", "viewer", None),
+        (replace(ANN, unix="ann"), "user.ann.unix", None, "ann"),
+        (replace(ANN, password=None), "user.ann.password", "a password", None),
+        (replace(ANN, password="$scrypt$other"), "user.ann.password", "a password", "another password"),
+        (replace(ANN, tokens=()), "user.ann.tokens", "1 token", None),
+        (replace(ANN, tokens=(*ANN.tokens, Token("4"))), "user.ann.tokens", "1 token", "2 tokens"),
+        (replace(ANN, tokens=(Token("4"),)), "user.ann.tokens", "1 token", "other tokens"),
+    ],
+)
+def test_a_user_changes_at_once(changed: User, setting: str, old: object, new: object) -> None:
+    running, read = with_users(ANN), with_users(changed)
+    assert found(read, running) == [Difference(setting, old, new, NOW)]
+    assert merged(running, read).users == read.users
+
+
+def test_a_user_comes_and_goes_without_his_secrets() -> None:
+    shown = {"password": "a password", "tokens": "1 token", "read": ("/queue/a",), "role": "viewer"}
+    assert found(with_users(ANN)) == [Difference("user.ann", None, shown, NOW)]
+    assert found(CONFIG, with_users(ANN)) == [Difference("user.ann", shown, None, NOW)]
+    assert found(with_users(ANN), with_users(ANN)) == []

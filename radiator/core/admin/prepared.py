@@ -20,7 +20,7 @@ class PreparedPort(AnsweringPort, Protocol):
 
 def commit(request: Request[PreparedPort], command: CommitPrepared) -> None:
     """Commits several at once, as one version of an app."""
-    count = request.parts.prepared.commit([*command.names], command.app, command.version)
+    count = request.parts.prepared.commit(request.connection, [*command.names], command.app, command.version)
     request.answer_synced(lambda: PreparedCommitted(count is not None, count or 0))
 
 

@@ -21,7 +21,7 @@ from radiator.core.turn import Batch, TurnContext
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.limits import APPLIES_AT_ONCE, LOAD_BYTES, LOAD_MESSAGES, STEP_MESSAGES, WAITS_NOTED_S
-from radiator.model.principal import ANYONE, Principal
+from radiator.model.principal import Principal
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import DropTransaction, KeepTransaction, RemovePrepared
 
@@ -30,8 +30,9 @@ from radiator.model.writes import DropTransaction, KeepTransaction, RemovePrepar
 class StoredTransaction:
     """A prepared transaction, committed or not. waits: once it is committed, why it cannot go on, or None.
 
-    principal: the principal that prepared it; its SENDs are authorized as that principal's. It is kept in memory only,
-    until a format of the store has a field for it: after a restart it is ANYONE.
+    principal: the principal that prepared it; its SENDs are authorized as that principal's. It is kept in memory only:
+    after a restart it is None, until somebody commits it, and then that one. Where it was committed before, its SENDs
+    were judged then, and they go where they were promised to go.
     """
 
     number: int
@@ -42,7 +43,7 @@ class StoredTransaction:
     applied: int = 0
     is_committed: bool = False
     waits: str | None = None
-    principal: Principal = ANYONE
+    principal: Principal | None = None
 
     def row(self) -> KeepTransaction:
         """Returns its row as it is now."""

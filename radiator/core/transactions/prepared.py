@@ -214,7 +214,7 @@ class PreparedTransactions:
         last = self.apps.get(app)
         return last is not None and version <= last.version
 
-    def commit(self, names: Iterable[str], app: str, version: int) -> int | None:
+    def commit(self, connection: Connection, names: Iterable[str], app: str, version: int) -> int | None:
         """How many SENDs will be in their destinations, each once, when the open batch is on the disk. None: that
         version was committed before, and what is prepared under the names is let go of. Raises Refusal.
         """
@@ -233,6 +233,7 @@ class PreparedTransactions:
             prepared = self.prepared.pop(name)
             count += prepared.count
             prepared.is_committed = True
+            prepared.principal = prepared.principal or connection.principal
             if prepared.count:
                 self.context.write(prepared.row())
                 self.applying.begin(prepared, self.context.open)

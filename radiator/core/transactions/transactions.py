@@ -95,7 +95,8 @@ class Transactions:
         if command.prepare is not None:
             return self.prepare(connection, command, command.prepare)
         if command.app is not None and command.transaction not in connection.transactions:
-            self.prepared.commit((command.transaction.decode(errors="replace"),), command.app, command.version)
+            name = command.transaction.decode(errors="replace")
+            self.prepared.commit(connection, (name,), command.app, command.version)
             connection.receipt(context, command.receipt, durable=True)
             return None
         transaction = self.open(connection, command.transaction)

@@ -1,0 +1,358 @@
+"""The rights of users: the one table of what each command needs, and the Authorizer that judges by it.
+
+A right is judged on the address that a command names, never on where that leads: what leads on (a binding, a
+dead-letter queue, the children of a fanout) is judged by the command that declares it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+from radiator.core.routing.trie import Trie
+from radiator.model import administration as asked
+from radiator.model import commands
+from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
+from radiator.model.addresses import EXCHANGE, KINDS, LOG, QUEUE, split
+from radiator.model.administration import AdminCommand
+from radiator.model.commands import Command, Send
+from radiator.model.errors import Refusal
+from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
+from radiator.model.principal import Principal, RecognisedBy, unix_principal
+from radiator.model.rights import (
+    ADMIN,
+    DECLARE,
+    EVERYTHING,
+    FREE,
+    OPERATOR,
+    READ,
+    RIGHTS,
+    SEE,
+    WRITE,
+    Rules,
+    as_words,
+    canonical,
+    pattern_words,
+    rule_contains,
+)
+from radiator.model.users import User
+from radiator.model.validation import FANOUT, LOG_PREFIX, mistake
+from radiator.model.validation import QUEUE as QUEUE_CHECKS
+
+FORBIDDEN = "forbidden"
+ANONYMOUS = "anonymous"  # the user that clients without any proof are, where there is one
+ANYWHERE = ""
+_NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, RecognisedBy.TOKEN
+_CERTIFICATE = RecognisedBy.CERTIFICATE
+
+
+_LEADING = {kind.leads_by for kind in KINDS.values()}
+
+
+class Need(NamedTuple):
+    """A right on an address. is_pattern: on all that the address matches, by one rule. ANYWHERE: on any address."""
+
+    right: str
+    address: str
+    is_pattern: bool = False
+
+
+Needs = tuple[Need, ...]
+LEADS_BY = {key: check for checks in (QUEUE_CHECKS, FANOUT) for key, check in checks.items() if key in _LEADING}
+"""What reads the names of queues and logs in a setting that leads to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one type of command needs. named: as clients write it; says: the needs in words, as docs/SECURITY.md has
+    them. needs: of one command; None: nothing.
+    """
+
+    command: type
+    named: str
+    says: str
+    needs: Callable[[Any], Needs] | None = None
+
+
+# ---- what commands need ---------------------------------------------------------------------------------------------
+
+
+def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
+    """An address as a client wrote it. Raises Refusal for one of no known kind."""
+    kind, _ = split(address)
+    if kind in FREE or address == ADMIN_ADDRESS:
+        return ()
+    return (Need(right, canonical(address), is_pattern and kind in KINDS and KINDS[kind].has_patterns),)
+
+
+def _of(right: str, kind: str, name: str) -> Needs:
+    """What has that name; with all its keys, where its kind has keys."""
+    address, has_key = f"/{kind}/{name}", KINDS[kind].has_key
+    return (Need(right, address if has_key else canonical(address), has_key),)
+
+
+def _everywhere(right: str, kind: str = "") -> Needs:
+    """All addresses of that kind, or all."""
+    return (Need(right, f"/{kind}/#" if kind else EVERYTHING, True),)
+
+
+def _target(right: str, name: str) -> Need:
+    """A queue's name, or `/log/NAME`."""
+    return Need(right, canonical(name if name.startswith(LOG_PREFIX) else f"/{QUEUE}/{name}"))
+
+
+def _write_anywhere(command: object) -> Needs:
+    return (Need(WRITE, ANYWHERE),)
+
+
+def _of_section(command: asked.ReadSection) -> Needs:
+    kind = next((name for name, kind in KINDS.items() if kind.section == command.section), "")
+    return _everywhere(SEE, kind)
+
+
+def _of_declare(command: asked.DeclareDestination) -> Needs:
+    key = KINDS[command.kind].leads_by
+    given = command.settings.get(key) if key else None
+    try:
+        names = () if given is None else LEADS_BY[key](given)
+    except ValueError as error:
+        raise mistake(key, str(error)) from None
+    leads_to = (names,) if isinstance(names, str) else names
+    right = SEE if command.passive else DECLARE
+    return (*_of(right, command.kind, command.name), *(_target(WRITE, name) for name in leads_to))
+
+
+def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
+    return (Need(READ, f"/{EXCHANGE}/{command.exchange}/{command.key}", True), _target(WRITE, command.target))
+
+
+_LINKED = "nothing that a client can have: only linked nodes say it"
+_WRITE_SOMEWHERE = "`write` on something"
+_ADMIN = "`admin`"
+
+ROWS: tuple[Row, ...] = (
+    Row(Send, "SEND", "`write` on the destination", lambda c: _of_client(WRITE, c.destination)),
+    Row(
+        commands.Subscribe,
+        "SUBSCRIBE",
+        "`read` on the destination; on a pattern by one rule that contains it",
+        lambda c: _of_client(READ, c.destination, True),
+    ),
+    Row(
+        commands.Unsubscribe,
+        "UNSUBSCRIBE",
+        "nothing; what ends a durable subscription: what its SUBSCRIBE needs",
+    ),
+    Row(commands.Ack, "ACK", "nothing"),
+    Row(commands.Nack, "NACK", "nothing"),
+    Row(commands.Begin, "BEGIN", "nothing"),
+    Row(
+        commands.Commit,
+        "COMMIT",
+        f"what its SENDs need; with `producer-id` {_WRITE_SOMEWHERE} too",
+        lambda c: () if c.app is None else _write_anywhere(c),
+    ),
+    Row(commands.Abort, "ABORT", "nothing"),
+    Row(commands.Disconnect, "DISCONNECT", "nothing"),
+    Row(commands.Administer, "SEND to `/admin`", "what the request in it needs"),
+    Row(commands.Fail, "a broken frame", "nothing"),
+    Row(commands.InvalidSend, "a SEND that is refused as it is read", "nothing"),
+    Row(commands.Unheeded, "a header without a meaning", "nothing"),
+    Row(commands.PeerMessage, "a word of a link", _LINKED, lambda c: _everywhere(ADMIN)),
+    Row(asked.ReadStats, "`stats`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(
+        asked.ReadSection,
+        "`stats` of a section",
+        "`see` on all of that kind; of `peers` on everything",
+        _of_section,
+    ),
+    Row(asked.ListQueues, "`queues`", "`see` on all queues", lambda c: _everywhere(SEE, QUEUE)),
+    Row(asked.ExplainQueue, "`why` of a queue", "`see` on it", lambda c: _of(SEE, QUEUE, c.queue)),
+    Row(asked.ExplainLog, "`why` of a log", "`see` on it", lambda c: _of(SEE, LOG, c.log)),
+    Row(
+        asked.DeclareDestination,
+        "`declare`",
+        "`declare` on it, `passive`: `see`; and `write` on its `dead_letter`, or on each of its `children`",
+        _of_declare,
+    ),
+    Row(asked.DescribeDestination, "`describe`", "`see` on it", lambda c: _of(SEE, c.kind, c.name)),
+    Row(asked.DeleteDestination, "`delete`", "`declare` on it", lambda c: _of(DECLARE, c.kind, c.name)),
+    Row(asked.PurgeQueue, "`purge`", "`declare` on the queue", lambda c: _of(DECLARE, QUEUE, c.queue)),
+    Row(
+        asked.PeekQueue,
+        "`peek`",
+        "`see` and `read` on the queue",
+        lambda c: _of(SEE, QUEUE, c.queue) + _of(READ, QUEUE, c.queue),
+    ),
+    Row(
+        asked.MoveMessages,
+        "`move`",
+        "`read` on the queue that it takes from, `write` on the other",
+        lambda c: _of(READ, QUEUE, c.source) + _of(WRITE, QUEUE, c.target),
+    ),
+    Row(asked.AwaitQueue, "`await` of a queue", "`read` on it", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.TakeCheckout, "`checkout`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.AckCheckout, "`checkout-ack`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.ReleaseCheckout, "`checkout-release`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(
+        asked.AddBinding,
+        "`bind`",
+        "`read` on the exchange and its key, by one rule that contains it; `write` on the queue or log",
+        _of_binding,
+    ),
+    Row(asked.RemoveBinding, "`unbind`", "what `bind` needs", _of_binding),
+    Row(asked.FindOffsets, "`offsets`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
+    Row(asked.AwaitLog, "`await` of a log", "`read` on it", lambda c: _of(READ, LOG, c.log)),
+    Row(
+        asked.AwaitLogs,
+        "`await` of several logs",
+        "`read` on each",
+        lambda c: tuple(need for name in c.logs for need in _of(READ, LOG, name)),
+    ),
+    Row(asked.ReadPosition, "`position`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
+    Row(asked.SetPosition, "`position` with `offsets`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
+    Row(asked.ForgetPosition, "`position` with `forget`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
+    Row(asked.SetPrefetch, "`prefetch`", "nothing"),
+    Row(asked.ExtendAckTimeout, "`extend`", "nothing"),
+    Row(asked.CommitPrepared, "`commit`", _WRITE_SOMEWHERE, _write_anywhere),
+    Row(asked.AbortPrepared, "`abort` of names", _WRITE_SOMEWHERE, _write_anywhere),
+    Row(
+        asked.AbortPrefix,
+        "`abort` of a `prefix`",
+        f"{_WRITE_SOMEWHERE}; where it has less than {PREFIX_MIN_BYTES} bytes, {_ADMIN}",
+        lambda c: _write_anywhere(c) if len(c.prefix.encode()) >= PREFIX_MIN_BYTES else _everywhere(ADMIN),
+    ),
+    Row(asked.ListPrepared, "`prepared`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(
+        asked.ReadAppVersion,
+        "`version`",
+        f"{_WRITE_SOMEWHERE}; with `forget` {_ADMIN}",
+        lambda c: _everywhere(ADMIN) if c.forget else _write_anywhere(c),
+    ),
+    Row(asked.ListPeers, "`peers`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(asked.ReleasePeer, "`peer-release`", _ADMIN, lambda c: _everywhere(ADMIN)),
+    Row(asked.DropCopies, "`peer-drop`", _ADMIN, lambda c: _everywhere(ADMIN)),
+    Row(asked.KeepCopies, "`peer-keep`", _ADMIN, lambda c: _everywhere(ADMIN)),
+    Row(asked.DrainNode, "`drain`", _ADMIN, lambda c: _everywhere(ADMIN)),
+    Row(asked.ReloadConfiguration, "`reload`", _ADMIN, lambda c: _everywhere(ADMIN)),
+)
+"""A row for each type of command, and of request to /admin; no other place says what one needs."""
+
+COMMANDS: tuple[type, ...] = (*get_args(Command), *get_args(AdminCommand))
+
+
+def needs_of(rows: tuple[Row, ...]) -> dict[type, Callable[[Any], Needs] | None]:
+    """By the type of command. Raises AssertionError where one has no row, or two."""
+    needs = {row.command: row.needs for row in rows}
+    without = [command.__name__ for command in COMMANDS if command not in needs]
+    assert not without, f"it is not said which rights these commands need: {', '.join(without)}"
+    assert len(needs) == len(rows), "a type of command has two rows"
+    return needs
+
+
+# ---- who has which rights -------------------------------------------------------------------------------------------
+
+
+class Granted:
+    """What the rules of one user grant. may_all: every right on everything. written: addresses that it was found to
+    grant `write` on: most commands are a SEND to where one went before.
+    """
+
+    __slots__ = ("may_all", "name", "rules", "tries", "written")
+
+    def __init__(self, name: str, rules: Rules) -> None:
+        self.name = name
+        self.rules = {right: rules.of(right) for right in RIGHTS}
+        self.may_all = all(EVERYTHING in given for given in self.rules.values())
+        self.written: set[str] = set()
+        self.tries: dict[str, Trie[bool]] = {right: Trie() for right in RIGHTS}
+        for right, given in self.rules.items():
+            for rule in given:
+                self.tries[right].add(pattern_words(rule), True)
+
+    def may(self, need: Need) -> bool:
+        """Whether a rule grants it. Costs some steps for each word of the rules, whatever the address is."""
+        if need.address == ANYWHERE:
+            return bool(self.rules[need.right])
+        if need.is_pattern:
+            return any(rule_contains(rule, need.address) for rule in self.rules[need.right])
+        return bool(self.tries[need.right].matching(as_words(need.address)))
+
+
+EVERY_RIGHT = Granted("", Rules(role=OPERATOR))
+
+
+class Rights:
+    """The Authorizer by users (core/authorization.py): what no rule grants is refused, as `forbidden`.
+
+    own_uid: of the broker's process; who has it on a unix socket, or is root, may do everything, and linked nodes may.
+    verdicts: those so far, at most VERDICTS_KEPT.
+    """
+
+    __slots__ = ("anonymous", "granted", "needs", "operators", "users", "verdicts")
+
+    def __init__(self, users: Mapping[str, User], own_uid: int) -> None:
+        self.users = users
+        self.needs = needs_of(ROWS)
+        self.granted = {name: Granted(name, user.rules) for name, user in users.items()}
+        self.anonymous = self.granted.get(ANONYMOUS)
+        self.operators = {unix_principal(uid, 0).name for uid in (0, own_uid)}
+        self.verdicts: dict[tuple[Granted, Need], bool] = {}
+
+    def check(self, principal: Principal, command: Command | AdminCommand) -> None:
+        by = principal.recognised_by
+        if by is _PASSWORD or by is _TOKEN or by is _CERTIFICATE:
+            granted = self.granted.get(principal.name)
+        elif by is _NOTHING:
+            granted = self.anonymous
+        else:
+            granted = self.granted_to_other(principal)
+        if granted is None:
+            raise Refusal(FORBIDDEN, f"{principal.name:.80} is no user of this broker, and may do nothing.")
+        if granted.may_all or (type(command) is Send and command.destination in granted.written):
+            return
+        needs = self.needs[type(command)]
+        if needs is None:
+            return
+        for need in needs(command):
+            if not self.may(granted, need):
+                raise Refusal(FORBIDDEN, _sentence(granted.name, need))
+
+    def may(self, granted: Granted, need: Need) -> bool:
+        """The verdict, which is kept for the next time."""
+        may = self.verdicts.get((granted, need))
+        if may is None:
+            may = granted.may(need)
+            if len(self.verdicts) >= VERDICTS_KEPT:
+                self.verdicts.clear()
+                for one in self.granted.values():
+                    one.written.clear()
+            self.verdicts[granted, need] = may
+            if may and need.right == WRITE and not need.is_pattern:
+                granted.written.add(need.address)
+        return may
+
+    def granted_to_other(self, principal: Principal) -> Granted | None:
+        """To a linked node, or a process of this machine. None: nothing."""
+        by, name = principal.recognised_by, principal.name
+        if by is RecognisedBy.LINK_PROOF:
+            return EVERY_RIGHT
+        if by is not RecognisedBy.PEER_CREDENTIALS:
+            return None
+        if name in self.operators:
+            return EVERY_RIGHT
+        user = self.users.get(name)
+        return None if user is None or user.unix is None else self.granted[name]
+
+
+def rights_of(users: Mapping[str, User], own_uid: int) -> Rights | None:
+    """None where there are no users: every principal may do everything then."""
+    return Rights(users, own_uid) if users else None
+
+
+def _sentence(name: str, need: Need) -> str:
+    if need.address == ANYWHERE:
+        return f"The user {name} may not do that: it takes the right `{need.right}` on something."
+    if need.address == EVERYTHING:
+        return f"The user {name} may not do that: it takes the right `{need.right}` on {EVERYTHING}."
+    what = f"rule of `{need.right}` that {'contains' if need.is_pattern else 'matches'} it"
+    return f"The user {name} may not {need.right} {need.address:.600}: there is no {what}."
