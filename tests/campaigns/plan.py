@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "journal",
     "prepared",
     "rights",
+    "user_rights",
     "cluster",
     "interleavings",
     "latency",
