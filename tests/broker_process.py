@@ -70,6 +70,7 @@ class BrokerProcess:
         self.unix_path = str(self.data_dir / "radiator.sock")
         self.config_file = directory / "config.toml"
         self.config_file.write_text(config_text if "[server]" in config_text else SERVER + "\n" + config_text)
+        self.config_file.chmod(0o600)  # it may have users
         self.address = ""
         self.host = ""
         self.port = 0

@@ -7,6 +7,7 @@ commands ask is decided in core/authorization.py, and nowhere else.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from radiator.model.errors import Refusal
 
@@ -43,7 +44,7 @@ class Principal:
 
 
 ANYONE = Principal("anyone")
-"""A client of which nothing is known. Today it may do everything, like every principal."""
+"""A client of which nothing is known. It is served where there are no users."""
 
 
 Check = Callable[[], Principal]
@@ -52,6 +53,18 @@ and changes nothing that others see. Raises Refusal where nobody is recognised.
 """
 Verdict = Principal | Refusal
 """The result of a Check. A Refusal too where it failed in any other way: then nobody is recognised."""
+
+
+class Login(Protocol):
+    """One connection's attempt to log in, where there are users. Used on the hub only, in this order."""
+
+    def begin(self, principal: Principal, name: bytes, secret: bytes) -> "Principal | Check":
+        """Who it is, or the check that finds it out. principal: as the transport has recognised it. name and secret: as
+        the client gave them; b"": not. Raises Refusal.
+        """
+
+    def answered(self, verdict: "Verdict") -> Principal:
+        """Who it is, by the verdict of that check. Raises Refusal."""
 
 
 def unix_principal(uid: int, gid: int) -> Principal:

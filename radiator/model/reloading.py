@@ -9,6 +9,7 @@ from typing import Any
 from radiator.model.errors import count_text
 from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
+from radiator.model.rights import RIGHTS
 from radiator.model.settings import (
     CLUSTER,
     DIRECT,
@@ -35,7 +36,8 @@ RELOAD: dict[str, dict[str, str]] = {
     "server": {
         "listen": RESTART,
         "unix": RESTART,
-        "allow_anonymous": RESTART,
+        "plain": RESTART,
+        "users_file": NOW,
         "data_dir": RESTART,
         "sync_interval_ms": NOW,
         "map_size": RESTART,
@@ -62,6 +64,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "exchange": {"type": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
+    "user": dict.fromkeys(("password", "tokens", "certificate", "unix", "role", *RIGHTS), NOW),
 }  # fmt: skip
 """When a changed setting of each table takes effect; docs/OPERATING.md has the same."""
 
@@ -104,45 +107,42 @@ def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]
                 found.append(Difference(dotted((*keys, key)), before[key], after[key], effect))
     if running.node is not None and read.node is not None and running.node.secret != read.node.secret:
         found.append(Difference("node.secret_file", "a secret", "another secret", RESTART))
-    return [*found, *_of_users(running.users, read.users, dotted)]
+    return found + _differences_of_users(running, read, dotted)
 
 
-def _of_users(
-    old: Mapping[str, User], new: Mapping[str, User], dotted: Callable[[tuple[str, ...]], str]
-) -> Iterator[Difference]:
-    """All of them take effect now. No secret is shown, nor what one was made of."""
-    for name in {**old, **new}:
-        before, after = old.get(name), new.get(name)
+def _differences_of_users(running: Config, read: Config, dotted: Callable[[tuple[str, ...]], str]) -> list[Difference]:
+    """What is kept of passwords and tokens is not shown."""
+    effect = NOW if _users(running, read) == read.users else RESTART
+    found = []
+    for name in {**read.users, **running.users}:
+        before, after = running.users.get(name), read.users.get(name)
         if before is None or after is None:
-            yield Difference(dotted(("user", name)), _user_shown(before), _user_shown(after), NOW)
+            found.append(Difference(dotted(("user", name)), before and "a user", after and "a user", effect))
             continue
-        shown, then = _user_shown(before) or {}, _user_shown(after) or {}
-        for key in {**shown, **then}:
-            if shown.get(key) != then.get(key):
-                yield Difference(dotted(("user", name, key)), shown.get(key), then.get(key), NOW)
-        for key, one in (("password", "another password"), ("tokens", "other tokens")):
-            if getattr(before, key) != getattr(after, key) and shown.get(key) == then.get(key):
-                yield Difference(dotted(("user", name, key)), shown.get(key), one, NOW)
+        old, new = _user_values(before), _user_values(after)
+        for key in (key for key in old if old[key] != new[key]):
+            words = ("a secret", "another secret") if key in ("password", "tokens") else (old[key], new[key])
+            was, will_be = (None if one[key] is None else word for one, word in zip((old, new), words, strict=True))
+            found.append(Difference(dotted(("user", name, key)), was, will_be, effect))
+    return found
 
 
-def _user_shown(user: User | None) -> dict[str, Any] | None:
-    """What is set of him."""
-    if user is None:
-        return None
-    shown = {
-        "password": "a password" if user.password is not None else None,
-        "tokens": count_text(len(user.tokens), "token") if user.tokens else None,
-        "certificate": user.certificate,
-        "unix": user.unix,
-        **asdict(user.rules),
-    }
-    return {key: value for key, value in shown.items() if value}
+def _user_values(user: User) -> dict[str, Any]:
+    of_user = {"password": user.password, "tokens": user.tokens, "certificate": user.certificate, "unix": user.unix}
+    rights = {right: getattr(user.rules, right) for right in RIGHTS}
+    return {key: value or None for key, value in {**of_user, "role": user.rules.role, **rights}.items()}
+
+
+def _users(running: Config, read: Config) -> dict[str, User]:
+    """Those in force after a reload. Whether there are users at all decides how connections are served: that waits."""
+    return read.users if bool(running.users) == bool(read.users) else running.users
 
 
 def merged(running: Config, read: Config) -> Config:
     """What is in force once a broker that runs with `running` has applied `read`: what needs a restart is unchanged."""
     in_force = _config(running, _merged(tables_of(running), tables_of(read)))
-    return replace(in_force, users=read.users, limits_given=read.limits_given, useless=read.useless)
+    users = _users(running, read)
+    return replace(in_force, limits_given=read.limits_given, useless=read.useless, users=users)
 
 
 def _merged(old: Tables, new: Tables) -> Tables:

@@ -282,13 +282,15 @@ class Logging:
 @dataclass(slots=True, kw_only=True)
 class Config:
     """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names. unix:
-    whether operators_socket is listened on too. useless: a sentence for each setting that has no effect beside the
-    others.
+    whether operators_socket is listened on too. plain: those of listen that other machines reach without TLS. users: by
+    name, those of users_file too; none: nobody is asked for a login. useless: a sentence for each setting that has no
+    effect beside the others.
     """
 
     listen: list[ListenAddress] = field(default_factory=lambda: [DEFAULT_LISTEN])
     unix: bool = True
-    allow_anonymous: bool = False
+    plain: list[ListenAddress] = field(default_factory=list)
+    users_file: Path | None = None
     data_dir: Path
     sync_interval_ms: int = 0
     map_size: int = MAP_SIZE

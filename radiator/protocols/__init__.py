@@ -9,7 +9,7 @@ from typing import Protocol
 
 from radiator.model.commands import Command, Open
 from radiator.model.limits import Limits
-from radiator.model.principal import Check, Principal, Verdict
+from radiator.model.principal import Check, Login, Principal, Verdict
 from radiator.model.replies import Deliver, Reply, Scope
 from radiator.model.settings import TCP, UNIX
 from radiator.protocols.stomp.session import StompSession
@@ -82,12 +82,13 @@ class Session(Protocol):
 class Scheme:
     """The protocol of a listener and its transport. transport: TCP or UNIX. is_encrypted: whether it is under TLS.
 
-    session: makes one, given the connection's number, the `session` name for it, the limits, and who the transport says
-    the client is. None: a listener for nodes, whose sessions need what this node knows of the others.
+    session: makes one, given the connection's number, the `session` name for it, the limits, who the transport says
+    that the client is, and its login; None: there are no users. A scheme without `session`: a listener for nodes, whose
+    sessions need what this node knows of the others.
     """
 
     transport: str
-    session: Callable[[int, str, Limits, Principal], Session] | None
+    session: Callable[[int, str, Limits, Principal, Login | None], Session] | None
     is_encrypted: bool = False
 
 

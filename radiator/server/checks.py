@@ -1,5 +1,5 @@
 """Checks of a client's identity that take too long for the hub, such as a password's hash: one thread runs them one
-after another, in the order in which sessions asked.
+after another, in the order in which sessions asked. Sessions that ask for the very same check share one run of it.
 
 The thread starts with the first check. A stop waits for none of them: a verdict that comes later is dropped.
 """
@@ -23,31 +23,44 @@ class Checks:
     def __init__(self, loop: Any, log: EventLog) -> None:
         self._loop = loop
         self._log = log
-        self._waiting: dict[int, tuple[Check, Answered]] = {}
-        self._connection = 0  # whose check is being run
-        self._answered: Answered | None = None  # gets the verdict
+        self._waiting: dict[Check, dict[int, Answered]] = {}  # and the connections that get its verdict
+        self._asked: dict[int, Check] = {}  # by connection, until it has its verdict
+        self._running: Check | None = None
+        self._heard: dict[int, Answered] = {}  # those that get the verdict of the one that is run
         self._worker: Worker[Check, tuple[Verdict, str]] | None = None
 
     def ask(self, connection: int, check: Check, answered: Answered) -> None:
         """Queues the check; `answered` is called on the hub, unless `drop` comes before. Where too many checks wait, it
         is refused at once.
         """
-        if len(self._waiting) >= CHECKS_WAITING_MAX:
+        if check is self._running:
+            self._heard[connection] = answered
+        elif check in self._waiting:
+            self._waiting[check][connection] = answered
+        elif len(self._waiting) >= CHECKS_WAITING_MAX:
             answered(Refusal("connections", "Too many connections wait to be recognised: try again later."))
             return
-        self._waiting[connection] = check, answered
+        else:
+            self._waiting[check] = {connection: answered}
+        self._asked[connection] = check
         self._go_on()
 
     def drop(self, connection: int) -> None:
         """From now on the verdict about that connection is dropped."""
-        self._waiting.pop(connection, None)
-        if connection == self._connection:
-            self._answered = None
+        check = self._asked.pop(connection, None)
+        if check is None:
+            return
+        self._heard.pop(connection, None)
+        if check in self._waiting:
+            self._waiting[check].pop(connection, None)
+            if not self._waiting[check]:
+                del self._waiting[check]
 
     def stop(self) -> None:
         """No further check is begun. A running one ends with the process."""
         self._waiting.clear()
-        self._answered = None
+        self._asked.clear()
+        self._heard.clear()
         if self._worker is not None and not self._worker.is_busy:
             self._worker.stop()
             self._worker = None
@@ -57,19 +70,20 @@ class Checks:
             self._worker = Worker(self._loop, "checks", _run, self._ran, lambda: BEAT_S)
             self._worker.start()
         if self._waiting and not self._worker.is_busy:
-            self._connection = next(iter(self._waiting))
-            check, self._answered = self._waiting.pop(self._connection)
-            self._worker.submit(check)
+            self._running = next(iter(self._waiting))
+            self._heard = self._waiting.pop(self._running)
+            self._worker.submit(self._running)
 
     def _ran(self, found: tuple[Verdict, str]) -> None:
         verdict, failure = found
-        connection, answered = self._connection, self._answered
-        self._connection, self._answered = 0, None
+        heard, self._heard, self._running = self._heard, {}, None
         if failure:
             self._log.trace(failure)
-            self._log.error("check_failed", connection=connection)
+            self._log.error("check_failed", connection=next(iter(heard), 0))
+        for connection in heard:
+            del self._asked[connection]
         self._go_on()
-        if answered is not None:
+        for answered in heard.values():
             answered(verdict)
 
 

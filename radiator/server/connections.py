@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from radiator.auth.authenticator import Authenticator
 from radiator.model.limits import Limits
 from radiator.protocols import SCHEMES
 from radiator.server.checks import Checks
@@ -20,7 +21,7 @@ class Connections:
     """Used on the hub only. open: by number, those whose Open the broker has, and not their Closed.
 
     clients, operators: how many may be connected through the listeners of each. Links have bounds of their own, so no
-    crowd of clients keeps another node out.
+    crowd of clients keeps another node out. authenticator: None where there are no users.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Connections:
         clients: Places,
         operators: Places,
         session_prefix: str,
+        authenticator: Authenticator | None = None,
     ) -> None:
         self._shared: Shared[ServerConnection] = Shared(loop, limits, inbox, timetable, log, links, Checks(loop, log))
         self.open = self._shared.open
         self._clients = clients
         self._operators = operators
         self._session_prefix = session_prefix
+        self._authenticator = authenticator
         self._admitted = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
@@ -52,7 +55,9 @@ class Connections:
         self._evict(transport.network, places)
         number = self._next_number()
         name = f"{self._session_prefix}-{number}"
-        session = make_session(number, name, self._shared.limits, transport.principal)
+        users = self._authenticator
+        login = None if users is None else users.login(transport.peer, transport.network)
+        session = make_session(number, name, self._shared.limits, transport.principal, login)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
         places.enter(number, transport.network)

@@ -21,11 +21,12 @@ import gevent
 from gevent.event import Event
 
 from radiator import __version__
+from radiator.auth.authenticator import KEY_BYTES, Authenticator
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.rights import rights_of
 from radiator.model.commands import Reread
-from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError
+from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError, count_text
 from radiator.model.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
@@ -41,6 +42,7 @@ from radiator.model.limits import (
 from radiator.model.recovery import Recovery
 from radiator.model.reloading import NOW
 from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
+from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
 from radiator.protocols import SCHEMES
 from radiator.server.connections import Connections
@@ -155,6 +157,7 @@ class Server:
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS
         operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
+        self._authenticator = _authenticator(config, self._log)
         self._connections = Connections(
             loop,
             config.limits,
@@ -165,6 +168,7 @@ class Server:
             self._places,
             operators,
             f"{recovery.store_id}-{recovery.boot}",
+            self._authenticator,
         )
         self._dialer = Dialer(links, self._connections, config.limits)
         self._dispatcher = Dispatcher(
@@ -201,6 +205,7 @@ class Server:
             was_clean=recovery.was_clean,
             queues=len(recovery.queues),
         )
+        self._log.info("access", sentence=_access(config))
         for sentence in config.useless:
             self._log.warning("no_effect", sentence=sentence)
 
@@ -278,6 +283,8 @@ class Server:
             if self._pair is not None:
                 self._tls.use(self._pair)
         self._log.use(config.logging)
+        if self._authenticator is not None:
+            self._authenticator.use(config.users)
         self._dispatcher.use(config)
         if _places_wanted(config) != self._places_wanted:
             self._places_wanted = _places_wanted(config)
@@ -346,6 +353,27 @@ class Collector:
         if is_due or now_s - self._collected_s >= COLLECT_EVERY_S:
             gc.collect()
             self._collected_at, self._collected_s = admitted, now_s
+
+
+def _access(config: Config) -> str:
+    if not config.users:
+        return "this machine only; no password until config.toml has a [user]"
+    anonymous = "; a client without a login is anonymous" if ANONYMOUS in config.users else ""
+    return f"{count_text(len(config.users.keys() - {ANONYMOUS}), 'user')}, each with a login{anonymous}"
+
+
+def _authenticator(config: Config, log: EventLog) -> Authenticator | None:
+    """None where there are no users: then nobody is asked who he is."""
+
+    def failed(peer: str, network: str, name: str) -> None:
+        log.write("warning", "login_failed", {"peer": peer, "login": name}, network)
+
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+    if not config.users:
+        return None
+    return Authenticator(config.users, os.urandom(KEY_BYTES), os.geteuid(), time.monotonic, now_ms, failed)
 
 
 def _places_wanted(config: Config) -> tuple[int, int, int]:

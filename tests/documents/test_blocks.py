@@ -90,6 +90,7 @@ def test_what_a_block_needs_is_of_a_block_that_there_is() -> None:
 @pytest.mark.parametrize("block", [one for one in BLOCKS if one.language == "toml"], ids=str)
 def test_configuration_is_one(block: Block, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
+    (tmp_path / "config.toml").chmod(0o600)
     for name in re.findall(r'secret_file *= *"([^"]+)"', block.text):
         (tmp_path / name).write_text("c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==\n")
         (tmp_path / name).chmod(0o600)

@@ -100,8 +100,9 @@ def test_the_configuration_is_right_and_so_is_each_line_that_is_commented_out(tm
     (tmp_path / "cluster.secret").write_text("x" * 32)
     (tmp_path / "cluster.secret").chmod(0o600)
     (tmp_path / "config.toml").write_text("\n".join(lines))
+    (tmp_path / "config.toml").chmod(0o640)
     whole = load(tmp_path / "config.toml")
-    assert whole.allow_anonymous and whole.node is not None and whole.declarations.has_journal
+    assert whole.plain and whole.users and whole.node is not None and whole.declarations.has_journal
 
 
 ALL_SET = """

@@ -17,6 +17,7 @@ FLOORS: dict[str, set[str]] = {
     # ground: words
     "radiator.model": {"radiator.model"},
     # floor 1: pure wings
+    "radiator.auth": {"radiator.auth", "radiator.model"},
     "radiator.core": {"radiator.core", "radiator.model"},
     "radiator.protocols": {"radiator", "radiator.model", "radiator.protocols"},
     "radiator.storage.contract": {"radiator.model"},
@@ -68,6 +69,7 @@ FLOORS: dict[str, set[str]] = {
     # floor 3
     "radiator.server": {
         "radiator",
+        "radiator.auth",
         "radiator.core",
         "radiator.model",
         "radiator.protocols",
@@ -77,10 +79,11 @@ FLOORS: dict[str, set[str]] = {
         "radiator.storage.contract",
     },
     # roof
-    "radiator.tools.config": {"radiator.model", "radiator.protocols", "radiator.tools.config"},
+    "radiator.tools.config": {"radiator.auth", "radiator.model", "radiator.protocols", "radiator.tools.config"},
     "radiator.tools.cli.text": {"radiator.model"},
     "radiator.tools.cli": {
         "radiator",
+        "radiator.auth",
         "radiator.client",
         "radiator.model",
         "radiator.protocols",
@@ -97,6 +100,7 @@ FLOORS: dict[str, set[str]] = {
 PURE = {
     "radiator",
     "radiator.model",
+    "radiator.auth",
     "radiator.core",
     "radiator.protocols",
     "radiator.storage.codec",
@@ -132,6 +136,7 @@ PURE_MODULES = {
     "types",
     "typing",
     "unicodedata",
+    "weakref",
     "zlib",
 }
 OWNERS = {

@@ -83,10 +83,9 @@ MUTANTS = (
         old="self._parser = Parser(limits, CONNECT_COMMANDS)",
         new="self._parser = Parser(limits, CLIENT_COMMANDS[V1_2])",
         also=(
-            Edit(function="StompSession.receive", old="self._connect(frame)", new=""),
             Edit(
                 function="StompSession.receive",
-                old="commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))",
+                old="commands.append(self._connect(frame))",
                 new="""
                     commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))
                     if frame.command in CONNECT_COMMANDS:

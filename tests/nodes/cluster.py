@@ -135,6 +135,7 @@ class Nodes:
             )
             for other in self.neighbours[name]:
                 lines += f'[peer."{other}"]\naddress = "{self.network.address(name, other)}"\n'
+            lines += self.network.users()
             if limits:
                 lines += f"[limits]\n{limits}"
             self.by_name[name] = Node(

@@ -68,7 +68,11 @@ class Namespaces:
         self.close()
 
     def server(self, name: str) -> str:
-        return f'listen = ["stomp://{self._hosts[name]}:{PORT}"]\nallow_anonymous = true'
+        address = f"stomp://{self._hosts[name]}:{PORT}"
+        return f'listen = ["{address}"]\nplain = ["{address}"]'
+
+    def users(self) -> str:
+        return '[user.anonymous]\nrole = "operator"\n'
 
     def listen(self, name: str) -> str:
         return f"peer://{self._hosts[name]}:{PEER_PORT}"

@@ -18,6 +18,9 @@ class Network(Protocol):
     def server(self, name: str) -> str:
         """The lines of [server] that say where clients connect."""
 
+    def users(self) -> str:
+        """The tables of users that such a place needs."""
+
     def listen(self, name: str) -> str:
         """What the node listens on for others."""
 
@@ -52,6 +55,9 @@ class Proxied:
 
     def server(self, name: str) -> str:
         return 'listen = ["stomp://127.0.0.1:0"]'
+
+    def users(self) -> str:
+        return ""
 
     def listen(self, name: str) -> str:
         return "peer://127.0.0.1:0"

@@ -16,7 +16,7 @@ from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Fail, Open, Send
 from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
-from radiator.model.principal import ANYONE, Principal, Verdict
+from radiator.model.principal import ANYONE, Login, Principal, Verdict
 from radiator.model.settings import TCP, UNIX
 from radiator.protocols import SCHEMES, Scheme
 from radiator.protocols.stomp.frame import encode_error
@@ -44,8 +44,15 @@ def found_out(name: str, path: str) -> Principal:
 class CheckedSession(StompSession):
     """No frame has a NUL in it: what is behind one is not looked at before it is carried out."""
 
-    def __init__(self, connection: int, session_name: str, limits: Limits, principal: Principal = ANYONE) -> None:
-        super().__init__(connection, session_name, limits, principal)
+    def __init__(
+        self,
+        connection: int,
+        session_name: str,
+        limits: Limits,
+        principal: Principal = ANYONE,
+        login: Login | None = None,
+    ) -> None:
+        super().__init__(connection, session_name, limits, principal, login)
         self.unread = b""
         self.asking = b""
 

@@ -364,6 +364,35 @@ def test_who_hears_nothing_any_more_gives_its_place_free() -> None:
     asked.checks.stop()
 
 
+def test_those_who_ask_for_one_check_share_its_run() -> None:
+    asked, first, gate = Asked(), threading.Event(), threading.Event()
+    asked.ask(1, first)
+
+    def check() -> Principal:
+        asked.ran.append(2)
+        assert gate.wait(5)
+        return Principal("all")
+
+    def share(number: int) -> None:
+        asked.checks.ask(number, check, lambda verdict: asked.answers.__setitem__(number, verdict))
+
+    for number in range(2, 3 * CHECKS_WAITING_MAX):  # they take one place
+        share(number)
+    asked.checks.drop(2)
+    first.set()
+    asked.until(lambda: 2 in asked.ran)
+    share(500)  # while it runs
+    asked.checks.drop(3)
+    gate.set()
+    asked.until(lambda: 500 in asked.answers)
+    assert asked.ran == [1, 2]
+    assert [*asked.answers] == [1, *range(4, 3 * CHECKS_WAITING_MAX), 500]
+    share(600)  # anew
+    asked.until(lambda: 600 in asked.answers)
+    assert asked.ran == [1, 2, 2]
+    asked.checks.stop()
+
+
 def test_no_thread_is_there_before_the_first_check() -> None:
     asked = Asked()
     assert "checks" not in [thread.name for thread in threading.enumerate()]

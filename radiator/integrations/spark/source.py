@@ -433,8 +433,7 @@ def _latest(states: Mapping[str, LogState]) -> Offsets:
 def _warn_login(connect: Connect) -> None:
     if connect.has_login:
         _log.warning(
-            "The option url has a login or a passcode in it, which no broker checks (Radiator has no users yet): they "
-            "protect nothing, and stand in the query's options for others to read. Leave them out: %s",
+            "The option url has a login or a passcode in it: they stand in the query's options, for others to read: %s",
             connect,
         )
 

@@ -93,6 +93,19 @@ class Parser:
             self._held = bytearray(data) if position == 0 else bytearray(data[position:])
             self.held_bytes = size - position
 
+    def first(self, data: bytes) -> tuple[Frame | None, bytes]:
+        """The opening frame, and the bytes behind it, which are not read; None where it is not whole yet. Raises as
+        `frames` does.
+        """
+        so_far = bytes(self._held or b"") + data
+        frame = next(self.frames(data), None)
+        if frame is None:
+            return None, b""
+        end = -1
+        for _ in range(frame.body.count(_NUL_BYTE) + 1):  # a header has none
+            end = so_far.index(b"\0", end + 1)
+        return frame, so_far[end + 1 :]
+
     def _is_hopeless(self) -> bool:
         """Whether the held bytes cannot be a whole frame yet. Looks only at new bytes."""
         held = self._held

@@ -5,6 +5,8 @@ the limits allow, and after the first broken rule returns Fail once and nothing 
 
     CONNECTING --CONNECT--> OPEN --DISCONNECT or Fail--> ENDED
          `--anything else: ERROR by itself, is_closing--> ENDED
+
+Where there are users, CONNECT is answered only when the login is judged: what comes behind it stays unread until then.
 """
 
 from collections.abc import Callable
@@ -32,7 +34,7 @@ from radiator.model.commands import (
     Unheeded,
     Unsubscribe,
 )
-from radiator.model.errors import Violation, shown
+from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import (
     ADDRESSES_KEPT,
     PARTITIONS_MAX,
@@ -41,7 +43,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     Limits,
 )
-from radiator.model.principal import ANYONE, Check, Principal, Verdict
+from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
 from radiator.protocols.administration import JSON
 from radiator.protocols.stomp.durability import check_client_id, durable_name
@@ -119,13 +121,16 @@ class StompSession:
         "_addresses",
         "_client_id",
         "_connection",
+        "_greeting",
         "_limits",
+        "_login",
         "_name",
         "_outgoing",
         "_parser",
         "_principal",
         "_state",
         "_unheeded",
+        "_unread",
         "_version",
         "_written",
         "buffered_bytes",
@@ -141,7 +146,14 @@ class StompSession:
         "silence_max_s",
     )
 
-    def __init__(self, connection: int, session_name: str, limits: Limits, principal: Principal = ANYONE) -> None:
+    def __init__(
+        self,
+        connection: int,
+        session_name: str,
+        limits: Limits,
+        principal: Principal = ANYONE,
+        login: Login | None = None,
+    ) -> None:
         self.is_open = False
         self.is_closing = False
         self.buffered_bytes = 0
@@ -157,6 +169,9 @@ class StompSession:
         self._name = session_name
         self._limits = limits
         self._principal = principal
+        self._login = login
+        self._greeting: Frame | None = None  # CONNECT, while its login is checked
+        self._unread = b""  # what came behind it
         self._parser = Parser(limits, CONNECT_COMMANDS)
         self._state = _CONNECTING
         self._version = V1_2
@@ -175,13 +190,14 @@ class StompSession:
         commands: list[Open | Command] = []
         if self._state == _ENDED:
             return commands
+        if self._login is not None and self._state == _CONNECTING:
+            return self._log_in(self._login, data)
         try:
             for frame in self._parser.frames(data):
                 if self._state == _OPEN:
                     commands.append(self._command(frame))
                 else:
-                    self._connect(frame)
-                    commands.append(Open(self._connection, closes_at=self.closes_at, principal=self._principal))
+                    commands.append(self._connect(frame))
                 if self._state == _ENDED:
                     break
         except Violation as broken:
@@ -192,8 +208,56 @@ class StompSession:
         return commands
 
     def answered(self, verdict: Verdict) -> list[Open | Command]:
-        """This session asks for no check."""
+        """The login is judged: CONNECTED, and what came behind CONNECT; or ERROR."""
+        frame, self._greeting, self.pending = self._greeting, None, None
+        if self._login is None or frame is None:
+            return []
+        try:
+            return self._logged_in(frame, self._login.answered(verdict))
+        except Refusal as refused:
+            self._turn_away(refused)
+            return []
+
+    def _log_in(self, login: Login, data: bytes) -> list[Open | Command]:
+        """Reads no further than CONNECT."""
+        try:
+            frame, self._unread = self._parser.first(data)
+            if frame is None:
+                self.buffered_bytes = self._parser.held_bytes
+                return []
+            name, secret = frame.headers.pop(b"login", b""), frame.headers.pop(b"passcode", b"")
+            frame.lines.clear()  # which have them too
+            found = login.begin(self._principal, name, secret)
+        except Violation as broken:
+            self._fail(broken, [])
+            return []
+        except Refusal as refused:
+            self._turn_away(refused)
+            return []
+        if isinstance(found, Principal):
+            return self._logged_in(frame, found)
+        self._greeting, self.pending = frame, found
+        self.buffered_bytes = len(self._unread)
         return []
+
+    def _logged_in(self, frame: Frame, principal: Principal) -> list[Open | Command]:
+        self._principal = principal
+        unread, self._unread = self._unread, b""
+        self.buffered_bytes = 0
+        try:
+            opened = self._connect(frame)
+        except Violation as broken:
+            self._fail(broken, [])
+            return []
+        return [opened, *self.receive(unread)]
+
+    def _turn_away(self, refused: Refusal) -> None:
+        self._outgoing = encode_error(refused.code, str(refused), None, None)
+        self._unread = b""
+        self.buffered_bytes = 0
+        self.closing_cause = f"refused: {refused.code}"
+        self.is_closing = True
+        self._state = _ENDED
 
     @property
     def frame_bytes(self) -> int:
@@ -204,7 +268,8 @@ class StompSession:
         """The connection is over: releases what was read."""
         self._state = _ENDED
         self._parser = Parser(self._limits, CONNECT_COMMANDS)
-        self._outgoing = b""
+        self._outgoing = self._unread = b""
+        self._greeting = self.pending = None
 
     def take_outgoing(self) -> bytes:
         """The greeting, or the ERROR of a refused CONNECT."""
@@ -267,7 +332,7 @@ class StompSession:
 
     # ---- the connection -------------------------------------------------------------------------------------------
 
-    def _connect(self, frame: Frame) -> None:
+    def _connect(self, frame: Frame) -> Open:
         version = highest_version(frame.headers.get(b"accept-version"))
         if version is None:
             raise Violation(
@@ -290,6 +355,7 @@ class StompSession:
             f"CONNECTED\nversion:{VERSION_NAMES[version]}\nheart-beat:{our_can_ms},{our_want_ms}\n"
             f"session:{self._name}\nserver:radiator/{__version__}\n\n\0\n"
         ).encode()
+        return Open(self._connection, closes_at=self.closes_at, principal=self._principal)
 
     def _fail(self, broken: Violation, commands: list[Open | Command]) -> None:
         receipt = broken.receipt if isinstance(broken, BrokenFrame) else None

@@ -55,10 +55,12 @@ from radiator.model.validation import (
     size_text,
     with_bounds,
 )
-from radiator.tools.config.mistakes import Keys, Mistakes, dotted
+from radiator.tools.config.mistakes import Mistakes, dotted
 from radiator.tools.config.rules import File, judge, settings_in_force
 from radiator.tools.config.secret import how_to_make, read_secret
+from radiator.tools.config.tables import settings
 from radiator.tools.config.useless import find_useless
+from radiator.tools.config.users import have_secrets, mode_mistake, read_users, read_users_file, together, user_table
 from radiator.tools.config.values import (
     CREATE,
     EXCHANGE,
@@ -112,6 +114,10 @@ def load(path: Path | None) -> Config:
     config = _read(tables, path.absolute().parent, mistakes, useless)
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, text))
+    if have_secrets(config.users) and (mistake := mode_mistake(path)):
+        raise ConfigError([mistake])
+    if config.users_file is not None:
+        config.users = together(config.users, read_users_file(config.users_file), path, config.users_file)
     if useless.found:
         config.useless = useless.sentences(path, text)
     return config
@@ -162,23 +168,26 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
             offer = meant(name, RELOAD) or f"; it has {', '.join(RELOAD)}"
             mistakes.add((name,), f"is no table of this file{offer}")
     file = File(
-        server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
-        logging=_settings(("logging",), tables.get("logging", {}), LOGGING, mistakes),
-        limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
-        create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
+        server=settings(("server",), tables.get("server", {}), SERVER, mistakes),
+        logging=settings(("logging",), tables.get("logging", {}), LOGGING, mistakes),
+        limits=settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
+        create=settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
         tls=_tls_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
         logs=_named("log", tables, LOG, mistakes),
-        journal=_settings(("journal",), tables.get("journal", {}), JOURNAL_TABLE, mistakes),
+        journal=settings(("journal",), tables.get("journal", {}), JOURNAL_TABLE, mistakes),
         exchanges=_named("exchange", tables, EXCHANGE, mistakes),
         fanouts=_named("fanout", tables, FANOUT, mistakes),
         topics=_named("topic", tables, TOPIC, mistakes),
+        users=read_users(tables, mistakes),
     )
     limits = _limits(file)
     server = dict(file.server)
     server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
+    if "users_file" in server:
+        server["users_file"] = Path(os.path.normpath(directory / server["users_file"]))
     if "listen" in server:
         server["listen"] = file.server["listen"] = [_placed(one, server["data_dir"]) for one in server["listen"]]
     judge(file, limits, mistakes)
@@ -193,6 +202,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         node=node,
         tls=_tls(file, directory),
         logging=Logging(**file.logging),
+        users=file.users,
     )
 
 
@@ -201,31 +211,6 @@ def _placed(address: ListenAddress, data_dir: Path) -> ListenAddress:
     if isinstance(address, Address):
         return address
     return replace(address, path=Path(os.path.normpath(data_dir / address.path)))
-
-
-def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
-    """The table's settings that are right; all others are mistakes."""
-    if not isinstance(table, dict):
-        mistakes.add(keys, f"is {shown(table)}; it must be a table")
-        return {}
-    right = {}
-    for key, value in table.items():
-        check = checks.get(key)
-        if check is None:
-            mistakes.add((*keys, key), _unknown(keys, key, value, checks))
-            continue
-        try:
-            right[key] = check(value)
-        except ValueError as error:
-            mistakes.add((*keys, key), str(error))
-    return right
-
-
-def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -> str:
-    if isinstance(value, dict) and len(keys) > 1:
-        return f'is no setting; a name with dots stands in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
-    offer = meant(key, checks) or (f"; it has {', '.join(checks)}" if checks else "; it has none")
-    return f"is no setting of this table{offer}"
 
 
 def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
@@ -239,8 +224,8 @@ def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]
         if "secret_file" not in table:
             right = f'{how_to_make(Path("cluster.secret"))}, and say secret_file = "cluster.secret"'
             mistakes.add(("node",), f"has no secret_file, by which nodes know each other; {right}")
-    settings = _settings(("node",), table, THIS_NODE, mistakes)
-    return settings if isinstance(table, dict) else None
+    found = settings(("node",), table, THIS_NODE, mistakes)
+    return found if isinstance(table, dict) else None
 
 
 def _tls_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
@@ -312,7 +297,7 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
             mistakes.add(keys, "has a name with a wildcard; a fanout has one name")
         if kind == "fanout" and "children" not in below:
             mistakes.add(keys, 'has no children; name its queues, such as children = ["audit", "mail"]')
-        named[name] = _settings(keys, below, checks, mistakes)
+        named[name] = settings(keys, below, checks, mistakes)
     return named
 
 
@@ -350,10 +335,13 @@ def _declarations(file: File) -> Declarations:
 
 
 def render(config: Config) -> str:
-    """The configuration as the text of a file that says the same: `load` of it equals `config`."""
+    """The configuration as the text of a file that says the same: `load` of it equals `config`, if that has no users.
+    What is kept of passwords and tokens is not shown, and no start takes what stands in its place.
+    """
     tables = tables_of(config) | {("server", ""): _server(config)}
     if config.node is not None:
         tables["node", ""] = _node_lines(config.node)
+    tables |= {("user", name): user_table(user) for name, user in config.users.items()}
     return "\n".join(_rendered(kind, name, table) for (kind, name), table in tables.items())
 
 
@@ -378,7 +366,8 @@ def _server(config: Config) -> dict[str, Any]:
     return {
         "listen": [_as_listed(address, config.data_dir) for address in config.listen],
         "unix": config.unix,
-        "allow_anonymous": config.allow_anonymous,
+        "plain": [str(address) for address in config.plain],
+        "users_file": _text(config.users_file),
         "data_dir": str(config.data_dir),
         "sync_interval_ms": config.sync_interval_ms,
         "map_size": config.map_size,

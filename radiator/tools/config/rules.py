@@ -12,6 +12,7 @@ from typing import Any
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
 from radiator.model.settings import CLUSTER, DEFAULT_LISTEN, DIRECT, NONE, STANDARD_EXCHANGES, Address, UnixAddress
+from radiator.model.users import User
 from radiator.model.validation import (
     LOG_PREFIX,
     RESERVED_QUEUES,
@@ -51,6 +52,12 @@ class File:
     exchanges: dict[str, Table]
     fanouts: dict[str, Table]
     topics: dict[str, Table]
+    users: dict[str, User]
+
+    @property
+    def has_users(self) -> bool:
+        """Whether clients must say who they are."""
+        return bool(self.users) or "users_file" in self.server
 
     def listen(self) -> list[Address]:
         """Where clients connect by TCP, with what is in force where the file says nothing."""
@@ -102,11 +109,27 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
 
 
 def _judge_listeners(file: File, mistakes: Mistakes) -> None:
-    """There are no users yet: whoever can reach a listener may do everything."""
-    for address in file.listen():
-        if not address.is_loopback and not file.server.get("allow_anonymous"):
-            wrong = f"has {address}, which other machines can reach, and there are no users"
-            mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
+    """Other machines get in with a login only, and without TLS only where the file names the very listener."""
+    plain, listen = file.server.get("plain", []), file.listen()
+    for address in listen:
+        if address.is_loopback:
+            continue
+        lines = [] if file.has_users else ['[user."NAME"] with password = "..." of `radiator password`, and its rights']
+        if not SCHEMES[address.scheme].is_encrypted and address not in plain:
+            encrypted = f"{address.scheme}s{str(address).removeprefix(address.scheme)}"
+            lines.append(
+                f'listen = ["{encrypted}"] in its place, with certificate and key in [tls] (or plain = ["{address}"] in '
+                "[server], where nobody can listen on the way)"
+            )
+        if lines:
+            wrong = f"has {address}, which other machines can reach"
+            why = " and there are no users" if not file.has_users else " and passwords would travel unencrypted"
+            mistakes.add(
+                ("server", "listen"), f"{wrong},{why}; listen on 127.0.0.1 or [::1], or write {'; and '.join(lines)}"
+            )
+    for address in plain:
+        if address not in listen:
+            mistakes.add(("server", "plain"), f"has {address}, which is not in listen; take it out, or add it there")
 
 
 def _judge_tls(file: File, mistakes: Mistakes) -> None:

@@ -181,6 +181,14 @@ def _listeners(value: object) -> list[ListenAddress]:
     return addresses
 
 
+def _plain_listeners(value: object) -> list[ListenAddress]:
+    addresses = _listeners(value) if value != [] else []
+    for address in addresses:
+        if isinstance(address, UnixAddress):
+            raise ValueError(f"has {address}, which no other machine can reach; take it out")
+    return addresses
+
+
 def _node_address(value: object) -> Address:
     if not isinstance(value, str):
         raise ValueError(f'is {shown(value)}; it must be one address such as "peer://10.0.0.1:{PEER_PORT}"')
@@ -275,7 +283,8 @@ def _within(table: dict[str, object], key: str, check: Check) -> Any:
 SERVER: dict[str, Check] = {
     "listen": _listeners,
     "unix": flag,
-    "allow_anonymous": flag,
+    "plain": _plain_listeners,
+    "users_file": _path("file"),
     "data_dir": _path("directory"),
     "sync_interval_ms": whole(0, 60_000),
     "map_size": size(16 * MIB, 64 * TIB),

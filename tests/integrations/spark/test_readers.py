@@ -551,7 +551,7 @@ def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client
 @pytest.mark.parametrize(
     ("address", "is_warned"), [("stomp://127.0.0.1:61613", False), ("stomp://u:secret@127.0.0.1:61613", True)]
 )
-def test_a_login_that_nobody_checks_is_told(address: str, is_warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_that_others_can_read_is_told(address: str, is_warned: bool, caplog: pytest.LogCaptureFixture) -> None:
     def columns(*names: str) -> StructType:
         return StructType([StructField(name, StringType()) for name in names])
 
@@ -567,7 +567,7 @@ def test_a_login_that_nobody_checks_is_told(address: str, is_warned: bool, caplo
         make(**given)
         reported = [record.getMessage() for record in caplog.records]
         assert len(reported) == is_warned, make
-        assert all("which no broker checks" in one and "secret" not in one for one in reported)
+        assert all("for others to read" in one and "secret" not in one for one in reported)
 
 
 # ---- a broker that is away

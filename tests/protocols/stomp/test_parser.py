@@ -382,3 +382,27 @@ def test_command_one_byte_too_long_is_refused_however_it_is_cut(version: int) ->
     wire = b"S" * COMMAND_MAX_BYTES + b"\n"
     for pieces in ([wire], [wire[:-1], wire[-1:]], [wire[i : i + 1] for i in range(len(wire))]):
         assert outcome(parser(version, Limits()), pieces)[1] is None, "it is refused once its header block is whole"
+
+
+@pytest.mark.parametrize(
+    ("opening", "body"),
+    [
+        (b"CONNECT\nhost:h\n\n\0", b""),
+        (b"\n\n\r\nSTOMP\r\nhost:h\r\n\r\n\0", b""),
+        (b"CONNECT\ncontent-length:5\n\na\0b\0c\0", b"a\0b\0c"),
+        (b"CONNECT\n\nbody\0", b"body"),
+    ],
+)
+@pytest.mark.parametrize("behind", [b"", b"\n", b"SEND\ndestination:/queue/a\n\nx\0SEND", b"\0\0garbage"])
+def test_the_first_frame_alone_is_read_however_it_is_cut(opening: bytes, body: bytes, behind: bytes) -> None:
+    for end in range(len(opening)):
+        made = Parser(Limits(), CONNECT_COMMANDS)
+        assert made.first(opening[:end]) == (None, b"")
+        frame, unread = made.first(opening[end:] + behind)
+        assert frame is not None and (frame.body, unread) == (body, behind)
+        assert made.held_bytes == 0
+
+
+def test_a_first_frame_that_is_wrong_is_refused_whatever_is_behind() -> None:
+    with pytest.raises(BrokenFrame):
+        Parser(Limits(), CONNECT_COMMANDS).first(b"GET / HTTP/1.1\r\n")

@@ -26,6 +26,7 @@ from radiator.model.commands import (
     Unheeded,
     Unsubscribe,
 )
+from radiator.model.errors import Refusal
 from radiator.model.limits import (
     CONNECT_MAX_BYTES,
     DEDUP_ID_MAX_BYTES,
@@ -37,6 +38,7 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.message import Message
+from radiator.model.principal import ANYONE, Check, Principal, RecognisedBy, Verdict
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
 from radiator.protocols import SCHEMES, Session
 from radiator.protocols.stomp.session import StompSession
@@ -634,3 +636,108 @@ def test_what_is_usual_or_understood_is_not_told(header: bytes) -> None:
 def test_nothing_is_told_behind_the_last_word(last: bytes) -> None:
     words = opened().receive(b"SEND\ndestination:/queue/a\npriority:9\n\nx\0" + last)
     assert [type(word) for word in words] == [Send, Disconnect if last.startswith(b"DIS") else Fail]
+
+
+# ---- logging in -----------------------------------------------------------------------------------------------------
+
+SHOP = Principal("shop", RecognisedBy.PASSWORD)
+LOGIN = b"CONNECT\naccept-version:1.2\nhost:h\nlogin:shop\npasscode:se:c\\ret\n\n\0"
+A_SEND = b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0"
+
+
+class AsTold:
+    """A login that says what it is told. given: what it was asked."""
+
+    def __init__(self, at_once: Principal | Refusal | None = None) -> None:
+        self.at_once = at_once
+        self.given: list[tuple[Principal, bytes, bytes]] = []
+
+    def begin(self, principal: Principal, name: bytes, secret: bytes) -> Principal | Check:
+        self.given.append((principal, name, secret))
+        if isinstance(self.at_once, Refusal):
+            raise self.at_once
+        return (lambda: SHOP) if self.at_once is None else self.at_once
+
+    def answered(self, verdict: Verdict) -> Principal:
+        if isinstance(verdict, Refusal):
+            raise verdict
+        return verdict
+
+
+def logging_in(login: AsTold) -> StompSession:
+    return StompSession(7, "s-1", Limits(), ANYONE, login)
+
+
+def test_a_login_is_given_as_it_stands_there() -> None:
+    """CONNECT has no escapes, so a passcode may have colons and backslashes."""
+    login = AsTold()
+    logging_in(login).receive(LOGIN)
+    assert login.given == [(ANYONE, b"shop", b"se:c\\ret")]
+    bare = AsTold()
+    logging_in(bare).receive(b"CONNECT\n\n\0")
+    assert bare.given == [(ANYONE, b"", b"")]
+
+
+@pytest.mark.parametrize("behind", [b"", A_SEND, A_SEND[:9], b"\n\n", b"garbage that is no frame\n\0"])
+def test_what_is_behind_connect_is_not_looked_at_before_the_verdict(behind: bytes) -> None:
+    session = logging_in(AsTold())
+    assert session.receive(LOGIN[:20]) == [] and session.pending is None and session.buffered_bytes == 20
+    assert session.receive(LOGIN[20:] + behind) == []
+    assert session.pending is not None and not session.is_open
+    assert session.buffered_bytes == len(behind) and session.take_outgoing() == b""
+    commands = session.answered(SHOP)
+    assert commands[0] == Open(7, principal=SHOP) and session.pending is None and session.is_open
+    assert session.take_outgoing().startswith(b"CONNECTED\n")
+    if behind == A_SEND:
+        assert isinstance(commands[1], Send)
+    elif behind.startswith(b"garbage"):
+        assert isinstance(commands[1], Fail)
+    else:
+        assert len(commands) == 1
+    if behind == A_SEND[:9]:
+        assert session.buffered_bytes == 9
+        (send,) = session.receive(A_SEND[9:])
+        assert isinstance(send, Send)
+
+
+@pytest.mark.parametrize("comes_later", [False, True])
+def test_a_refused_login_is_an_error_and_the_end(comes_later: bool) -> None:
+    refused = Refusal("forbidden", "Login refused: no.")
+    session = logging_in(AsTold(None if comes_later else refused))
+    assert session.receive(LOGIN + A_SEND) == []
+    if comes_later:
+        assert session.answered(refused) == []
+    outgoing = session.take_outgoing()
+    assert b"\ncode:forbidden\n" in outgoing and outgoing.startswith(b"ERROR\n") and b"ret" not in outgoing
+    assert session.is_closing and not session.is_open and session.closing_cause == "refused: forbidden"
+    assert session.receive(A_SEND) == [] and session.buffered_bytes == 0
+
+
+def test_who_is_known_at_once_need_not_wait() -> None:
+    session = logging_in(AsTold(SHOP))
+    opened_as, send = session.receive(LOGIN + A_SEND)
+    assert opened_as == Open(7, principal=SHOP) and isinstance(send, Send) and session.pending is None
+
+
+def test_a_connect_that_breaks_the_protocol_is_told_so_once_its_client_is_known() -> None:
+    session = logging_in(AsTold())
+    session.receive(LOGIN.replace(b"accept-version:1.2", b"accept-version:9"))
+    assert session.answered(SHOP) == [] and session.is_closing
+    assert b"code:protocol" in session.take_outgoing()
+
+
+def test_what_is_no_connect_is_refused_without_a_login() -> None:
+    login = AsTold()
+    session = logging_in(login)
+    assert session.receive(A_SEND) == [] and session.is_closing and login.given == []
+
+
+def test_nothing_of_a_login_stays_in_the_session() -> None:
+    session = logging_in(AsTold())
+    session.receive(LOGIN)
+    kept = [getattr(session, name, None) for name in StompSession.__slots__]
+    frame = session._greeting
+    assert frame is not None and b"passcode" not in frame.headers and frame.lines == []
+    assert not any(b"ret" in str(one).encode() for one in kept)
+    session.forget()
+    assert session._greeting is None and session.pending is None

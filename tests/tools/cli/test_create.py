@@ -145,8 +145,8 @@ def test_the_configuration_says_where_the_broker_listens(
     assert "none.toml" in capsys.readouterr().err
     for host in ("127.0.0.1", "0.0.0.0"):
         config = (
-            SERVER.replace("127.0.0.1:0", f"{host}:{free_port()}")
-            + "allow_anonymous = true\nunix = false\n[queue.there]\n"
+            SERVER.replace("127.0.0.1:0", f"{host}:{(port := free_port())}")
+            + f'plain = ["stomp://{host}:{port}"]\nunix = false\n[user.anonymous]\nrole = "operator"\n[queue.there]\n'
         )
         (tmp_path / host).mkdir()
         with BrokerProcess(tmp_path / host, config) as other:

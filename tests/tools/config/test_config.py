@@ -98,7 +98,7 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
         """
         [server]
         listen = ["stomp://127.0.0.1:61613", "stomp://[::1]:0"]
-        allow_anonymous = false
+        plain = []
         data_dir = "data"
         sync_interval_ms = 0
         map_size = "64GiB"
@@ -337,7 +337,7 @@ children = ["{queue}q", "/log/l"]
         (
             "[zzz]",
             "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, tls, queue, "
-            "log, exchange, fanout, topic.",
+            "log, exchange, fanout, topic, user.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
@@ -416,7 +416,8 @@ KEYS = {
     "server": [
         "listen",
         "unix",
-        "allow_anonymous",
+        "plain",
+        "users_file",
         "data_dir",
         "sync_interval_ms",
         "map_size",
@@ -617,7 +618,7 @@ def test_files_of_tls_are_found_from_the_file(tmp_path: Path) -> None:
 
 def test_render_says_every_setting(tmp_path: Path) -> None:
     tables = tomllib.loads(render(load(None)))
-    assert set(tables["server"]) == set(KEYS["server"])
+    assert set(tables["server"]) == set(KEYS["server"]) - {"users_file"}  # there is none
     assert set(tables["limits"]) == set(Limits.__slots__)
     assert tables["create"] == {"queues": True, "topics": True}
     assert "node" not in tables

@@ -31,7 +31,8 @@ PEER = NODE + "peer.b.address = 'peer://10.0.0.2:61614'\n"
 
 RIGHT = {
     "a loopback listener": "server.listen = ['stomp://127.0.0.1:0', 'stomp://[::1]:0', 'stomp://localhost:0']",
-    "an open listener, wanted": "server.listen = ['stomp://0.0.0.0:0']\nserver.allow_anonymous = true",
+    "an open listener, wanted": "server.listen = ['stomp://0.0.0.0:0']\nserver.plain = ['stomp://0.0.0.0:0']"
+    "\nuser.anonymous = {}",
     "unix sockets": "server.listen = ['stomp+unix:a', 'stomp+unix:/run/a?mode=0660', 'stomp+unix:radiator.sock']",
     "a unix socket in a directory of many letters": f"server.listen = ['stomp+unix:/{'d' * 98}/{'n' * 7}']",
     "many letters in a data directory, whose socket nobody has listed": f"server.data_dir = '{'d' * 200}'",
@@ -352,7 +353,8 @@ WRONG = {
     ),
     "nodes within the wildcard of clients": (
         PEER
-        + "server.listen = ['stomp://0.0.0.0:7']\nserver.allow_anonymous = true\nnode.listen = 'peer://10.0.0.1:7'",
+        + "server.listen = ['stomp://0.0.0.0:7']\nserver.plain = ['stomp://0.0.0.0:7']\nuser.anonymous = {}\n"
+        + "node.listen = 'peer://10.0.0.1:7'",
         "node.listen is peer://10.0.0.1:7, where clients connect already",
     ),
     "the wildcard of IPv6, which takes IPv4 too": (
@@ -364,7 +366,8 @@ WRONG = {
         "where clients connect already",
     ),
     "two listeners of clients in one place": (
-        "server.allow_anonymous = true\nserver.listen = ['stomp://0.0.0.0:7', 'stomp://127.0.0.1:7']",
+        "user.anonymous = {}\n"
+        "server.plain = ['stomp://0.0.0.0:7']\nserver.listen = ['stomp://0.0.0.0:7', 'stomp://127.0.0.1:7']",
         "server.listen has stomp://0.0.0.0:7 and stomp://127.0.0.1:7, which are one place; remove one of the two",
     ),
     "an address that nobody is told": (

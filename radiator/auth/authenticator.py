@@ -1,0 +1,221 @@
+"""Whether a client is who it says: what each CONNECT is answered where there are users.
+
+A wrong password, an unknown name, a token that has run out and no login at all get one and the same refusal, and an
+unknown name takes as long as a known one. A hash is computed once for a login that many clients have at one time, and
+not again until its user changes: what was right, and what was wrong, is remembered under a key of this run.
+"""
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from radiator.auth.failures import Failures
+from radiator.auth.mechanisms import Mechanism, mechanisms
+from radiator.model.errors import Refusal
+from radiator.model.limits import (
+    FAILURE_OF_NAME_S,
+    FAILURE_OF_NETWORK_S,
+    FAILURES_KEPT,
+    FAILURES_OF_NAME,
+    FAILURES_OF_NETWORK,
+    LOGINS_KEPT,
+    SECRET_GIVEN_MAX_BYTES,
+)
+from radiator.model.principal import Check, Login, Principal, RecognisedBy, Verdict
+from radiator.model.users import ANONYMOUS, User
+
+Value = TypeVar("Value")
+
+FORBIDDEN = "forbidden"
+KEY_BYTES = 32
+
+
+def refusal() -> Refusal:
+    """The one answer to whoever is not let in."""
+    return Refusal(FORBIDDEN, "CONNECT needs the login and the passcode of a user of this broker.")
+
+
+def _too_many() -> Refusal:
+    sentence = "Too many logins have failed for this name, or from this address; try again in a minute."
+    return Refusal(FORBIDDEN, sentence)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _SlowCheck:
+    """A login whose mechanism takes long. All who wait for the same login have the same check."""
+
+    mechanism: Mechanism = field(repr=False)
+    users: Mapping[str, User] = field(repr=False)
+    name: str
+    secret: bytes = field(repr=False)
+    now_ms: int
+    key: bytes = field(repr=False)
+    network: str
+    is_answered: bool = False
+
+    def __call__(self) -> Principal:
+        if not self.mechanism.proves(self.users, self.name, self.secret, self.now_ms):
+            raise refusal()
+        return Principal(self.name, self.mechanism.recognised_by)
+
+
+class Authenticator:
+    """All logins of one run. Used on the hub only.
+
+    key: KEY_BYTES of randomness. own_uid: of the broker; its processes and root's may do everything on a unix socket.
+    now_s: a clock that never goes back; now_ms: since the epoch. failed: is told the peer, the network and the name
+    of a login that is refused.
+    """
+
+    def __init__(
+        self,
+        users: Mapping[str, User],
+        key: bytes,
+        own_uid: int,
+        now_s: Callable[[], float],
+        now_ms: Callable[[], int],
+        failed: Callable[[str, str, str], None],
+    ) -> None:
+        self.now_s = now_s
+        self.now_ms = now_ms
+        self.failed = failed
+        self.mechanisms = mechanisms(key)
+        self.of_names = Failures(FAILURES_OF_NAME, FAILURE_OF_NAME_S, FAILURES_KEPT)
+        self.of_networks = Failures(FAILURES_OF_NETWORK, FAILURE_OF_NETWORK_S, FAILURES_KEPT)
+        self.users: Mapping[str, User] = {}
+        self._key = key
+        self._operators = (0, own_uid)
+        self._by_uid: dict[int, str] = {}
+        self._right: dict[bytes, Principal] = {}
+        self._wrong: dict[bytes, None] = {}
+        self._waiting: WeakValueDictionary[bytes, _SlowCheck] = WeakValueDictionary()
+        self.use(users)
+
+    def use(self, users: Mapping[str, User]) -> None:
+        """These are the users from now on. Who has logged in already stays."""
+        changed = {name for name in {*self.users, *users} if self.users.get(name) != users.get(name)}
+        self._right = {key: one for key, one in self._right.items() if one.name not in changed}
+        if changed:
+            self._wrong.clear()
+            self._waiting.clear()
+        self.users = users
+        self._by_uid = {user.uid: name for name, user in users.items() if user.uid is not None}
+
+    def login(self, peer: str, network: str) -> Login:
+        """Of one connection."""
+        return _Login(self, peer, network)
+
+    def recognised(self, principal: Principal) -> Principal | None:
+        """Who the transport says that it is, where that is enough."""
+        if principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid is not None:
+            if principal.uid in self._operators:
+                return principal
+            name = self._by_uid.get(principal.uid)
+            return None if name is None else Principal(name, principal.recognised_by, principal.uid, principal.gid)
+        is_certified = principal.recognised_by is RecognisedBy.CERTIFICATE and principal.name in self.users
+        return principal if is_certified else None
+
+    def is_operator(self, principal: Principal) -> bool:
+        """Whether it is root, or the broker's own user, on a unix socket."""
+        return principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid in self._operators
+
+    def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
+        """Who has given that login, or the check that finds it out. Raises Refusal."""
+        if len(secret) > SECRET_GIVEN_MAX_BYTES:
+            raise refusal()
+        mechanism = next(one for one in self.mechanisms if one.takes(secret))
+        if not mechanism.is_slow:
+            if not mechanism.proves(self.users, name, secret, self.now_ms()):
+                raise refusal()
+            return Principal(name, mechanism.recognised_by)
+        key = hmac.digest(self._key, b"%d:%b%b" % (len(name), name.encode(), secret), "sha256")
+        known = self._right.get(key)
+        if known is not None:
+            return known
+        if key in self._wrong:
+            raise refusal()
+        check = self._waiting.get(key)
+        return check if check is not None else self._check(mechanism, name, secret, key, network)
+
+    def _check(self, mechanism: Mechanism, name: str, secret: bytes, key: bytes, network: str) -> Check:
+        """It counts as a failure until it is answered: else as many could be asked at once as there is room for."""
+        now_s = self.now_s()
+        if self.of_names.is_full(name, now_s) or (network and self.of_networks.is_full(network, now_s)):
+            raise _too_many()
+        self.of_names.add(name, now_s)
+        self.of_networks.add(network, now_s)
+        check = _SlowCheck(mechanism, self.users, name, secret, self.now_ms(), key, network)
+        self._waiting[key] = check
+        return check
+
+    def answered(self, check: _SlowCheck, verdict: Verdict) -> Principal:
+        """Who it is. Remembers it. Raises Refusal."""
+        is_current = self.users.get(check.name) == check.users.get(check.name)
+        if not check.is_answered:
+            check.is_answered = True
+            is_failure = isinstance(verdict, Refusal) and verdict.code == FORBIDDEN
+            if not is_failure:
+                self.of_names.take_back(check.name)
+                self.of_networks.take_back(check.network)
+            if is_current and is_failure:
+                _keep(self._wrong, check.key, None)
+            elif is_current and isinstance(verdict, Principal):
+                _keep(self._right, check.key, verdict)
+        if isinstance(verdict, Refusal):
+            raise verdict
+        if not is_current:
+            raise refusal()
+        return verdict
+
+
+class _Login:
+    """See Login."""
+
+    __slots__ = ("_all", "_check", "_name", "_network", "_peer")
+
+    def __init__(self, authenticator: Authenticator, peer: str, network: str) -> None:
+        self._all = authenticator
+        self._peer = peer
+        self._network = network
+        self._name = ""
+        self._check: _SlowCheck | None = None
+
+    def begin(self, principal: Principal, name: bytes, secret: bytes) -> Principal | Check:
+        self._name = name.decode("utf-8", "replace")
+        try:
+            found = self._begin(principal, secret)
+        except Refusal:
+            self._all.failed(self._peer, self._network, self._name)
+            raise
+        self._check = found if isinstance(found, _SlowCheck) else None
+        return found
+
+    def _begin(self, principal: Principal, secret: bytes) -> Principal | Check:
+        is_given = bool(self._name or secret)
+        known = self._all.recognised(principal)
+        if known is not None and (not is_given or known.name == self._name):
+            return known
+        if known is not None and not self._all.is_operator(principal):
+            raise refusal()
+        if is_given:
+            return self._all.judge(self._name, secret, self._network)
+        if ANONYMOUS in self._all.users:
+            return Principal(ANONYMOUS)
+        raise refusal()
+
+    def answered(self, verdict: Verdict) -> Principal:
+        assert self._check is not None, "this login has asked"
+        check, self._check = self._check, None
+        try:
+            return self._all.answered(check, verdict)
+        except Refusal:
+            self._all.failed(self._peer, self._network, self._name)
+            raise
+
+
+def _keep(kept: dict[bytes, Value], key: bytes, value: Value) -> None:
+    kept[key] = value
+    if len(kept) > LOGINS_KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,74 @@
+"""How a user proves who he is: the mechanisms, in one table. A secret is judged by the first row that takes it."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from radiator.auth import scrypt, tokens
+from radiator.model.principal import RecognisedBy
+from radiator.model.users import User
+
+
+class Mechanism(Protocol):
+    """One way. It sees the secret, and keeps nothing of it."""
+
+    @property
+    def recognised_by(self) -> RecognisedBy: ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether `proves` takes long: then it runs in the thread of checks, and its failures are counted."""
+
+    def takes(self, secret: bytes) -> bool:
+        """Whether the secret has the form of this way."""
+
+    def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
+        """Whether it is a secret of the user of that name. Takes as long for a name that nobody has."""
+
+
+@dataclass(slots=True, frozen=True)
+class TokenMechanism:
+    """A token, which a machine has."""
+
+    recognised_by: RecognisedBy = RecognisedBy.TOKEN
+    is_slow: bool = False
+
+    def takes(self, secret: bytes) -> bool:
+        return tokens.is_token(secret)
+
+    def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
+        user = users.get(name)
+        return tokens.fitting(() if user is None else user.tokens, secret, now_ms) is not None
+
+
+@dataclass(slots=True, frozen=True)
+class PasswordMechanism:
+    """A password, which a person knows. key: random, of this run."""
+
+    key: bytes = field(repr=False)
+    recognised_by: RecognisedBy = RecognisedBy.PASSWORD
+    is_slow: bool = True
+
+    def takes(self, secret: bytes) -> bool:
+        return True
+
+    def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
+        user = users.get(name)
+        if user is not None and user.password is not None:
+            return scrypt.parse(user.password).fits(secret)
+        self._dummy(users, name).fits(secret)
+        return False
+
+    def _dummy(self, users: Mapping[str, User], name: str) -> scrypt.PasswordHash:
+        """The hash of a name without a password: it costs what that of some user costs, and always the same."""
+        hashes = [one.password for one in users.values() if one.password is not None]
+        if not hashes:
+            return scrypt.dummy(scrypt.Cost())
+        chosen = int.from_bytes(hmac.digest(self.key, name.encode(), "sha256")) % len(hashes)
+        return scrypt.dummy(scrypt.parse(hashes[chosen]).cost)
+
+
+def mechanisms(key: bytes) -> tuple[Mechanism, ...]:
+    """The table. key: random, of this run."""
+    return TokenMechanism(), PasswordMechanism(key)

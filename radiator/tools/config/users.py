@@ -1,0 +1,229 @@
+"""[user] tables: of config.toml, and of the file that `users_file` names. What they hold of passwords and tokens stands
+in no answer and no log.
+"""
+
+import pwd
+import stat
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from radiator.auth import scrypt, tokens
+from radiator.model.errors import ConfigError
+from radiator.model.limits import CONFIG_MAX_BYTES, TOKENS_MAX, USERS_MAX
+from radiator.model.rights import RIGHTS, ROLES, Rules, rule_mistake
+from radiator.model.users import ANONYMOUS, Token, User, user_name_mistake
+from radiator.model.validation import Check, choice, shown
+from radiator.tools.config.mistakes import Mistakes
+from radiator.tools.config.tables import settings
+
+Table = dict[str, Any]
+
+NOT_SHOWN = "not shown"  # what stands for a hash where a configuration is printed
+_PROOFS = ("password", "tokens", "certificate", "unix")
+_OF_EVERYBODY = stat.S_IROTH | stat.S_IWOTH
+_HOW_TO_ADD = 'add one, such as [user."shop"] with password = "..." of `radiator password`'
+
+
+# ---- checks
+
+
+def _password(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is no text; it must be what `radiator password` prints")
+    scrypt.parse(value)
+    return value
+
+
+def _tokens(value: object) -> tuple[Token, ...]:
+    right = 'it must be a list such as [{ sha256 = "...", until = 2027-01-01 }], as `radiator token` prints it'
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        raise ValueError(f"is no list of tokens; {right}")
+    if len(value) > TOKENS_MAX:
+        raise ValueError(f"has {len(value)} tokens; a user has at most {TOKENS_MAX}")
+    found = []
+    for one in value:
+        if not one.keys() <= {"sha256", "until"} or not isinstance(one.get("sha256"), str):
+            raise ValueError(f"has a token with other settings than sha256 and until; {right}")
+        if not tokens.is_sha256(one["sha256"]):
+            raise ValueError(f"has a sha256 that is not 64 digits of 0-9 a-f; {right}")
+        found.append(Token(one["sha256"], _until_ms(one["until"]) if "until" in one else None))
+    if len({one.sha256 for one in found}) < len(found):
+        raise ValueError("has one sha256 twice; write each token once")
+    return tuple(found)
+
+
+def _until_ms(value: object) -> int:
+    """A day begins, and a token of it ends, at midnight of UTC."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        moment = value
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        moment = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    else:
+        right = "it must be a day such as 2027-01-01, or a time with its zone such as 2027-01-01T12:00:00Z"
+        raise ValueError(f"has until = {shown(value)}; {right}, without quotes")
+    return int(moment.timestamp() * 1000)
+
+
+def _certificate(value: object) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError(f'is {shown(value)}; it must be the subject of a certificate, such as "CN=shop,O=Example"')
+    return value
+
+
+def _unix(value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"is {shown(value)}; it must be the name of a user of this system")
+    return value
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f'is {shown(value)}; it must be a list of patterns such as ["/queue/orders.#"]')
+    for one in value:
+        if mistake := rule_mistake(one):
+            raise ValueError(f"has {shown(one)}, which {mistake}")
+    return tuple(value)
+
+
+USER: dict[str, Check] = {
+    "password": _password,
+    "tokens": _tokens,
+    "certificate": _certificate,
+    "unix": _unix,
+    "role": choice(*ROLES),
+    **dict.fromkeys(RIGHTS, _patterns),
+}
+
+
+# ---- tables
+
+
+def read_users(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, User]:
+    """The users of a file by name, to be used only if no mistake was found. An empty [user] is a mistake: it would be
+    taken for a broker that nobody needs a login for.
+    """
+    if "user" not in tables:
+        return {}
+    table = tables["user"]
+    if not isinstance(table, dict) or not table:
+        mistakes.add(("user",), f"is {shown(table)}; it must be tables, such as [user.NAME]; {_HOW_TO_ADD}")
+        return {}
+    if len(table) > USERS_MAX:
+        mistakes.add(("user",), f"has {len(table)} users; there may be at most {USERS_MAX}")
+        return {}
+    users = {name: _user(name, below, mistakes) for name, below in table.items()}
+    _judge_twice(users, "certificate", mistakes)
+    _judge_twice(users, "unix", mistakes)
+    return users
+
+
+def _user(name: str, table: object, mistakes: Mistakes) -> User:
+    keys = ("user", name)
+    if mistake := user_name_mistake(name):
+        mistakes.add(keys, f"has a name that {mistake}")
+    if not isinstance(table, dict):
+        mistakes.add(keys, "is no table; write [user.NAME], and below it what it has")
+        return User(name=name)
+    right = settings(keys, table, USER, mistakes)
+    given = [key for key in _PROOFS if key in table]
+    if name == ANONYMOUS and given:
+        mistakes.add((*keys, given[0]), "is given, but anonymous is whoever gives no login; name another user")
+    elif name != ANONYMOUS and not given:
+        mistakes.add(keys, f"can never log in; give it one of {', '.join(_PROOFS)}")
+    uid = None
+    if "unix" in right:
+        try:
+            uid = pwd.getpwnam(right["unix"]).pw_uid
+        except KeyError:
+            wrong = f"is {shown(right['unix'])}, and this system has no user of that name"
+            mistakes.add((*keys, "unix"), f"{wrong}; make it, or name another")
+    rules = {key: right.pop(key) for key in (*RIGHTS, "role") if key in right}
+    return User(name=name, uid=uid, rules=Rules(**rules), **right)
+
+
+def _judge_twice(users: Mapping[str, User], key: str, mistakes: Mistakes) -> None:
+    """Nobody is two users."""
+    taken: dict[str, str] = {}
+    for name, user in users.items():
+        value = getattr(user, key)
+        if value is not None and taken.setdefault(value, name) != name:
+            mistakes.add(("user", name, key), f"is {shown(value)}, as is that of {taken[value]}; name it once")
+
+
+def have_secrets(users: Mapping[str, User]) -> bool:
+    """Whether what is kept of a password or a token is among them."""
+    return any(user.password is not None or user.tokens for user in users.values())
+
+
+def mode_mistake(path: Path) -> str:
+    """Why that file must not hold users, as a sentence; "" where it may, or is gone."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return ""
+    if not mode & _OF_EVERYBODY:
+        return ""
+    right = f"chmod 600 {path.name}, or 640 with a group that the broker is in"
+    return f"{path} holds users, and everybody on this machine may read or write it: {right}."
+
+
+def read_users_file(path: Path) -> dict[str, User]:
+    """The users in a file of their own. ConfigError: all mistakes of the file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError([f"{path} is no regular file: users_file must name one."])
+        if mistake := mode_mistake(path):
+            raise ConfigError([mistake])
+        if found.st_size > CONFIG_MAX_BYTES:
+            raise ConfigError([f"{path} has {found.st_size} bytes: users_file may have at most {CONFIG_MAX_BYTES}."])
+        text = path.read_bytes().decode("utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError([f"{path}, which users_file names, cannot be read: {error.strerror}."]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from error
+    mistakes = Mistakes()
+    for name in tables:
+        if name != "user":
+            mistakes.add((name,), "is no table of this file; it has [user.NAME] alone")
+    users = read_users(tables, mistakes)
+    if not users and not mistakes.found:
+        raise ConfigError([f"{path}, which users_file names, has no users: {_HOW_TO_ADD}, or take out users_file."])
+    if mistakes.found:
+        raise ConfigError(mistakes.sentences(path, text))
+    return users
+
+
+def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, users_file: Path) -> dict[str, User]:
+    """Those of config.toml, and those of users_file. ConfigError: a user stands in both."""
+    both = users.keys() & others.keys()
+    if both:
+        raise ConfigError(
+            [f"{path}: user.{name} stands in {users_file} too; keep one of both." for name in sorted(both)]
+        )
+    found = {**users, **others}
+    mistakes = Mistakes()
+    _judge_twice(found, "certificate", mistakes)
+    _judge_twice(found, "unix", mistakes)
+    if mistakes.found:
+        raise ConfigError(mistakes.sentences(path, ""))
+    return found
+
+
+def user_table(user: User) -> Table:
+    """As a file has it, without what is kept of passwords and tokens."""
+    rules = user.rules
+    return {
+        "password": None if user.password is None else NOT_SHOWN,
+        "tokens": [NOT_SHOWN for _ in user.tokens] or None,
+        "certificate": user.certificate,
+        "unix": user.unix,
+        "role": rules.role or None,
+        **{right: list(getattr(rules, right)) or None for right in RIGHTS},
+    }
