@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from radiator.model.errors import RadiatorError
+from radiator.model.errors import RadiatorError, Violation
 from radiator.model.limits import UNIX_PATH_MAX_BYTES
 
 DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
@@ -32,7 +32,7 @@ class Address:
     host: str
     port: int = DEFAULT_PORT
     login: str = ""
-    passcode: str = ""
+    passcode: str = field(default="", repr=False)
     path: str = ""
     is_tls: bool = False
     ca_file: str = ""
@@ -82,6 +82,15 @@ class Address:
             return UNIX + self.path
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"stomp{'s' * self.is_tls}://{host}:{self.port}"
+
+
+def with_login(addresses: Sequence[Address], user: str | None, password: str | None) -> list[Address]:
+    """Each with this login instead of its own, where one is given. Raises Violation, which does not repeat it."""
+    if user is None and password is None:
+        return list(addresses)
+    if not user:
+        raise Violation("A password without a user: give both, or neither.")
+    return [replace(one, login=user, passcode=password or "") for one in addresses]
 
 
 def addresses_of(given: str | Address | Sequence[str | Address]) -> list[Address]:

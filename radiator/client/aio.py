@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from radiator.client import arguments
-from radiator.client.address import DEFAULT_ADDRESS, Address
+from radiator.client.address import DEFAULT_ADDRESS, Address, with_login
 from radiator.client.async_dialer import AsyncDialer
 from radiator.client.calls import CLOSED, Calls
 from radiator.client.client import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, RECEIVED_MAX_BYTES, THREAD_HEART_BEAT_MS, WINDOW
@@ -45,6 +45,8 @@ class AsyncClient:
         self,
         address: str | Address | Sequence[str | Address] = DEFAULT_ADDRESS,
         *,
+        user: str | None = None,
+        password: str | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         window: int = WINDOW,
@@ -59,7 +61,8 @@ class AsyncClient:
     ) -> None:
         """Does not connect yet. All arguments are those of `Client`."""
         arguments.of_a_client(connect_timeout_s, answer_timeout_s, window, received_max_bytes)
-        addresses = addresses_with(address, ca_file, certificate, key)
+        arguments.login(user, password)
+        addresses = with_login(addresses_with(address, ca_file, certificate, key), user, password)
         policy = arguments.policy(reconnect)
         self._inbox = ClientInbox(received_max_bytes)
         self._tasks = Tasks(

@@ -19,6 +19,13 @@ def text_or_none(name: str, given: object) -> None:
         text(name, given)
 
 
+def login(user: object, password: object) -> None:
+    """Of a client. What is wrong is not shown: the two may have changed places."""
+    for name, given in (("user", user), ("password", password)):
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{name} is of type {type(given).__name__}: it must be a str, or None.")
+
+
 def octets(body: bytes | str) -> bytes:
     """Of a body."""
     if isinstance(body, str):

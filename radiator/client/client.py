@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from radiator.client import arguments
-from radiator.client.address import DEFAULT_ADDRESS, Address
+from radiator.client.address import DEFAULT_ADDRESS, Address, with_login
 from radiator.client.calls import CLOSED, Calls
 from radiator.client.channel import Wait
 from radiator.client.connection import ClientConnection
@@ -48,6 +48,8 @@ class Client:
         self,
         address: str | Address | Sequence[str | Address] = DEFAULT_ADDRESS,
         *,
+        user: str | None = None,
+        password: str | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         window: int = WINDOW,
@@ -64,6 +66,7 @@ class Client:
         """Connects to the first address that answers. Raises ConnectionLost or Refusal; Violation and AddressError for
         invalid arguments.
 
+        user, password: the login at each address, instead of what its URL has; password: a token as well.
         answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and is never sent
         again to another store than the first; ConnectionLost is raised instead.
         received_max_bytes: bound on messages that the program has not received yet; past it nothing is read.
@@ -72,7 +75,8 @@ class Client:
         if heart_beats not in ("calls", "thread"):
             raise Violation(f'heart_beats {heart_beats!r} must be "calls" or "thread".')
         arguments.of_a_client(connect_timeout_s, answer_timeout_s, window, received_max_bytes)
-        self._addresses = addresses_with(address, ca_file, certificate, key)
+        arguments.login(user, password)
+        self._addresses = with_login(addresses_with(address, ca_file, certificate, key), user, password)
         self._connect_timeout_s = connect_timeout_s
         self._answer_timeout_s = answer_timeout_s
         self._window = window

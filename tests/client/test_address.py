@@ -2,7 +2,8 @@
 
 import pytest
 
-from radiator.client import Address, AddressError
+from radiator.client import Address, AddressError, Violation
+from radiator.client.address import with_login
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,16 @@ def test_address_keeps_passcode_out_of_sentences() -> None:
         Address.parse("http://me:secret@host")
     assert "secret" not in str(refused.value)
     assert "secret" not in str(Address.parse("stomp://me:secret@host"))
+
+
+def test_no_passcode_is_shown() -> None:
+    assert "hunter2" not in repr(Address.parse("stomp://u:hunter2@h"))
+
+
+def test_a_login_that_is_given_goes_before_that_of_the_url() -> None:
+    one, other = Address.parse("stomp://u:p@h"), Address.parse("stomp://h")
+    assert with_login([one, other], None, None) == [one, other]
+    assert [(a.login, a.passcode) for a in with_login([one, other], "v", "q")] == [("v", "q")] * 2
+    assert [(a.login, a.passcode) for a in with_login([one], "v", None)] == [("v", "")]
+    with pytest.raises(Violation):
+        with_login([one], None, "q")

@@ -23,7 +23,8 @@ from radiator.tools.cli.things import ByKind, Formatter, read_config
 
 # by name, in the order of --help: the file of each, in which it is called as the command is, in capitals
 COMMANDS: dict[str, str] = {
-    "serve": "serve", "config": "config", "reload": "reload", "check": "check", "backup": "backup",
+    "serve": "serve", "config": "config", "reload": "reload", "password": "password", "token": "token",
+    "check": "check", "backup": "backup",
     "restore": "backup", "compact": "compact", "rename": "rename", "stats": "stats", "top": "top", "queues": "queues",
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
     "delete": "delete", "purge": "queues", "move": "queues", "position": "position", "release": "release",
@@ -126,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.parser = parser  # which completion writes down
         read_config(arguments)
+        _log_in(arguments)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
@@ -142,6 +144,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as failed:
         status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else arguments.failed
         return _say([_sentence(failed)], status)
+
+
+def _log_in(arguments: argparse.Namespace) -> None:
+    if hasattr(arguments, "password_file"):
+        from radiator.tools.cli.login import log_in  # with getpass, which most commands do not need
+
+        log_in(arguments)
 
 
 def _hint(arguments: argparse.Namespace, refused: RadiatorError) -> str:

@@ -184,7 +184,7 @@ BENCH = Command(
         "--disk DIRECTORY measures a disk instead, without a broker: how long it takes to append 4 KiB and sync them, "
         "as a commit does, and whether a disk that really flushes can be so fast."
     ),
-    example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5\n"
+    example="radiator bench --broker stomp://127.0.0.1:61613 --user guest --seconds 5\n"
     "radiator bench --disk /var/lib/radiator",
     add_arguments=_arguments,
     run=_run,

@@ -17,6 +17,7 @@ from radiator.model.settings import Address as ListenAt
 from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
 from radiator.protocols import SCHEMES
+from radiator.tools.cli.login import add_login
 from radiator.tools.cli.things import Thing, config_for
 
 ENVIRONMENT = "RADIATOR_BROKER"
@@ -50,13 +51,19 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
     }
     for option, (dest, text) in files.items():
         parser.add_argument(option, metavar="FILE", dest=dest, help=f"with stomps://: {text}")
+    add_login(parser)
 
 
 def _address(text: str) -> Address:
+    is_argument = text != os.environ.get(ENVIRONMENT)
     try:
-        return Address.parse(text)
+        address = Address.parse(text)
+        if address.passcode and is_argument:
+            ways = f"say --user NAME, and --password-file FILE or RADIATOR_PASSWORD; or set {ENVIRONMENT}"
+            raise AddressError(f"{address} has a password in it, which others see among the processes: {ways}.")
+        return address
     except AddressError as wrong:
-        if text == os.environ.get(ENVIRONMENT):
+        if not is_argument:
             raise ConfigError([f"${ENVIRONMENT}: {wrong}"]) from None
         raise argparse.ArgumentTypeError(str(wrong)) from None
 

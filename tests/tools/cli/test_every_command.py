@@ -81,6 +81,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "install-service": ("--root DIR --program /opt/radiator/bin/radiator",),
     "uninstall-service": ("--root DIR",),
     "completion": ("bash", "zsh", "fish"),
+    "password": ("",),
+    "token": ("", "--until 2099-01-31"),
 }
 NOT_JSON = {"serve", "send", "install-service", "uninstall-service", "completion"}
 """They show nothing: they do something, and may say each step."""
@@ -131,6 +133,8 @@ NOT_REFUSED = {
     "reload",
     "uninstall-service",
     "completion",
+    "password",
+    "token",
 }  # nobody refuses them
 
 PARSERS = parsers()
@@ -214,7 +218,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture
-def run(place: Place, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a password\n"))
+
     def command(name: str, line: str, *more: str) -> tuple[int, str, str]:
         words = place.words(name, line, *more)
         place.prepare(name, words)
@@ -252,7 +260,7 @@ def test_a_broker_and_a_data_directory_are_named_alike() -> None:
         ways = {way for way in ("--broker", "--data", "--config") if has(name, way)}
         if name in ("serve", "config"):
             assert ways == {"--config"}
-        elif not name.endswith("install-service") and name != "completion":
+        elif not name.endswith("install-service") and name not in ("completion", "password", "token"):
             assert ways in ({"--broker", "--config"}, {"--data", "--config"}), name
 
 

@@ -1,0 +1,63 @@
+"""Passwords that a command is given: at a terminal, from a pipe, or in a file. Never as an argument, which everybody on
+the machine can see.
+"""
+
+import getpass
+import stat
+import sys
+from pathlib import Path
+
+from radiator.auth.tokens import is_token
+from radiator.model.errors import ConfigError
+from radiator.model.limits import SECRET_GIVEN_MAX_BYTES
+
+
+def asked(prompt: str) -> str:
+    """What somebody writes at the terminal, unseen."""
+    return checked(getpass.getpass(prompt), "The password")
+
+
+def from_stdin() -> str:
+    """The first line of standard input."""
+    return checked(sys.stdin.readline(SECRET_GIVEN_MAX_BYTES + 2).removesuffix("\n"), "The password")
+
+
+def from_file(path: Path) -> str:
+    """The first line of a file that nobody else may read. Raises ConfigError."""
+    try:
+        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+            raise ConfigError(
+                [f"{path} holds a password, and everybody on this machine may read it: chmod 600 {path}."]
+            )
+        with path.open("rb") as file:
+            line = file.readline(SECRET_GIVEN_MAX_BYTES + 2).removesuffix(b"\n")
+    except OSError as error:
+        raise ConfigError([f"{path} cannot be read: {error.strerror}."]) from None
+    return checked(line.decode("utf-8", "surrogateescape"), f"The password in {path}")
+
+
+def checked(password: str, what: str) -> str:
+    """It can be a passcode of STOMP. Raises ConfigError, which does not repeat it."""
+    size = len(password.encode("utf-8", "surrogateescape"))
+    if not password:
+        raise ConfigError([f"{what} is empty: it must have 1 to {SECRET_GIVEN_MAX_BYTES} bytes."])
+    if size > SECRET_GIVEN_MAX_BYTES:
+        raise ConfigError([f"{what} is too long: it must have 1 to {SECRET_GIVEN_MAX_BYTES} bytes."])
+    if any(character in password for character in "\0\r\n") or not password.isascii() and not _is_text(password):
+        raise ConfigError([f"{what} has a NUL, a line end or what is no UTF-8 in it, which STOMP cannot say."])
+    return password
+
+
+def _is_text(password: str) -> bool:
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def no_token(password: str) -> str:
+    """It is not taken for a token when it is given. Raises ConfigError."""
+    if is_token(password.encode()):
+        raise ConfigError(["The password has the form of a token: choose another, or put its token into tokens."])
+    return password
