@@ -43,6 +43,7 @@ def fitting(tokens: Iterable[Token], secret: bytes, now_ms: int) -> Token | None
     given = sha256_of(secret).encode()
     found = None
     for token in tokens:
-        if hmac.compare_digest(token.sha256.encode(), given) and (token.until_ms is None or now_ms < token.until_ms):
+        fits = hmac.compare_digest(token.sha256.encode(), given)
+        if fits and (token.until_ms is None or now_ms < token.until_ms):
             found = token
     return found

@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "prepared",
     "rights",
     "user_rights",
+    "logins",
     "cluster",
     "interleavings",
     "latency",
