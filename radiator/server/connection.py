@@ -496,9 +496,12 @@ class ServerConnection:
         self.end("connections")
 
     def give_way(self) -> None:
-        """It has not sent CONNECT, and its place is needed: closed at once, with an ERROR if the system takes that."""
+        """It has not sent CONNECT, or its login is not judged yet, and its place is needed: closed at once, with an
+        ERROR if the system takes that.
+        """
+        lacks = "is not logged in yet" if self._holds & _CHECKED else "has not said CONNECT"
         if self._state == _OPENING:
-            sentence = "This connection has not said CONNECT, and others want its place: connect, and say it at once."
+            sentence = f"This connection {lacks}, and others want its place: connect, and say it at once."
             self._append_error("connections", sentence)
             self._write()
         self.close("gave way to another, without a CONNECT")

@@ -417,7 +417,7 @@ def test_who_comes_and_goes_is_not_told_but_who_is_refused_by_address(tmp_path: 
         assert f" peer=127.0.0.1:{port}" in line
         assert broker.stop() == 0
     assert [reported.split()[2] for reported in broker.log.splitlines()] == [
-        "start", "listening", "listening", "refused", "stopping", "stopped",
+        "start", "access", "listening", "listening", "refused", "stopping", "stopped",
     ]  # fmt: skip
 
 
@@ -443,5 +443,7 @@ def test_every_line_is_an_object_with_its_priority_where_that_is_wanted(tmp_path
     lines = broker.log.splitlines()
     found = [json.loads(line[3:]) for line in lines]
     assert {line[:3] for line in lines} == {"<6>", "<4>"}
-    assert [one["event"] for one in found] == ["start", "no_effect", "listening", "listening", "stopping", "stopped"]
-    assert "queue.a.overflow has no effect" in found[1]["sentence"] and all("time" in one for one in found)
+    assert [one["event"] for one in found] == [
+        "start", "access", "no_effect", "listening", "listening", "stopping", "stopped",
+    ]  # fmt: skip
+    assert "queue.a.overflow has no effect" in found[2]["sentence"] and all("time" in one for one in found)

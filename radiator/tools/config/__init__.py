@@ -239,7 +239,7 @@ def _tls_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] 
                 ("tls",),
                 f'has no {key}; name the file, such as {key} = "server.{"pem" if key == "certificate" else "key"}"',
             )
-    return _settings(("tls",), table, TLS, mistakes)
+    return settings(("tls",), table, TLS, mistakes)
 
 
 def _tls(file: File, directory: Path) -> TlsSettings | None:

@@ -118,8 +118,8 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
         if not SCHEMES[address.scheme].is_encrypted and address not in plain:
             encrypted = f"{address.scheme}s{str(address).removeprefix(address.scheme)}"
             lines.append(
-                f'listen = ["{encrypted}"] in its place, with certificate and key in [tls] (or plain = ["{address}"] in '
-                "[server], where nobody can listen on the way)"
+                f'listen = ["{encrypted}"] in its place, with certificate and key in [tls] (or plain = ["{address}"], '
+                "where nobody can listen on the way)"
             )
         if lines:
             wrong = f"has {address}, which other machines can reach"
