@@ -29,8 +29,8 @@ COMMANDS: dict[str, str] = {
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
     "delete": "delete", "purge": "queues", "move": "queues", "position": "position", "release": "release",
     "prepared": "prepared", "peers": "peers", "peer": "peers", "drain": "peers", "send": "send", "receive": "receive",
-    "archive": "archive", "audit": "audit", "explain": "explain", "bench": "bench", "install-service": "service",
-    "uninstall-service": "service", "completion": "completion",
+    "archive": "archive", "audit": "audit", "explain": "explain", "bench": "bench", "certificates": "certificates",
+    "install-service": "service", "uninstall-service": "service", "completion": "completion",
 }  # fmt: skip
 
 HELP_COLUMNS = 96

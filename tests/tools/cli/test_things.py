@@ -63,7 +63,7 @@ def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
     }
     assert own == {("peer", "action"), ("peer", "peer"), ("completion", "shell"), ("explain", "message_id")}
     plain = {word.metavar for one in parsers().values() for word in words_of(one) if not word.kinds}
-    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY"}
+    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY"}
 
 
 @pytest.mark.parametrize("name", sorted(NAMING))
