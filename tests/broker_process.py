@@ -87,7 +87,7 @@ class BrokerProcess:
         assert not self.is_running, "this broker is running already"
         begin = self._spawn()
         line = self.wait_for_log("listening", START_MAX_S, since=begin)
-        found = re.search(r"""address="?(stomp://([^\s":]+|\[[^\s"]+\]):(\d+))""", line)
+        found = re.search(r"""address="?(stomps?://([^\s":]+|\[[^\s"]+\]):(\d+))""", line)
         assert found is not None, f"the line {line!r} names no address"
         self.address, self.host, self.port = found[1], found[2], int(found[3])
         return self

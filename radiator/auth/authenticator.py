@@ -24,7 +24,7 @@ from radiator.model.limits import (
     SECRET_GIVEN_MAX_BYTES,
 )
 from radiator.model.principal import Check, Login, Principal, RecognisedBy, Verdict
-from radiator.model.users import ANONYMOUS, User
+from radiator.model.users import ANONYMOUS, User, user_name_mistake
 
 Value = TypeVar("Value")
 
@@ -123,8 +123,8 @@ class Authenticator:
 
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
         """Who has given that login, or the check that finds it out. Raises Refusal."""
-        if len(secret) > SECRET_GIVEN_MAX_BYTES:
-            raise refusal()
+        if len(secret) > SECRET_GIVEN_MAX_BYTES or user_name_mistake(name):
+            raise refusal()  # it is nobody's, whoever the users are: nothing is held for it
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
         if not mechanism.is_slow:
             if not mechanism.proves(self.users, name, secret, self.now_ms()):

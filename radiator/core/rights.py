@@ -45,9 +45,6 @@ _NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, Recog
 _CERTIFICATE = RecognisedBy.CERTIFICATE
 
 
-_LEADING = {kind.leads_by for kind in KINDS.values()}
-
-
 class Need(NamedTuple):
     """A right on an address. is_pattern: on all that the address matches, by one rule. ANYWHERE: on any address."""
 
@@ -57,6 +54,8 @@ class Need(NamedTuple):
 
 
 Needs = tuple[Need, ...]
+
+_LEADING = {kind.leads_by for kind in KINDS.values()}
 LEADS_BY = {key: check for checks in (QUEUE_CHECKS, FANOUT) for key, check in checks.items() if key in _LEADING}
 """What reads the names of queues and logs in a setting that leads to them."""
 
@@ -249,6 +248,9 @@ def needs_of(rows: tuple[Row, ...]) -> dict[type, Callable[[Any], Needs] | None]
     return needs
 
 
+NEEDS = needs_of(ROWS)
+
+
 # ---- who has which rights -------------------------------------------------------------------------------------------
 
 
@@ -288,11 +290,10 @@ class Rights:
     verdicts: those so far, at most VERDICTS_KEPT.
     """
 
-    __slots__ = ("anonymous", "granted", "needs", "operators", "users", "verdicts")
+    __slots__ = ("anonymous", "granted", "operators", "users", "verdicts")
 
     def __init__(self, users: Mapping[str, User], own_uid: int) -> None:
         self.users = users
-        self.needs = needs_of(ROWS)
         self.granted = {name: Granted(name, user.rules) for name, user in users.items()}
         self.anonymous = self.granted.get(ANONYMOUS)
         self.operators = {unix_principal(uid, 0).name for uid in (0, own_uid)}
@@ -310,7 +311,7 @@ class Rights:
             raise Refusal(FORBIDDEN, f"{principal.name:.80} is no user of this broker, and may do nothing.")
         if granted.may_all or (type(command) is Send and command.destination in granted.written):
             return
-        needs = self.needs[type(command)]
+        needs = NEEDS[type(command)]
         if needs is None:
             return
         for need in needs(command):

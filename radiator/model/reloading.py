@@ -2,11 +2,10 @@
 as tables, their differences, and what is in force once the second was read again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from radiator.model.errors import count_text
 from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
 from radiator.model.rights import RIGHTS

@@ -16,6 +16,7 @@ from typing import Any
 from radiator.model.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
 from radiator.model.limits import (
     COMMANDS_AT_ONCE,
+    CONNECT_MAX_BYTES,
     GOODBYE_MAX_S,
     LINGER_BYTES,
     LINGER_S,
@@ -109,7 +110,8 @@ class ServerConnection:
 
     def _readable(self) -> None:
         try:
-            data = self._transport.receive(READ_BYTES)
+            # what waits behind a CONNECT whose login is being judged is held here: of a stranger, no more than that
+            data = self._transport.receive(READ_BYTES if self._state != _OPENING else CONNECT_MAX_BYTES)
         except BlockingIOError:
             return
         except OSError as error:

@@ -1,4 +1,5 @@
-"""Which clients have a place: those that are connected, and those that have not sent CONNECT yet (half-open).
+"""Which clients have a place: those that are connected, and those that have not sent CONNECT yet, or are not
+logged in yet (half-open).
 
 Half-open connections have bounds of their own, in all and for each network, so that silent sockets never use up the
 places of clients. At such a bound the newcomer gets in, and one of the others, chosen by chance, is closed: so no

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from radiator.auth.tokens import sha256_of, text_of
 from radiator.model.limits import FAILURES_OF_NAME
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
+from tests.campaigns.growth import anonymous_bytes
 
 TOKEN, OLD_TOKEN = text_of(bytes(32)), text_of(bytes([1] * 32))
 SECRET = "cor:rect\\ horse"
@@ -261,6 +262,27 @@ def test_others_are_served_while_a_login_is_checked(tmp_path: Path) -> None:
                 except BlockingIOError:
                     continue
             assert before > 10 and slow.buffer.startswith(b"CONNECTED")
+
+
+def test_little_is_held_of_those_whose_login_is_being_judged(tmp_path: Path) -> None:
+    """Each says 64 KiB behind its CONNECT, of which at most 8 are read."""
+    count, behind = 300, b"\n" * 65_536
+    dear = SERVER + f'[user.slow]\npassword = "{hashed(SECRET, Cost(ln=17))}"\n'
+    opening = f"CONNECT\naccept-version:1.2\nhost:h\nlogin:slow\npasscode:{SECRET}\n\n\0".encode()
+    with BrokerProcess(tmp_path, dear) as broker, ExitStack() as stack:
+        answer(broker, "slow", "x")  # the thread, and what its first hash takes, is there
+        before_bytes = most_bytes = anonymous_bytes(broker.pid)
+        wires = [stack.enter_context(Wire((broker.host, broker.port))) for _ in range(count)]
+        for wire in wires:
+            wire.send_raw(opening + behind)
+        for wire in wires[-1:]:
+            while not wire.buffer:
+                most_bytes = max(most_bytes, anonymous_bytes(broker.pid))
+                wire.socket.settimeout(0.01)
+                with suppress(TimeoutError):
+                    wire.buffer = wire.socket.recv(4096)
+        hash_bytes = 128 << 20
+        assert most_bytes - before_bytes - hash_bytes < count * 32_768
 
 
 # ---- reload

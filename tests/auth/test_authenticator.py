@@ -103,6 +103,15 @@ def test_all_others_get_one_and_the_same_answer(name: str, secret: str) -> None:
     assert asked.failed == [("10.0.0.1:5", "10.0.0.1", name)]
 
 
+@pytest.mark.parametrize("name", ["", "x" * 65, "a b", "x" * 8000])
+def test_a_name_that_nobody_can_have_costs_nothing(name: str) -> None:
+    asked = Asked()
+    for n in range(2 * limits.FAILURES_OF_NETWORK):
+        assert asked.log_in(name, f"x{n}") == REFUSED
+    assert asked.hashes == 0 and len(asked.all.of_names) == len(asked.all.of_networks) == 0
+    assert asked.log_in("x" * 64, "x") == REFUSED and asked.hashes == 1
+
+
 def test_a_secret_as_long_as_may_be_is_judged() -> None:
     longest = "x" * limits.SECRET_GIVEN_MAX_BYTES
     asked = Asked({"shop": with_password("shop", longest)})

@@ -23,6 +23,7 @@ from radiator.tools.config.values import (
     PEER_NODE,
     SERVER,
     THIS_NODE,
+    TLS,
     TOPIC,
 )
 from tests.core.node import Node
@@ -486,8 +487,8 @@ def test_no_reload_makes_a_long_turn() -> None:
 def test_the_table_has_every_setting_of_every_table_of_the_file() -> None:
     tables = {
         "server": SERVER, "logging": LOGGING, "limits": LIMITS, "create": CREATE, "journal": JOURNAL,
-        "node": THIS_NODE, "peer": PEER_NODE, "queue": QUEUE, "log": LOG, "exchange": EXCHANGE, "fanout": FANOUT,
-        "topic": TOPIC,
+        "node": THIS_NODE, "peer": PEER_NODE, "tls": TLS, "queue": QUEUE, "log": LOG, "exchange": EXCHANGE,
+        "fanout": FANOUT, "topic": TOPIC,
     }  # fmt: skip
     assert {name: set(keys) for name, keys in RELOAD.items()} == {name: set(keys) for name, keys in tables.items()}
     assert {effect for keys in RELOAD.values() for effect in keys.values()} == {"now", "restart"}

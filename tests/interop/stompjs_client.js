@@ -96,6 +96,15 @@ async function admin(one, request) {
 }
 
 const SCENARIOS = {
+  // at the broker of test_login.py
+  async login() {
+    const client = await connect({ connectHeaders: { login: "shop", passcode: "cor:rect horse" } });
+    await publish(client, `/queue/${name}`, "x");
+    check(true, "a user gets in");
+    const wrong = { connectHeaders: { login: "shop", passcode: "wrong" }, reconnectDelay: 0 };
+    const error = await new Promise((resolve) => connect({ ...wrong, onStompError: resolve }));
+    check(error.headers.code === "forbidden", "another one is refused");
+  },
   async queue() {
     const client = await connect();
     const text = "zwölf Boxkämpfer: € and \\ \n";

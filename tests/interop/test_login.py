@@ -12,7 +12,9 @@ from stomp.exception import ConnectFailedException
 from radiator.auth.scrypt import Cost, made
 from radiator.auth.tokens import sha256_of, text_of
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.interop.npm import run
 from tests.interop.test_stomp_py import TIMEOUT_S, VERSIONS
+from tests.interop.test_stompjs import PACKAGES
 
 SECRET = "cor:rect horse"
 TOKEN = text_of(bytes(32))
@@ -67,6 +69,11 @@ def test_stomp_py_is_refused(broker: BrokerProcess, version: str, login: tuple[s
         connection.connect(*login, wait=True)
     error = listener.errors.get(timeout=TIMEOUT_S)
     assert error.headers["code"] == "forbidden" and "CONNECT needs the login" in error.body
+
+
+def test_stompjs(broker: BrokerProcess) -> None:
+    lines = run("stompjs_client.js", broker, "login", packages=PACKAGES)
+    assert lines == ["a user gets in", "another one is refused", "done"]
 
 
 @pytest.mark.parametrize("secret", [SECRET, "wrong"])

@@ -120,11 +120,11 @@ def with_users(*users: User) -> Config:
         (replace(ANN, rules=Rules(read=("/queue/b",), role="viewer")), "user.ann.read", ("/queue/a",), ("/queue/b",)),
         (replace(ANN, rules=Rules(read=("/queue/a",))), "user.ann.role", "viewer", None),
         (replace(ANN, unix="ann"), "user.ann.unix", None, "ann"),
-        (replace(ANN, password=None), "user.ann.password", "a password", None),
-        (replace(ANN, password="$scrypt$other"), "user.ann.password", "a password", "another password"),
-        (replace(ANN, tokens=()), "user.ann.tokens", "1 token", None),
-        (replace(ANN, tokens=(*ANN.tokens, Token("4"))), "user.ann.tokens", "1 token", "2 tokens"),
-        (replace(ANN, tokens=(Token("4"),)), "user.ann.tokens", "1 token", "other tokens"),
+        (replace(ANN, password=None), "user.ann.password", "a secret", None),
+        (replace(ANN, password="$scrypt$other"), "user.ann.password", "a secret", "another secret"),
+        (replace(ANN, tokens=()), "user.ann.tokens", "a secret", None),
+        (replace(ANN, tokens=(*ANN.tokens, Token("4"))), "user.ann.tokens", "a secret", "another secret"),
+        (replace(ANN, tokens=(Token("4"),)), "user.ann.tokens", "a secret", "another secret"),
     ],
 )
 def test_a_user_changes_at_once(changed: User, setting: str, old: object, new: object) -> None:
@@ -134,7 +134,14 @@ def test_a_user_changes_at_once(changed: User, setting: str, old: object, new: o
 
 
 def test_a_user_comes_and_goes_without_his_secrets() -> None:
-    shown = {"password": "a password", "tokens": "1 token", "read": ("/queue/a",), "role": "viewer"}
-    assert found(with_users(ANN)) == [Difference("user.ann", None, shown, NOW)]
-    assert found(CONFIG, with_users(ANN)) == [Difference("user.ann", shown, None, NOW)]
+    bob = replace(ANN, name="bob")
+    assert found(with_users(ANN, bob), with_users(ANN)) == [Difference("user.bob", None, "a user", NOW)]
+    assert found(with_users(ANN), with_users(ANN, bob)) == [Difference("user.bob", "a user", None, NOW)]
     assert found(with_users(ANN), with_users(ANN)) == []
+
+
+def test_the_first_user_and_the_end_of_the_last_one_wait_for_a_restart() -> None:
+    assert found(with_users(ANN)) == [Difference("user.ann", None, "a user", RESTART)]
+    assert found(CONFIG, with_users(ANN)) == [Difference("user.ann", "a user", None, RESTART)]
+    assert merged(CONFIG, with_users(ANN)).users == {}
+    assert merged(with_users(ANN), CONFIG).users == with_users(ANN).users

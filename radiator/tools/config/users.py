@@ -7,6 +7,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,11 @@ def _unix(value: object) -> str:
     return value
 
 
-def _patterns(value: object) -> tuple[str, ...]:
+def _patterns(right: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError(f'is {shown(value)}; it must be a list of patterns such as ["/queue/orders.#"]')
     for one in value:
-        if mistake := rule_mistake(one):
+        if mistake := rule_mistake(one, right):
             raise ValueError(f"has {shown(one)}, which {mistake}")
     return tuple(value)
 
@@ -94,7 +95,7 @@ USER: dict[str, Check] = {
     "certificate": _certificate,
     "unix": _unix,
     "role": choice(*ROLES),
-    **dict.fromkeys(RIGHTS, _patterns),
+    **{right: partial(_patterns, right) for right in RIGHTS},
 }
 
 

@@ -111,7 +111,11 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
         (f"[user.anonymous]\npassword = '{PASSWORD}'", "anonymous is whoever gives no login"),
         ("server.allow_anonymous = true", '[user."anonymous"] with read'),
         ("server.allow_anonymous = false", '[user."anonymous"] with read'),
-        (A + "[server]\nlisten = ['stomp://0.0.0.0:7']", 'plain = ["stomp://0.0.0.0:7"] in [server]'),
+        (A + "[server]\nlisten = ['stomp://0.0.0.0:7']", '(or plain = ["stomp://0.0.0.0:7"], where nobody'),
+        (
+            A + "[server]\nlisten = ['stomp://0.0.0.0:7']",
+            'listen = ["stomps://0.0.0.0:7"] in its place, with certificate',
+        ),
         ("[server]\nlisten = ['stomp://0.0.0.0:7']", '[user."NAME"] with password = "..." of `radiator password`'),
         ("[server]\nlisten = ['stomp://0.0.0.0:7']\nplain = ['stomp://0.0.0.0:7']", "there are no users"),
         (A + "[server]\nplain = ['stomp://0.0.0.0:7']", "server.plain has stomp://0.0.0.0:7, which is not in listen"),
@@ -129,10 +133,12 @@ def test_so_many_tokens_and_one_more(tmp_path: Path) -> None:
     assert f"a user has at most {TOKENS_MAX}" in found
 
 
-def test_a_pattern_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radiator.tools.config.users.rule_mistake", lambda one: "is no pattern" if one == "b" else "")
-    (found,) = mistakes(tmp_path, A + 'write = ["a", "b"]')
-    assert 'user.a.write has "b", which is no pattern' in found
+def test_rules_are_judged_each_by_its_right(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, A + 'write = ["/queue/a", "b"]\nadmin = ["/queue/a"]\nread = ["/#"]')
+    assert len(found) == 2
+    assert 'user.a.write has "b", which begins with no `/`: a rule is a whole address' in found[0]
+    assert 'user.a.admin has "/queue/a", which is no rule of `admin`' in found[1]
+    assert loaded(tmp_path, A + 'admin = ["/#"]').users["a"].rules.admin == ("/#",)
 
 
 # ---- who may read it
