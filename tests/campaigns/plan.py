@@ -35,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "long_stores",
     "operations",
     "write_ahead_log",
+    "full_maps",
     "strange",
     "formats",
     "growth",

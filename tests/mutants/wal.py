@@ -102,6 +102,20 @@ MUTANTS = (
         new="if left_bytes <= 0:",
     ),
     Mutant(
+        "map-without-room-for-acks",
+        "The map of a store ends with map_size, though ACKs copy pages.",
+        function="LmdbStore.__init__",
+        old="self._env = open_for_writing(data_dir, max(map_size, head.end_bytes) + DRAIN_BYTES)",
+        new="self._env = open_for_writing(data_dir, max(map_size, head.end_bytes))",
+    ),
+    Mutant(
+        "rows-wait-without-bound",
+        "What waits for the tables is bounded in bytes and entries, and not in rows.",
+        function="TreeFollower._is_behind",
+        old="or self._open.row_count > self._rows_bound // share",
+        new="",
+    ),
+    Mutant(
         "forward-without-the-last",
         "A backup is brought forward to the entry before the one that was named.",
         function="LogBehind._planned_entries",
