@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.routing.trie import Trie
 from radiator.model import administration as asked
 from radiator.model import commands
+from radiator.model.addresses import ADDRESS_MAX_BYTES, EXCHANGE, KINDS, LOG, QUEUE, split
 from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
-from radiator.model.addresses import EXCHANGE, KINDS, LOG, QUEUE, split
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
 from radiator.model.errors import Refusal
@@ -85,6 +86,9 @@ def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
 
 def _of(right: str, kind: str, name: str) -> Needs:
     """What has that name; with all its keys, where its kind has keys."""
+    if kind == QUEUE and name.startswith(OUTBOX_PREFIX):
+        # copies for another node, of what no rule of queues is about
+        return _everywhere(SEE if right == SEE else ADMIN)
     address, has_key = f"/{kind}/{name}", KINDS[kind].has_key
     return (Need(right, address if has_key else canonical(address), has_key),)
 
@@ -96,6 +100,8 @@ def _everywhere(right: str, kind: str = "") -> Needs:
 
 def _target(right: str, name: str) -> Need:
     """A queue's name, or `/log/NAME`."""
+    if name.startswith(OUTBOX_PREFIX):
+        return Need(ADMIN, EVERYTHING, True)
     return Need(right, canonical(name if name.startswith(LOG_PREFIX) else f"/{QUEUE}/{name}"))
 
 
@@ -323,6 +329,8 @@ class Rights:
         may = self.verdicts.get((granted, need))
         if may is None:
             may = granted.may(need)
+            if len(need.address) > ADDRESS_MAX_BYTES:  # that of no address: it is refused for that in a moment
+                return may
             if len(self.verdicts) >= VERDICTS_KEPT:
                 self.verdicts.clear()
                 for one in self.granted.values():
@@ -342,7 +350,9 @@ class Rights:
         if name in self.operators:
             return EVERY_RIGHT
         user = self.users.get(name)
-        return None if user is None or user.unix is None else self.granted[name]
+        if user is None or user.unix is None or user.uid not in (None, principal.uid):
+            return None
+        return self.granted[name]
 
 
 def rights_of(users: Mapping[str, User], own_uid: int) -> Rights | None:

@@ -115,7 +115,8 @@ def _parts(address: str, key_if_none: str = "") -> list[str]:
         return [_KEY_BEGINS]  # no rule but EVERYTHING is for it
     kind, _, name = address[1:].partition("/")
     if kind not in KINDS or not KINDS[kind].has_key:
-        return [kind, name]
+        # of the broker's own queues ($durable/topic/NAME/ID) each part is words of its own: no `*` alone is for them
+        return [kind, name.replace("/", ".") if name.startswith("$") else name]
     name, slash, key = name.partition("/")
     return [kind, name, _KEY_BEGINS, key if slash else key_if_none]
 

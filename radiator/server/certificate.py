@@ -137,7 +137,7 @@ def user_of(found: Mapping[str, Any], users: Iterable[User]) -> str | None:
     What has a `=` is compared with subjects only, so no DNS name can pass for a subject.
     """
     subject = subject_text(found.get("subject", ()))
-    names = {value.lower() for kind, value in found.get("subjectAltName", ()) if kind == "DNS"}
+    names = {value.lower() for kind, value in found.get("subjectAltName", ()) if kind == "DNS" and value.isascii()}
     for user in users:
         wanted = user.certificate
         if wanted and (wanted == subject if "=" in wanted else wanted.lower() in names):

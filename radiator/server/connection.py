@@ -117,6 +117,9 @@ class ServerConnection:
         except OSError as error:
             self.close(f"read: {error.strerror}")
             return
+        except Exception as bug:  # noqa: BLE001  # a door: as below, for what decrypts the bytes of strangers
+            self._close_for(bug)
+            return
         if not data:
             self.close("hung up")
             return

@@ -110,7 +110,7 @@ def _certificate(path: Path) -> Certificate:
 
 
 def _load_client_ca(context: ssl.SSLContext, path: Path) -> None:
-    _check("client_ca", path)
+    _check("client_ca", path, stat.S_IWOTH)
     try:
         context.load_verify_locations(path)
     except OSError as error:
@@ -214,6 +214,7 @@ class TlsTransport:
 
     __slots__ = (
         "_below",
+        "_certificate",
         "_has_begun",
         "_in",
         "_is_shaken",
@@ -225,13 +226,12 @@ class TlsTransport:
         "fileno",
         "network",
         "peer",
-        "principal",
     )
 
     def __init__(self, below: SocketTransport, listeners: TlsListeners) -> None:
         self.peer = below.peer
         self.network = below.network
-        self.principal = below.principal
+        self._certificate: Any = None
         self.fileno = below.fileno
         self._below = below
         self._listeners = listeners
@@ -282,8 +282,8 @@ class TlsTransport:
         try:
             if not self._is_shaken:
                 self._tls.do_handshake()
-                self._is_shaken = True
                 self._recognise()
+                self._is_shaken = True
             while piece := self._tls.read(TLS_SLICE_BYTES):
                 pieces.append(piece)
         except ssl.SSLWantReadError:
@@ -295,9 +295,19 @@ class TlsTransport:
         return True
 
     def _recognise(self) -> None:
-        found = self._tls.getpeercert()
-        name = user_of(found, self._listeners.users) if found else None
-        self.principal = ANYONE if name is None else Principal(name, RecognisedBy.CERTIFICATE)
+        """What the other end's certificate says, which is verified."""
+        try:
+            self._certificate = self._tls.getpeercert()
+        except ValueError:  # of names that are no UTF-8
+            self._fail("the client's certificate has a name that is no text")
+
+    @property
+    def principal(self) -> Principal:
+        """By the users of now: a reload may have given the certificate to another one."""
+        if not self._certificate:
+            return ANYONE
+        name = user_of(self._certificate, self._listeners.users)
+        return ANYONE if name is None else Principal(name, RecognisedBy.CERTIFICATE)
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be said by TLS but why. Raises OSError."""

@@ -14,7 +14,7 @@ import radiator
 from radiator.core.rights import COMMANDS, EVERY_RIGHT, FORBIDDEN, LEADS_BY, ROWS, Rights, needs_of, rights_of
 from radiator.model import administration as asked
 from radiator.model import commands
-from radiator.model.addresses import KINDS
+from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
 from radiator.model.commands import Closed, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import Refusal
 from radiator.model.limits import VERDICTS_KEPT, Limits
@@ -303,6 +303,47 @@ def test_a_user_of_this_system_is_the_one_whose_table_names_him() -> None:
     named = {"ann": User(name="ann", unix="ann", rules=rules((WRITE, Q)))}
     assert is_allowed(Rights(named, OWN_UID), SEND, peer)
     assert not is_allowed(Rights({"ann": replace(named["ann"], unix=None)}, OWN_UID), SEND, peer)
+
+
+def test_a_user_of_this_system_is_known_by_his_number() -> None:
+    """`unix` may name somebody else by now, whose number is another one."""
+    ann = User(name="ann", unix="ann", uid=1001, rules=rules((WRITE, Q)))
+    for uid, is_he in ((1001, True), (1002, False)):
+        peer = Principal("ann", RecognisedBy.PEER_CREDENTIALS, uid, 1)
+        assert is_allowed(Rights({"ann": ann}, OWN_UID), SEND, peer) == is_he
+
+
+def test_copies_for_another_node_are_no_queue_of_a_rule() -> None:
+    all_queues = rights(*((right, "/queue/#") for right in RIGHTS if right != ADMIN))
+    outbox = "$outbox/b"
+    for command in (
+        asked.PeekQueue(outbox, 1),
+        asked.PurgeQueue(outbox),
+        asked.MoveMessages(outbox, "q"),
+        asked.MoveMessages("q", outbox),
+        asked.ExplainQueue(outbox),
+        asked.DescribeDestination("queue", outbox),
+        asked.DeleteDestination("queue", outbox),
+    ):
+        assert not is_allowed(all_queues, command), command
+        assert is_allowed(rights(role=OPERATOR), command), command
+    assert is_allowed(rights(role=VIEWER), asked.ExplainQueue(outbox))
+    assert not is_allowed(rights(role=VIEWER), asked.PeekQueue(outbox, 1))
+
+
+def test_one_word_is_not_for_the_queues_of_durable_subscriptions() -> None:
+    stored = asked.PurgeQueue("$durable/topic/prices/7/ann")
+    assert not is_allowed(rights((DECLARE, "/queue/*")), stored)
+    assert is_allowed(rights((DECLARE, "/queue/#")), stored)
+    assert is_allowed(rights((DECLARE, "/queue/$durable/topic/prices/7/ann")), stored)
+    assert not is_allowed(rights((DECLARE, "/queue/$durable/topic/prices/7/bob")), stored)
+
+
+def test_a_verdict_on_what_can_be_no_address_is_not_kept() -> None:
+    judge = rights((READ, "/exchange/x"), (WRITE, Q))
+    for key in ("k" * 255, "k" * 10_000):
+        assert is_allowed(judge, asked.AddBinding("x", key, "q"))
+    assert max(len(need.address) for _, need in judge.verdicts) <= ADDRESS_MAX_BYTES
 
 
 def test_anyone_is_the_user_anonymous() -> None:

@@ -336,6 +336,41 @@ def test_a_clients_certificate_says_who_it_is(
     stranger = opened(given, {"other": User(name="other", certificate="CN=other")}, client)
     stranger.shake()
     assert stranger.transport.principal == ANYONE
+    # a reload may give the certificate to somebody else before the client has said CONNECT
+    pipe.transport._listeners.users = [User(name="heir", certificate=certificate)]
+    assert pipe.transport.principal == Principal("heir", RecognisedBy.CERTIFICATE)
+    pipe.transport._listeners.users = []
+    assert pipe.transport.principal == ANYONE
+
+
+@pytest.mark.parametrize(
+    "extension",
+    ("DER:30:04:82:02:ff:fe", "DNS:a.example\ncrlDistributionPoints=DER:30:0b:30:09:a0:07:a0:05:86:03:ff:fe:fd"),
+)
+def test_a_certificate_with_names_that_are_no_text_costs_its_own_connection(
+    opened: Open, authority: Authority, pair: MadePair, extension: str
+) -> None:
+    own = authority.pair("odd", "/CN=odd", extension)
+    client = ssl.create_default_context(cafile=authority.certificate)
+    client.load_cert_chain(own.certificate, own.key)
+    pipe = opened(settings(pair, client_ca=authority.certificate, client_certificates=OPTIONAL), {}, client)
+    with pytest.raises(ConnectionAbortedError, match="certificate has a name that is no text"):
+        pipe.shake()
+    assert not pipe.transport.says_first and pipe.transport.principal == ANYONE
+
+
+@pytest.mark.parametrize(("mode", "is_right"), [(0o644, True), (0o664, True), (0o666, False), (0o602, False)])
+def test_a_client_ca_that_everybody_may_change_is_refused(
+    pair: MadePair, authority: Authority, tmp_path: Path, mode: int, is_right: bool
+) -> None:
+    own = tmp_path / "clients.pem"
+    own.write_bytes(authority.certificate.read_bytes())
+    own.chmod(mode)
+    given = settings(pair, client_ca=own, client_certificates=OPTIONAL)
+    if is_right:
+        load_pair(given)
+    else:
+        assert f"of mode {mode:04o}, so others may read or change it" in refused(given)
 
 
 # ---- the end of a certificate

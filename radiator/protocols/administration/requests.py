@@ -320,7 +320,12 @@ def _binding(command: Callable[[str, str, str], AdminCommand]) -> Reader:
         asked.has_only("exchange", "key", "queue")
         queue = asked.text("queue", "the name of a queue, or /log/NAME")
         target = queue if queue.startswith(LOG_PREFIX) else asked.name("queue")
-        return command(asked.name("exchange"), asked.text("key", "a routing key", ""), target)
+        key = asked.text("key", "a routing key", "")
+        for name, text in (("key", key), ("queue", target)):
+            if len(text.encode("utf-8", "surrogatepass")) > len(LOG_PREFIX) + NAME_MAX_BYTES:
+                wrong = f"it has {len(text)} characters: {shown(text)}"
+                raise Refusal("bad-request", f"`{name}` has at most {NAME_MAX_BYTES} bytes; {wrong}.")
+        return command(asked.name("exchange"), key, target)
 
     return reader
 

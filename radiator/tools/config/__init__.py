@@ -114,7 +114,7 @@ def load(path: Path | None) -> Config:
     config = _read(tables, path.absolute().parent, mistakes, useless)
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, text))
-    if have_secrets(config.users) and (mistake := mode_mistake(path)):
+    if (config.users or config.users_file) and (mistake := mode_mistake(path, have_secrets(config.users))):
         raise ConfigError([mistake])
     if config.users_file is not None:
         config.users = together(config.users, read_users_file(config.users_file), path, config.users_file)

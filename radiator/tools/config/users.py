@@ -159,13 +159,15 @@ def have_secrets(users: Mapping[str, User]) -> bool:
     return any(user.password is not None or user.tokens for user in users.values())
 
 
-def mode_mistake(path: Path) -> str:
-    """Why that file must not hold users, as a sentence; "" where it may, or is gone."""
+def mode_mistake(path: Path, has_secrets: bool = True) -> str:
+    """Why that file must not hold users, as a sentence; "" where it may, or is gone. Whoever may write it is everybody
+    in it; who may read it matters where there is something secret.
+    """
     try:
         mode = path.stat().st_mode
     except OSError:
         return ""
-    if not mode & _OF_EVERYBODY:
+    if not mode & (_OF_EVERYBODY if has_secrets else stat.S_IWOTH):
         return ""
     right = f"chmod 600 {path.name}, or 640 with a group that the broker is in"
     return f"{path} holds users, and everybody on this machine may read or write it: {right}."

@@ -45,6 +45,7 @@ from radiator.model.administration import (
     TakeCheckout,
 )
 from radiator.model.errors import Refusal
+from radiator.model.limits import NAME_MAX_BYTES
 from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
 
@@ -201,3 +202,15 @@ def test_a_body_that_is_no_object_is_refused_with_the_body_and_why(body: bytes, 
     with pytest.raises(Refusal) as refused:
         JSON.read(body)
     assert refused.value.code == "bad-request" and end in str(refused.value) and len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("do", ("bind", "unbind"))
+def test_a_binding_is_no_longer_than_its_names_may_be(do: str) -> None:
+    most = NAME_MAX_BYTES + len("/log/")
+    for given, key in (
+        ({"exchange": "x", "key": "k" * (most + 1), "queue": "q"}, "key"),
+        ({"exchange": "x", "key": "\u00e9" * (most // 2 + 1), "queue": "q"}, "key"),
+        ({"exchange": "x", "queue": "/log/" + "l" * (NAME_MAX_BYTES + 1)}, "queue"),
+    ):
+        with pytest.raises(Refusal, match=f"`{key}` has at most {NAME_MAX_BYTES} bytes; it has"):
+            JSON.read(json.dumps({"do": do, **given}).encode())

@@ -152,7 +152,13 @@ def test_who_may_read_a_file_with_secrets(tmp_path: Path, mode: int, is_right: b
         else:
             (found,) = mistakes(tmp_path, text, mode)
             assert "chmod 600 config.toml" in found
-    loaded(tmp_path, "[user.anonymous]\n", mode)  # no secret
+    # no secret; but whoever may write the file can make himself a user
+    for text in ("[user.anonymous]\n", "[user.a]\ncertificate = 'CN=a'\n"):
+        if mode & 0o002:
+            assert "may read or write it" in mistakes(tmp_path, text, mode)[0]
+        else:
+            loaded(tmp_path, text, mode)
+    loaded(tmp_path, "", mode)  # no users
 
 
 # ---- a file of their own
@@ -165,6 +171,7 @@ def test_users_stand_in_both_files_and_each_in_one(tmp_path: Path) -> None:
     config = loaded(tmp_path, FILE + "[user.anonymous]\n")
     assert set(config.users) == {"a", "anonymous"} and config.users_file == tmp_path / "users.toml"
     assert loaded(tmp_path, FILE, 0o644).users == {"a": config.users["a"]}
+    assert "may read or write it" in mistakes(tmp_path, FILE, 0o646)[0]
     (found,) = mistakes(tmp_path, FILE + A)
     assert "user.a stands in" in found and "keep one of both" in found
     written(tmp_path / "users.toml", A + 'certificate = "CN=a"')
