@@ -58,7 +58,7 @@ class _SlowCheck:
     def __call__(self) -> Principal:
         if not self.mechanism.proves(self.users, self.name, self.secret, self.now_ms):
             raise refusal()
-        return Principal(self.name, self.mechanism.recognised_by)
+        return _proved(self.mechanism, self.users, self.name, self.secret, self.now_ms)
 
 
 class Authenticator:
@@ -127,9 +127,10 @@ class Authenticator:
             raise refusal()  # it is nobody's, whoever the users are: nothing is held for it
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
         if not mechanism.is_slow:
-            if not mechanism.proves(self.users, name, secret, self.now_ms()):
+            now_ms = self.now_ms()
+            if not mechanism.proves(self.users, name, secret, now_ms):
                 raise refusal()
-            return Principal(name, mechanism.recognised_by)
+            return _proved(mechanism, self.users, name, secret, now_ms)
         key = hmac.digest(self._key, b"%d:%b%b" % (len(name), name.encode(), secret), "sha256")
         known = self._right.get(key)
         if known is not None:
@@ -168,6 +169,11 @@ class Authenticator:
         if not is_current:
             raise refusal()
         return verdict
+
+
+def _proved(mechanism: Mechanism, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> Principal:
+    until_ms = mechanism.until_ms(users, name, secret, now_ms)
+    return Principal(name, mechanism.recognised_by, until_ms=until_ms)
 
 
 class _Login:

@@ -26,6 +26,9 @@ class Mechanism(Protocol):
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         """Whether it is a secret of the user of that name. Takes as long for a name that nobody has."""
 
+    def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
+        """When a secret that `proves` it runs out, since the epoch; None: never."""
+
 
 @dataclass(slots=True, frozen=True)
 class TokenMechanism:
@@ -40,6 +43,10 @@ class TokenMechanism:
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         user = users.get(name)
         return tokens.fitting(() if user is None else user.tokens, secret, now_ms) is not None
+
+    def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
+        found = tokens.fitting(users[name].tokens, secret, now_ms)
+        return None if found is None else found.until_ms
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,6 +66,9 @@ class PasswordMechanism:
             return scrypt.parse(user.password).fits(secret)
         self._dummy(users, name).fits(secret)
         return False
+
+    def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
+        return None
 
     def _dummy(self, users: Mapping[str, User], name: str) -> scrypt.PasswordHash:
         """The hash of a name without a password: it costs what that of some user costs, and always the same."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from radiator.core.connections import Connection, Subscription, TopicSubscription
-from radiator.core.rights import Rights, rights_of
+from radiator.core.rights import FORBIDDEN, Rights, rights_of
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Commit, Disconnect, Send, Subscribe
+from radiator.model.errors import Refusal
 from radiator.model.principal import Principal
 from radiator.model.users import User
 
@@ -91,6 +92,13 @@ class Authorization:
         """Raises Refusal where its principal may do nothing any more, not even end in order."""
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, Disconnect(connection.number))
+
+    def check_time(self, connection: Connection, now_ms: int) -> None:
+        """Raises Refusal where what has proved its principal has run out by now."""
+        until_ms = connection.principal.until_ms
+        if until_ms is not None and until_ms <= now_ms:
+            name = connection.principal.name
+            raise Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another token.")
 
     def check_subscription(self, connection: Connection, subscription: Subscription | TopicSubscription) -> None:
         """Raises Refusal where that SUBSCRIBE would be refused now."""

@@ -323,6 +323,7 @@ class Broker:
         parts.half_open = event.half_open
         parts.certificate_left_s = event.certificate_left_s
         parts.timers.watch_clock()
+        parts.clients.ticked()
         parts.disk.measured(event)
         parts.rounds.begin()
         parts.prepared.ticked()

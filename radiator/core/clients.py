@@ -1,7 +1,10 @@
 """Connections as they come and go, and what is written to them."""
 
+from math import inf
+
 from radiator.core.acks import Acks
 from radiator.core.answers import Answers
+from radiator.core.authorization import Authorization
 from radiator.core.background import BackgroundTasks, Requeue
 from radiator.core.blocking import Blocking
 from radiator.core.cluster.cluster import Cluster
@@ -24,7 +27,7 @@ from radiator.model.commands import (
     Written,
 )
 from radiator.model.errors import Refusal
-from radiator.model.limits import STEP_MESSAGES, UNHEEDED_NOTED, Limits
+from radiator.model.limits import ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
 
 
@@ -45,6 +48,7 @@ class Clients:
         subscriptions: Subscriptions,
         transactions: Transactions,
         connections: dict[int, Connection],
+        authorization: Authorization,
     ) -> None:
         self.context = context
         self.limits = limits
@@ -57,6 +61,9 @@ class Clients:
         self.subscriptions = subscriptions
         self.transactions = transactions
         self.connections = connections
+        self.authorization = authorization
+        self.until_ms: dict[int, int] = {}  # of connections that end by themselves, by number
+        self.next_end_ms = inf  # none of them ends before
         self.unheeded_noted: set[str] = set()  # destinations
 
     # ---- reports of the server --------------------------------------------------------------------------------------
@@ -66,12 +73,30 @@ class Clients:
         connection.closes_at = event.closes_at
         connection.principal = event.principal
         self.connections[event.connection] = connection
+        if event.principal.until_ms is not None:
+            self.until_ms[event.connection] = event.principal.until_ms
+            self.next_end_ms = min(self.next_end_ms, event.principal.until_ms)
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
                 connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
             else:
                 self.cluster.links.opened(connection, event.peer)
         return True
+
+    def ticked(self) -> None:
+        """Ends connections whose login has run out, so many at a time."""
+        now_ms = self.context.now_ms
+        if now_ms < self.next_end_ms:
+            return
+        over = [number for number, until_ms in self.until_ms.items() if until_ms <= now_ms]
+        for number in over[:ENDED_AT_ONCE]:
+            del self.until_ms[number]
+            connection = self.connections[number]
+            try:
+                self.authorization.check_time(connection, now_ms)
+            except Refusal as refusal:
+                connection.refuse(self.context, refusal.code, str(refusal))
+        self.next_end_ms = min(self.until_ms.values(), default=inf)
 
     def not_linked(self, event: NotLinked) -> bool:
         if self.cluster is not None:
@@ -95,6 +120,7 @@ class Clients:
     def closed(self, event: Closed) -> bool:
         """Its unacked messages come back; whatever else it had open leaves no trace."""
         connection = self.connections.pop(event.connection, None)
+        self.until_ms.pop(event.connection, None)
         if connection is None or self.context.is_stopping:
             return True
         connection.is_closing = True

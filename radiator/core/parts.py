@@ -184,6 +184,7 @@ class Parts:
             subscriptions=self.subscriptions,
             transactions=self.transactions,
             connections=self.connections,
+            authorization=self.authorization,
         )
         self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background, self.kinds)
         self.rounds = Rounds(

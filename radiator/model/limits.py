@@ -143,6 +143,7 @@ SPARE_FILES = 64  # open files beside those of connections
 ACCEPT_AGAIN_S = 0.5  # wait: after the system had no file for a new connection
 LOOK_EVERY_S = 0.02  # how exactly heart-beats and timeouts are kept
 LOOKS_AT_ONCE = 256  # wait: connections that are looked at before the others get their turn, some 14 µs each
+ENDED_AT_ONCE = 1000  # wait, until the next tick: connections whose login has run out
 LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked whether a peer still answers
 RESET_LOOK_S = 1.0  # and after that, as long as nothing is read from it, whether it has reset the connection
 

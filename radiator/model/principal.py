@@ -34,13 +34,15 @@ class Principal:
     """The identity of a connection. Equal principals have the same rights.
 
     name: unique among those that are recognised by the same. uid, gid: of the process at the other end of a unix
-    socket, as it connected; None where they are not known.
+    socket, as it connected; None where they are not known. until_ms: since the epoch, from when on nobody is this
+    principal any more, since what has proved it has run out; None: never.
     """
 
     name: str
     recognised_by: RecognisedBy = RecognisedBy.NOTHING
     uid: int | None = None
     gid: int | None = None
+    until_ms: int | None = None
 
 
 ANYONE = Principal("anyone")

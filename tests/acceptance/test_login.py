@@ -298,6 +298,17 @@ def reloaded(broker: BrokerProcess, config: str) -> str:
     return "\n".join(broker.log.splitlines()[since:])
 
 
+def test_a_token_that_runs_out_ends_its_connections(tmp_path: Path) -> None:
+    until_s = time.time() + 3
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until_s))
+    users = f'[user."ci"]\ntokens = [{{ sha256 = "{sha256(TOKEN)}", until = {until} }}]\nrole = "operator"\n'
+    with BrokerProcess(tmp_path, SERVER + users) as broker, Wire((broker.host, broker.port)) as wire:
+        wire.connect(login("ci", TOKEN))
+        error = wire.read("ERROR", timeout_s=10)
+        assert error["code"] == "forbidden" and "has run out" in error["message"]
+        assert until_s - 1 <= time.time() < until_s + 3
+
+
 def test_a_reload_changes_who_may_log_in_at_once(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, CONFIG) as broker:
         assert answer(broker, "shop", SECRET).command == "CONNECTED"

@@ -51,6 +51,11 @@ def test_who_is_proven(name: str, secret: bytes, now_ms: int, is_proven: bool) -
     assert taking(secret).proves(USERS, name, secret, now_ms) is is_proven
 
 
+def test_until_when_a_proof_holds() -> None:
+    assert taking(TOKEN).until_ms(USERS, "ci", TOKEN, 999) == 1000
+    assert taking(b"right").until_ms(USERS, "shop", b"right", 0) is None
+
+
 def took_s(name: str) -> float:
     started_s = time.process_time()
     taking(b"wrong").proves(USERS, name, b"wrong", 0)

@@ -17,7 +17,7 @@ from radiator.model import commands
 from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
 from radiator.model.commands import Closed, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import Refusal
-from radiator.model.limits import VERDICTS_KEPT, Limits
+from radiator.model.limits import ENDED_AT_ONCE, VERDICTS_KEPT, Limits
 from radiator.model.peer import Taken
 from radiator.model.principal import ANYONE, Principal, RecognisedBy, node_principal, unix_principal
 from radiator.model.replies import Refuse, RefusedReceipt, Scope
@@ -600,6 +600,38 @@ def test_the_last_user_is_not_taken_away_by_a_reload() -> None:
     assert reload(node) == ["reload_refused"]
     assert "no user" in str(node.notes[-1].fields["sentence"])
     assert isinstance(node.broker.parts.authorization.authorizer, Rights) and not node.broker.connections[1].is_closing
+
+
+def test_who_has_logged_in_with_a_token_is_closed_when_it_runs_out() -> None:
+    node = broker(ann=rules((READ, Q), (WRITE, Q)))
+    token = Principal("ann", RecognisedBy.TOKEN, until_ms=node.now_ms + 5000)
+    join(node, 2, token)
+    join(node, 3, replace(token, until_ms=node.now_ms + 9000))
+    join(node, 4, replace(token, until_ms=None))
+    node.say(subscribe(2, "q"), send(1, "q", b"x"))
+    node.wait(4)
+    assert [codes(node, number) for number in (2, 3, 4)] == [[], [], []]
+    node.wait(2)
+    assert [codes(node, number) for number in (2, 3, 4)] == [[FORBIDDEN], [], []]
+    assert "has run out" in node.inbox[2][-1].sentence
+    node.close(2)
+    assert node.numbers("q")["ready"] == 1, "what was unacked is there again"
+    node.close(3)
+    node.wait(10)
+    assert codes(node, 4) == [] and node.broker.parts.clients.until_ms == {}
+
+
+def test_many_tokens_that_run_out_at_once_are_ended_so_many_at_a_time() -> None:
+    node = broker(ann=Rules())
+    token = Principal("ann", RecognisedBy.TOKEN, until_ms=node.now_ms + 1000)
+    numbers = range(10, 10 + ENDED_AT_ONCE + 1)
+    for number in numbers:
+        join(node, number, token)
+    node.wait(1)
+    ended = [number for number in numbers if codes(node, number)]
+    assert len(ended) == ENDED_AT_ONCE
+    node.wait(1)
+    assert all(codes(node, number) == [FORBIDDEN] for number in numbers)
 
 
 def test_a_reload_that_changes_no_user_judges_nobody() -> None:
