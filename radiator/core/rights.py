@@ -86,7 +86,7 @@ def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
 
 def _of(right: str, kind: str, name: str) -> Needs:
     """What has that name; with all its keys, where its kind has keys."""
-    if kind == QUEUE and name.startswith(OUTBOX_PREFIX):
+    if name.startswith(OUTBOX_PREFIX):
         # copies for another node, of what no rule of queues is about
         return _everywhere(SEE if right == SEE else ADMIN)
     address, has_key = f"/{kind}/{name}", KINDS[kind].has_key
