@@ -75,6 +75,7 @@ class Worker(Generic[Job, Answer]):
                 if job is None:
                     return
                 self._answer = self._work(job)
+                del job  # a batch may hold much, and the next one may be long in coming
                 self._done.send()
             if time.monotonic() >= rest_at_s:
                 rest_s = self._rest()

@@ -12,7 +12,7 @@ MUTANTS = (
             try:
                 store.commit(batch.writes)
             except Exception:
-                store._ended = False  # type: ignore[attr-defined]
+                pass
         """,
     ),
     Mutant(
@@ -216,7 +216,10 @@ MUTANTS = (
             try:
                 store.commit(batch.writes)
             except Exception:
-                store._ended = False  # type: ignore[attr-defined]
+                from radiator.storage.changes import Changes
+                follower = store._follower
+                follower._open, follower._failure = Changes(follower._open.tree), None
+                store._wal._has_failed = False
                 store.commit(batch.writes)
         """,
     ),
