@@ -93,12 +93,10 @@ class Authorization:
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, Disconnect(connection.number))
 
-    def check_time(self, connection: Connection, now_ms: int) -> None:
-        """Raises Refusal where what has proved its principal has run out by now."""
-        until_ms = connection.principal.until_ms
-        if until_ms is not None and until_ms <= now_ms:
-            name = connection.principal.name
-            raise Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another token.")
+    def run_out(self, connection: Connection) -> Refusal:
+        """What is said to who has logged in with a secret that has run out by now."""
+        name = connection.principal.name
+        return Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another token.")
 
     def check_subscription(self, connection: Connection, subscription: Subscription | TopicSubscription) -> None:
         """Raises Refusal where that SUBSCRIBE would be refused now."""

@@ -92,9 +92,8 @@ class Clients:
         for number in over[:ENDED_AT_ONCE]:
             del self.until_ms[number]
             connection = self.connections[number]
-            try:
-                self.authorization.check_time(connection, now_ms)
-            except Refusal as refusal:
+            if not connection.is_closing:
+                refusal = self.authorization.run_out(connection)
                 connection.refuse(self.context, refusal.code, str(refusal))
         self.next_end_ms = min(self.until_ms.values(), default=inf)
 

@@ -823,9 +823,10 @@ class WriteAheadLog:
         if self._clock is None:
             with self._lock:
                 # none was closed after now, or after the one behind it, whatever the times of their files say
+                latest_ms = now_ms
                 for at in reversed(range(len(self._kept))):
-                    now_ms_or_next = self._kept[at + 1].closed_ms if at + 1 < len(self._kept) else now_ms
-                    self._kept[at] = self._kept[at]._replace(closed_ms=min(self._kept[at].closed_ms, now_ms_or_next))
+                    latest_ms = min(latest_ms, self._kept[at].closed_ms)
+                    self._kept[at] = self._kept[at]._replace(closed_ms=latest_ms)
         self._clock = now_ms, time.monotonic()
 
     def _now_ms(self) -> int:

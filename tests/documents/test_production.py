@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.broker_process import environment
+from tests.certificates import openssl
 from tests.documents.blocks import blocks_of, text_of
 from tests.ports import free_port
 
@@ -16,6 +17,7 @@ STARTS_WITHIN_S = 20
 
 
 def test_the_page_holds_from_its_first_line_to_its_last(tmp_path: Path) -> None:
+    openssl("version")
     port = str(free_port())
     blocks = [block.text.replace("61612", port) for block in blocks_of(PAGE, text_of(PAGE)) if block.language == "sh"]
     at = next(number for number, text in enumerate(blocks) if text.startswith(SERVE))

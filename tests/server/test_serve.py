@@ -167,6 +167,28 @@ def test_bug_in_a_session_costs_its_own_connection_only(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
+def test_bug_in_a_transport_costs_its_own_connection_only(tmp_path: Path) -> None:
+    program = """
+        from radiator.server.transport import SocketTransport
+        whole = SocketTransport.__init__
+        def init(transport, connected, *given):
+            whole(transport, connected, *given)
+            def receive(most_bytes):
+                data = connected.recv(most_bytes)
+                assert b"bad" not in data, "a bug"
+                return data
+            transport.receive = receive
+        SocketTransport.__init__ = init
+    """
+    with broken(tmp_path, program) as broker:
+        bad, good = connected(broker), connected(broker)
+        bad.send_raw(b"bad")
+        assert bad.is_closed()
+        good.send("/queue/q", "good")
+        broker.wait_for_log(" error session_bug connection=")
+        assert broker.stop() == 0
+
+
 # ---- start
 
 

@@ -321,8 +321,8 @@ def _binding(command: Callable[[str, str, str], AdminCommand]) -> Reader:
         queue = asked.text("queue", "the name of a queue, or /log/NAME")
         target = queue if queue.startswith(LOG_PREFIX) else asked.name("queue")
         key = asked.text("key", "a routing key", "")
-        for name, text in (("key", key), ("queue", target)):
-            if len(text.encode("utf-8", "surrogatepass")) > len(LOG_PREFIX) + NAME_MAX_BYTES:
+        for name, text in (("key", key), ("queue", target.removeprefix(LOG_PREFIX))):
+            if len(text.encode("utf-8", "surrogatepass")) > NAME_MAX_BYTES:
                 wrong = f"it has {len(text)} characters: {shown(text)}"
                 raise Refusal("bad-request", f"`{name}` has at most {NAME_MAX_BYTES} bytes; {wrong}.")
         return command(asked.name("exchange"), key, target)

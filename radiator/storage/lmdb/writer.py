@@ -13,7 +13,7 @@ from typing import Any
 import lmdb
 
 from radiator.model.errors import Contradiction, DiskFailed
-from radiator.model.limits import FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
+from radiator.model.limits import DRAIN_BYTES, FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
 from radiator.storage.changes import Changes, TableChanges
 from radiator.storage.codec.operations import MakeTable, Operation, Row
 from radiator.storage.lmdb import directory
@@ -94,7 +94,8 @@ class TreeWriter:
             directory.fill_up(self._file, end_bytes)
             self._filled_bytes = end_bytes
             if grown_bytes <= FILL_AHEAD_GROWN_BYTES:
-                ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"])
+                # the rest of the map is for what removing copies
+                ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"] - DRAIN_BYTES)
                 self._filled_bytes = directory.fill_ahead(self._file, ahead_bytes)
 
     def _make_table(self, txn: "lmdb.Transaction[bytes]", name: bytes) -> None:
