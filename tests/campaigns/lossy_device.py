@@ -120,6 +120,7 @@ class Disk:
             if new is not None:
                 os.pwrite(self._opened, new, offset)
                 kept += 1
+        os.close(self._opened)
         return {"lost": way, "unflushed": len(self._unflushed), "units": units, "kept": kept, **self.counts}
 
     def _units(self, way: str) -> Iterator[tuple[int, bytes | None]]:

@@ -246,6 +246,14 @@ FAULTS: dict[Callable[[Path], None], str] = {
 }
 
 
+def bodies_in(path: Path) -> list[bytes | None]:
+    """Of the first queue, as a start finds them."""
+    scribe = Scribe(path)
+    found = scribe.bodies(1)
+    scribe.store.close()
+    return found
+
+
 @pytest.mark.durability("D35")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_each_fault_is_refused_and_has_its_sentence(
@@ -269,7 +277,7 @@ def test_each_fault_is_refused_and_has_its_sentence(
     of_what_is_needed = [line for line in lines if not line.startswith("log_keep keeps ")]
     assert capsys.readouterr().out.splitlines()[:-1] == of_what_is_needed
     assert main(["restore", str(copy), str(tmp_path / "new")]) == 0
-    bodies = Scribe(tmp_path / "new").bodies(1)
+    bodies = bodies_in(tmp_path / "new")
     assert bodies == [b"in the tables"] * 2 + [b"body %d" % number for number in range(len(bodies) - 2)]
 
 
@@ -318,7 +326,7 @@ def test_what_takes_no_entry_refuses_no_start(killed: Path, harmless: Callable[[
     for _ in range(IN_LOG):
         scribe.fill(1, 1, b"and it goes on in new segments")
     scribe.store.close()
-    assert len(Scribe(killed).bodies(1)) == 2 + 2 * IN_LOG
+    assert len(bodies_in(killed)) == 2 + 2 * IN_LOG
     assert {file.stat().st_mode & 0o777 for file in segments(killed)} == {0o600}
 
 
@@ -331,7 +339,7 @@ def test_a_clean_stop_needs_no_log(scribe: Scribe) -> None:
         again = Scribe(scribe.path)
         again.fill(1, 1)
         again.store.close()
-    assert len(Scribe(scribe.path).bodies(1)) == 4
+    assert len(bodies_in(scribe.path)) == 4
     assert check(scribe.path).findings == []
 
 
@@ -369,7 +377,7 @@ def test_tables_that_do_not_say_what_they_have_of_the_log_are_checked_alone(
     assert main(["backup", "--despite-damage", str(killed), str(copy)]) == 1
     assert second in capsys.readouterr().out
     assert main(["restore", str(copy), str(tmp_path / "new")]) == 0
-    assert Scribe(tmp_path / "new").bodies(1) == [b"in the tables"] * 2
+    assert bodies_in(tmp_path / "new") == [b"in the tables"] * 2
 
 
 # ---- two times in one directory
@@ -413,7 +421,7 @@ def test_older_tables_beside_a_newer_log_get_what_they_lack(scribe: Scribe, tmp_
     path = killed_copy(scribe.path, tmp_path / "killed")
     shutil.copy(older, path / "data.mdb")
     assert check(path).findings == []
-    assert len(Scribe(path).bodies(1)) == 2 + 4
+    assert len(bodies_in(path)) == 2 + 4
 
 
 def test_older_tables_beside_a_log_that_has_used_its_segments_again_are_refused(scribe: Scribe, tmp_path: Path) -> None:
@@ -497,7 +505,7 @@ def test_the_owner_may_not_read_until_a_start_gives_the_modes_back(owned: Path, 
         report = check(owned)
         assert f"may not read {taken}: run this as the user that the data directory belongs to" in report.findings[0]
         assert report.messages >= 2
-        assert len(Scribe(owned).bodies(1)) == 2 + IN_LOG
+        assert len(bodies_in(owned)) == 2 + IN_LOG
         assert check(owned).findings == []
 
     assert as_nobody(step) == 0
@@ -510,7 +518,7 @@ def test_a_directory_that_may_only_be_read_is_read(owned: Path) -> None:
 
     def step() -> None:
         assert check(owned).findings == []
-        assert len(Scribe(owned).bodies(1)) == 2 + IN_LOG
+        assert len(bodies_in(owned)) == 2 + IN_LOG
 
     assert as_nobody(step) == 0
 
@@ -549,4 +557,4 @@ def test_a_clock_that_goes_backwards_changes_nothing(
     assert check(path).findings == []
     assert main(["backup", str(path), str(tmp_path / "copy")]) == 0
     assert main(["restore", str(tmp_path / "copy"), str(tmp_path / "new")]) == 0
-    assert len(Scribe(tmp_path / "new").bodies(1)) == len(Scribe(path).bodies(1)) == 2 + len(times_ms)
+    assert len(bodies_in(tmp_path / "new")) == len(bodies_in(path)) == 2 + len(times_ms)
