@@ -112,7 +112,7 @@ MUTANTS = (
         "rows-wait-without-bound",
         "What waits for the tables is bounded in bytes and entries, and not in rows.",
         function="TreeFollower._is_behind",
-        old="or self._open.row_count > self._rows_bound // share",
+        old="or self._row_count > self._rows_bound // share",
         new="",
     ),
     Mutant(

@@ -51,6 +51,7 @@ class TreeFollower:
         self._closed: Changes | None = None
         self._open = Changes(self._tree)
         self._entries = 0
+        self._row_count = 0  # of what is open: a number, since other threads look at it while entries are added
         self._since_s = 0.0
         self._applied = wal.place.index
 
@@ -70,6 +71,7 @@ class TreeFollower:
                 raise
             self.unapplied_bytes += len(content)
             self._entries += 1
+            self._row_count = self._open.row_count
             if self._entries == 1:
                 self._since_s = time.monotonic()
         if self._is_behind(1):
@@ -89,7 +91,7 @@ class TreeFollower:
                 changes, place, size = self._open, self._wal.place, self.unapplied_bytes
                 # D34: in the transaction that brings the tables there
                 changes.carry_out(mark(place))
-                self._closed, self._open, self._entries = changes, Changes(changes), 0
+                self._closed, self._open, self._entries, self._row_count = changes, Changes(changes), 0, 0
             self._writer.write(changes)
             with self._adding:
                 self._tree.follow(changes)
@@ -115,7 +117,7 @@ class TreeFollower:
         return (
             self.unapplied_bytes > self._bound // share
             or self._entries > UNAPPLIED_ENTRIES // share
-            or self._open.row_count > self._rows_bound // share
+            or self._row_count > self._rows_bound // share
         )
 
     def apply_if_due(self) -> float:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from radiator.model.writes import Remove
 from radiator.storage.codec import records
 from radiator.storage.codec.encode import encode
 from radiator.storage.codec.operations import Delete, Insert, Upsert, encode_operations
+from radiator.storage.codec.tables import TABLES
 from radiator.storage.lmdb import datafile, follower
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.breaking import run_forked
@@ -258,3 +260,33 @@ def test_a_commit_that_meets_a_damaged_page_is_refused_with_the_file(
         store.commit([Remove(queue, position)])
     assert store._wal.place == place
     store.close()
+
+
+def test_threads_that_look_at_it_and_apply_it_do_not_disturb_the_one_that_commits(store: LmdbStore) -> None:
+    """With a switch of threads every few instructions."""
+    ends_s = time.monotonic() + 1.0
+    store._follower._rows_bound = 64  # so the one that commits applies, too
+    calls: list[Callable[[], object]] = [
+        lambda: store.is_far_behind,
+        store.catch_up,
+        lambda: store._follower.get(b"messages", b"000001"),
+    ]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(calls)) as pool:
+            others = [pool.submit(repeat_until, ends_s, call) for call in calls]
+            for number in count():
+                add(store, *(Insert(table, [(b"%06d" % number, b"v")]) for table in TABLES if table != b"meta"))
+                if time.monotonic() > ends_s:
+                    break
+            for other in others:
+                other.result()
+    finally:
+        sys.setswitchinterval(interval_s)
+    store.close()
+
+
+def repeat_until(ends_s: float, call: Callable[[], object]) -> None:
+    while time.monotonic() < ends_s:
+        call()
