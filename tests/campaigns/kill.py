@@ -4,6 +4,9 @@ Most kills come under load, some in a start and some in a clean stop; and now an
 come again. In the end of each life everything is taken out, and the books are read. In every other life the journal is
 on, and a log taps a fanout: `radiator audit` must account for every message, before that and after it.
 
+In half of the starts the interpreter switches threads every few instructions instead of every 5 ms: what two threads of
+the broker may do to each other is far more likely then.
+
 A kill proves that what is written together is there together, that nothing is answered before it is handed to the
 operating system, and that a start finds it. That it is on the disk too, only T2 and T3 prove.
 """
@@ -29,6 +32,8 @@ LOAD_S = {"quick": (0.1, 0.6), "nightly": (0.1, 2.0), "release": (0.1, 3.0)}
 START_S = (0.0, 0.4)  # a start takes about a quarter of a second
 STOP_S = (0.0, 0.05)
 FORGET_WITHIN_S = 5.0
+SWITCHING = "import runpy, sys; sys.setswitchinterval(1e-6); runpy.run_module('radiator', run_name='__main__')"
+PROGRAMS = (("-m", "radiator"), ("-c", SWITCHING))
 WITH_JOURNAL = (
     CONFIG.replace('["events.a", "events.b"]', '["events.a", "events.b", "/log/taps"]')
     + """
@@ -55,6 +60,7 @@ class Life:
 
     def start(self, after: str) -> None:
         """It must start again, whatever was done to it."""
+        self.broker.program = self.chance.choice(PROGRAMS)
         try:
             self.broker.start()
         except AssertionError as refused:
