@@ -36,10 +36,11 @@ def broker(about: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def started(place: Path) -> Iterator[str]:
-    """One of its own: `place` has its config.toml, its data and its log."""
+def started(place: Path, text: str = CONFIG) -> Iterator[str]:
+    """One of its own: `place` has its config.toml, with that text, its data and its log."""
     config, log = place / "config.toml", place / "log"
-    config.write_text(CONFIG)
+    config.write_text(text)
+    config.chmod(0o600)  # it may have users
     command = [sys.executable, "-m", "radiator", "serve", "--config", str(config)]
     with log.open("wb") as printed:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=printed)
@@ -54,7 +55,7 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
     """Where it listens, as its log says once it does."""
     deadline_s = time.monotonic() + START_MAX_S
     while time.monotonic() < deadline_s and process.poll() is None:
-        found = re.search(r"stomp://[\d.]+:\d+", log.read_text())
+        found = re.search(r"stomps?://[\d.]+:\d+", log.read_text())
         if found:
             return found[0]
         time.sleep(0.02)

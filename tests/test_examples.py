@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
+from tests.certificates import openssl
 from tests.ports import free_ports
 
 PRINTED = {
@@ -76,6 +77,18 @@ def test_cluster_example_asks_no_stranger(tmp_path: Path, which: int) -> None:
     assert (tmp_path / "cluster" / "data").is_dir()
 
 
+def test_each_user_may_do_what_its_rules_say_and_a_broker_without_a_known_ca_is_told_nothing() -> None:
+    openssl("version")
+    lines = run([str(CHECKOUT / "examples" / "tls_and_users.py")]).splitlines()
+    assert lines[0] == "shop has sent an order" and lines[2:4] == [
+        "billing has got one book",
+        "ops, by its certificate, sees 0 messages in orders",
+    ]
+    assert "The user shop may not read /queue/orders" in lines[1]
+    assert lines[4].removeprefix("shop") == lines[5].removeprefix("nobody") and "CONNECT needs" in lines[4]
+    assert "does not come from any CA" in lines[6] and lines[7:] == ["done"]
+
+
 @pytest.mark.slow
 def test_cluster_example_runs_to_its_end_twice(tmp_path: Path) -> None:
     """The second run finds the secret that the first has made."""
@@ -93,7 +106,7 @@ def test_every_example_is_in_their_readme() -> None:
 
 def test_reading_guide_names_files_that_are_there() -> None:
     text = (CHECKOUT / "docs" / "READING.md").read_text()
-    named = re.findall(r"`(?:radiator/)?((?:broker|server|store|protocols|config)/[\w/]+\.py)`", text)
+    named = re.findall(r"`(?:radiator/)?((?:auth|client|core|model|protocols|server|storage|tools)/[\w/]+\.py)`", text)
     assert named
     assert [name for name in named if not (CHECKOUT / "radiator" / name).exists()] == []
 
