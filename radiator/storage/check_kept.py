@@ -5,7 +5,7 @@ from pathlib import Path
 
 from radiator.model.errors import StoreError
 from radiator.storage.report import Report
-from radiator.storage.wal import Damaged, Place, SoundPart, opening_in, segments_in, sound_part
+from radiator.storage.wal import Damaged, Place, SoundPart, is_blank, opening_in, segments_in, sound_part
 
 _ADVICE = "no backup can be brought beyond that with it; make a new one"
 
@@ -21,6 +21,7 @@ def check_kept(wal: Path, store_id: str, applied: Place, report: Report) -> None
         report.progress("reading kept segments of the log", "segments", at, len(kept))
         try:
             part = sound_part(path, number, store_id)
+            is_damaged = part is None and not is_blank(path)
         except FileNotFoundError:
             continue
         except StoreError as error:
@@ -28,6 +29,8 @@ def check_kept(wal: Path, store_id: str, applied: Place, report: Report) -> None
             report.find(f"log_keep keeps {path.name}, and it is of no use: {clause}")
             continue
         if part is None:
+            if is_damaged:
+                report.find(f"log_keep keeps {path.name}, and it is of no use: its opening is damaged; {_ADVICE}.")
             continue
         if not part.next and _is_still(path, store_id, part):
             report.find(f"{path}, which log_keep keeps, is damaged behind entry {part.place.index}: {_ADVICE}.")

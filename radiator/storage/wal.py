@@ -526,6 +526,12 @@ def closed_part(path: Path, number: int, store_id: str) -> SoundPart | None:
     return SoundPart(opening.first, opening.crc_before, opening.salt, place, 0, at + _CLOSING_BYTES, next_number)
 
 
+def is_blank(path: Path) -> bool:
+    """Whether the segment is not begun; False: its opening is damaged, if it has none. Raises StoreError, OSError."""
+    with _for_reading(path) as opened:
+        return opened.read(_ENTRIES_AT) == bytes(_ENTRIES_AT)
+
+
 def opening_in(path: Path, store_id: str) -> tuple[int, int, int] | None:
     """Number, first index and salt of a segment of that store, under whatever name; None: it has no such opening."""
     with _for_reading(path) as opened:
@@ -740,15 +746,15 @@ class WriteAheadLog:
         os.close(self._opened)
 
     def _keep_or_remove(self, number: int) -> None:
-        """A segment from before those that are still needed: what is wrong with it must refuse no start. One of another
-        store stays where somebody has put it.
+        """A segment from before those that are still needed: what is wrong with it must refuse no start. One that is
+        damaged, or of another store, stays where it is: `radiator check` tells of it.
         """
         path = self._path(number)
         with suppress(OSError, StoreError):
-            if _File(path, number, self._store.decode()).opening is None:
-                path.unlink()  # a broker was killed before it could give it its next number
-            else:
+            if _File(path, number, self._store.decode()).opening is not None:
                 self._kept.append(_kept(path))
+            elif is_blank(path):
+                path.unlink()  # a broker was killed before it could give it its next number
 
     @property
     def size_bytes(self) -> int:

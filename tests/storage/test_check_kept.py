@@ -58,6 +58,15 @@ def test_the_oldest_may_be_gone_or_blank(kept: list[Path]) -> None:
     assert findings(kept) == []
 
 
+@pytest.mark.parametrize("damage", ("flipped", "cut"))
+def test_a_damaged_opening_is_told(kept: list[Path], damage: str) -> None:
+    data = bytearray(kept[1].read_bytes())
+    data[20] ^= 1
+    kept[1].write_bytes(data if damage == "flipped" else data[:20])
+    told, *_ = findings(kept)
+    assert told.startswith(f"log_keep keeps {kept[1].name}, and it is of no use: its opening is damaged; ")
+
+
 def test_what_is_no_segment_of_the_store_is_told(kept: list[Path]) -> None:
     kept[0].unlink()
     os.mkfifo(kept[0])

@@ -410,6 +410,7 @@ def test_a_bad_segment_that_is_only_kept_refuses_no_start(data_dir: Path, tmp_pa
     append_some(again, 5)
     again.close()
     assert not kept[0].exists()
+    assert kept[2].stat().st_size == 50
     assert kept[1].read_bytes() == foreign
     assert kept[-2].read_bytes() == newest
     assert len(entries(data_dir, log.place)) == 5
