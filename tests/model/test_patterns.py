@@ -96,9 +96,9 @@ def test_patterns_that_overlap_match_one_name(one: str, other: str) -> None:
 
 
 def test_a_hostile_pattern_is_matched_in_time() -> None:
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     assert not matches(".".join(["#", "a"] * 64), ".".join(["a"] * 127 + ["b"]))
-    assert time.perf_counter() - begin_s < 1
+    assert time.process_time() - begin_s < 1
 
 
 def test_rank_sorts_most_literal_words_first_then_those_without_hash() -> None:
@@ -155,6 +155,6 @@ def test_some_that_contain_each_other_are_written_differently() -> None:
 @pytest.mark.parametrize("one", ["#." + "a." * 50 + "#", "*.#." + "a." * 100 + "#", "#.a." * 60 + "#"])
 def test_a_hostile_pattern_costs_little(one: str, other: str) -> None:
     """Where too many ways are open it is not contained: who asks may refuse then."""
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     contains(one, other)
-    assert time.perf_counter() - began_s < 0.1
+    assert time.process_time() - began_s < 0.1

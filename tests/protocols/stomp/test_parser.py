@@ -159,9 +159,9 @@ def test_first_blank_line_ends_the_headers_whatever_the_body_holds() -> None:
 def test_many_small_frames_are_each_searched_to_their_own_end(ends: tuple[bytes, bytes]) -> None:
     """To look through all that follows for the other kind of blank line takes 20 s here."""
     wire = b"ACK%bid:1%b%b\0" % (ends[0], ends[1], ends[1])
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     assert len(frames(wire * 40_000)) == 40_000
-    assert time.perf_counter() - begin_s < 4
+    assert time.process_time() - begin_s < 4
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
