@@ -96,7 +96,7 @@ class Authorization:
     def run_out(self, connection: Connection) -> Refusal:
         """What is said to who has logged in with a secret that has run out by now."""
         name = connection.principal.name
-        return Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another token.")
+        return Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another one.")
 
     def check_subscription(self, connection: Connection, subscription: Subscription | TopicSubscription) -> None:
         """Raises Refusal where that SUBSCRIBE would be refused now."""

@@ -21,6 +21,7 @@ from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
 from radiator.model.principal import Principal, RecognisedBy, unix_principal
 from radiator.model.rights import (
     ADMIN,
+    APP,
     DECLARE,
     EVERYTHING,
     FREE,
@@ -35,6 +36,7 @@ from radiator.model.rights import (
     pattern_words,
     rule_contains,
 )
+from radiator.model.settings import JOURNAL
 from radiator.model.users import User
 from radiator.model.validation import FANOUT, LOG_PREFIX, mistake
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
@@ -42,6 +44,9 @@ from radiator.model.validation import QUEUE as QUEUE_CHECKS
 FORBIDDEN = "forbidden"
 ANONYMOUS = "anonymous"  # the user that clients without any proof are, where there is one
 ANYWHERE = ""
+OWN_LOGS = (
+    f"/{LOG}/{JOURNAL}",
+)  # the broker writes them about everything: of rules with wildcards only /# is for them
 _NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, RecognisedBy.TOKEN
 _CERTIFICATE = RecognisedBy.CERTIFICATE
 
@@ -109,6 +114,10 @@ def _write_anywhere(command: object) -> Needs:
     return (Need(WRITE, ANYWHERE),)
 
 
+def _of_app(app: str) -> Needs:
+    return (Need(WRITE, f"/{APP}/{app}"),)
+
+
 def _of_section(command: asked.ReadSection) -> Needs:
     kind = next((name for name, kind in KINDS.items() if kind.section == command.section), "")
     return _everywhere(SEE, kind)
@@ -132,6 +141,7 @@ def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
 
 _LINKED = "nothing that a client can have: only linked nodes say it"
 _WRITE_SOMEWHERE = "`write` on something"
+_WRITE_APP = "`write` on `/app/ID`"
 _ADMIN = "`admin`"
 
 ROWS: tuple[Row, ...] = (
@@ -153,8 +163,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         commands.Commit,
         "COMMIT",
-        f"what its SENDs need; with `producer-id` {_WRITE_SOMEWHERE} too",
-        lambda c: () if c.app is None else _write_anywhere(c),
+        f"what its SENDs need; with `producer-id` {_WRITE_APP} too",
+        lambda c: () if c.app is None else _of_app(c.app),
     ),
     Row(commands.Abort, "ABORT", "nothing"),
     Row(commands.Disconnect, "DISCONNECT", "nothing"),
@@ -218,7 +228,7 @@ ROWS: tuple[Row, ...] = (
     Row(asked.ForgetPosition, "`position` with `forget`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
     Row(asked.SetPrefetch, "`prefetch`", "nothing"),
     Row(asked.ExtendAckTimeout, "`extend`", "nothing"),
-    Row(asked.CommitPrepared, "`commit`", _WRITE_SOMEWHERE, _write_anywhere),
+    Row(asked.CommitPrepared, "`commit`", _WRITE_APP, lambda c: _of_app(c.app)),
     Row(asked.AbortPrepared, "`abort` of names", _WRITE_SOMEWHERE, _write_anywhere),
     Row(
         asked.AbortPrefix,
@@ -230,8 +240,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         asked.ReadAppVersion,
         "`version`",
-        f"{_WRITE_SOMEWHERE}; with `forget` {_ADMIN}",
-        lambda c: _everywhere(ADMIN) if c.forget else _write_anywhere(c),
+        f"{_WRITE_APP}; with `forget` {_ADMIN}",
+        lambda c: _everywhere(ADMIN) if c.forget else _of_app(c.app),
     ),
     Row(asked.ListPeers, "`peers`", "`see` on everything", lambda c: _everywhere(SEE)),
     Row(asked.ReleasePeer, "`peer-release`", _ADMIN, lambda c: _everywhere(ADMIN)),
@@ -281,6 +291,8 @@ class Granted:
         """Whether a rule grants it. Costs some steps for each word of the rules, whatever the address is."""
         if need.address == ANYWHERE:
             return bool(self.rules[need.right])
+        if need.address in OWN_LOGS:
+            return not {need.address, EVERYTHING}.isdisjoint(self.rules[need.right])
         if need.is_pattern:
             return any(rule_contains(rule, need.address) for rule in self.rules[need.right])
         return bool(self.tries[need.right].matching(as_words(need.address)))

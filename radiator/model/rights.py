@@ -19,6 +19,8 @@ RIGHTS = (READ, WRITE, DECLARE, SEE, ADMIN)
 VIEWER, OPERATOR = "viewer", "operator"
 ROLES = (VIEWER, OPERATOR)
 
+APP = "app"
+"""The kind of a rule for the versions of an app (`producer-id` of a COMMIT), which is no destination."""
 EVERYTHING = "/#"
 """The rule of all addresses."""
 ROLE_RIGHTS = {"": (), VIEWER: (SEE,), OPERATOR: RIGHTS}
@@ -62,11 +64,15 @@ def rule_mistake(rule: str, right: str = "") -> str:
     kind, _, name = rule[1:].partition("/")
     if kind in FREE or rule == ADMIN_ADDRESS:
         return "needs no right: leave it out"
-    if kind not in KINDS or not name:
-        kinds = ", ".join(f"/{kind}/" for kind in KINDS if kind not in FREE)
+    if kind == APP and right not in ("", WRITE):
+        return f"is for the versions of an app, which take `{WRITE}`: it does nothing under `{right}`"
+    if (kind not in KINDS and kind != APP) or not name:
+        kinds = ", ".join(f"/{kind}/" for kind in (*KINDS, APP) if kind not in FREE)
         return f"is no rule: it would begin with {kinds} and have a name behind that, or be {EVERYTHING}"
     if rule.startswith(_CHECKOUT_PREFIX):
         return f"is what a group has taken out of a queue: write {canonical(rule)}"
+    if kind == APP:
+        return _wildcards_mistake(name.split("."))
     if wrong := address_mistake(rule):
         return wrong
     return _wildcards_mistake([*name.replace("/", ".").split(".")] if KINDS[kind].has_key else name.split("."))

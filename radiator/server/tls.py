@@ -307,7 +307,10 @@ class TlsTransport:
         if not self._certificate:
             return ANYONE
         name = user_of(self._certificate, self._listeners.users)
-        return ANYONE if name is None else Principal(name, RecognisedBy.CERTIFICATE)
+        if name is None:
+            return ANYONE
+        until_ms = int(ssl.cert_time_to_seconds(self._certificate["notAfter"])) * 1000
+        return Principal(name, RecognisedBy.CERTIFICATE, until_ms=until_ms)
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be said by TLS but why. Raises OSError."""

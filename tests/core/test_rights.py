@@ -15,7 +15,7 @@ from radiator.core.rights import COMMANDS, EVERY_RIGHT, FORBIDDEN, LEADS_BY, ROW
 from radiator.model import administration as asked
 from radiator.model import commands
 from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
-from radiator.model.commands import Closed, Commit, Open, Reread, Unsubscribe
+from radiator.model.commands import Closed, Command, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import Refusal
 from radiator.model.limits import ENDED_AT_ONCE, VERDICTS_KEPT, Limits
 from radiator.model.peer import Taken
@@ -98,7 +98,7 @@ CASES: list[tuple[Any, Given]] = [
     (begin(1), ()),
     (commit(1), ()),
     (Commit(1, b"t", None, "prepared"), ()),
-    (Commit(1, b"t", None, None, "app", 1), ((WRITE, R),)),
+    (Commit(1, b"t", None, None, "etl.nightly", 1), ((WRITE, "/app/etl.*"),)),
     (commands.Abort(1, b"t"), ()),
     (commands.Disconnect(1), ()),
     (commands.Administer(1, b"{}", None, 2), ()),  # type: ignore[arg-type]
@@ -148,12 +148,12 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ForgetPosition("audit", "g"), ((READ, "/log/audit"),)),
     (asked.SetPrefetch(None, 1), ()),
     (asked.ExtendAckTimeout(b"1"), ()),
-    (asked.CommitPrepared(("p",), "app", 1), ((WRITE, R),)),
+    (asked.CommitPrepared(("p",), "app", 1), ((WRITE, "/app/app"),)),
     (asked.AbortPrepared(("p",)), ((WRITE, R),)),
     (asked.AbortPrefix("p" * 16), ((WRITE, R),)),
     (asked.AbortPrefix("p" * 15), ((ADMIN, EVERYTHING),)),
     (asked.ListPrepared(), ((SEE, EVERYTHING),)),
-    (asked.ReadAppVersion("app"), ((WRITE, R),)),
+    (asked.ReadAppVersion("app"), ((WRITE, "/app/#"),)),
     (asked.ReadAppVersion("app", forget=True), ((ADMIN, EVERYTHING),)),
     (asked.ListPeers(), ((SEE, EVERYTHING),)),
     (asked.ReleasePeer("b"), ((ADMIN, EVERYTHING),)),
@@ -476,9 +476,10 @@ def reload(node: Node, **given: Rules) -> list[str]:
 
 def test_what_is_prepared_is_judged_when_it_is_prepared_and_when_it_goes_on() -> None:
     ann = rules((WRITE, Q))
-    node = broker(ann=ann, bob=rules((WRITE, R)))
+    bob = rules((WRITE, "/app/app"))
+    node = broker(ann=ann, bob=bob)
     node.say(begin(1), send(1, "q", b"1", transaction=b"t"), Commit(1, b"t", b"p", "p"))
-    reload(node, ann=rules((WRITE, R)), bob=rules((WRITE, R)))
+    reload(node, ann=rules((WRITE, R)), bob=bob)
     node.say(Commit(2, b"p", b"r", None, "app", 1))
     assert node.receipts(2) == [b"r"] and node.stored("q") == []
     (waiting,) = node.broker.parts.prepared.described(10)
@@ -492,7 +493,7 @@ def test_what_was_prepared_before_the_start_is_judged_as_who_commits_it() -> Non
     node = broker(ann=rules((WRITE, Q)))
     node.say(begin(1), send(1, "q", b"1", transaction=b"t"), Commit(1, b"t", b"p", "p"))
     for name, there in (("eve", []), ("ann", [b"1"])):
-        judge = Rights(users(ann=rules((WRITE, Q)), eve=rules((WRITE, R))), OWN_UID)
+        judge = Rights(users(ann=rules((WRITE, Q), (WRITE, "/app/app")), eve=rules((WRITE, "/app/app"))), OWN_UID)
         again = Node(replace(DECLARED), platter=node.crashed().disk.platter, authorizer=judge)
         join(again, 1, known(name))
         again.say(Commit(1, b"p", b"r", None, "app", 1))
@@ -507,6 +508,32 @@ def test_who_may_write_nowhere_can_neither_commit_nor_abort_what_others_have_pre
     assert node.admin(2, do="commit", prepared=["p"], app="a", version=1)["code"] == FORBIDDEN
     node.say(Commit(2, b"p", b"r", None, "a", 1))
     assert codes(node, 2) == [FORBIDDEN] and node.broker.parts.prepared.count == 1
+
+
+def test_the_versions_of_an_app_are_those_of_who_may_write_to_it() -> None:
+    """A high version by another user would make those of the app vanish, since a version is carried out once."""
+    node = broker(ann=rules((WRITE, Q), (WRITE, "/app/etl.#")), eve=rules((WRITE, "/queue/#"), (WRITE, "/app/eve")))
+    node.say(begin(2), Commit(2, b"t", b"r", None, "etl.nightly", 999))
+    assert codes(node, 2) == [FORBIDDEN] and "may not write /app/etl.nightly" in node.inbox[2][-1].sentence
+    node.say(begin(1), send(1, "q", b"1", transaction=b"t"), Commit(1, b"t", b"r", None, "etl.nightly", 1))
+    assert node.stored("q") == [b"1"]
+
+
+def test_the_journal_needs_a_rule_of_its_own() -> None:
+    for rule, may in (("/log/#", False), ("/log/*", False), ("/log/journal", True), (EVERYTHING, True)):
+        judge = Rights(users(ann=rules((READ, rule))), OWN_UID)
+        assert granted(judge, "ann", subscribe(1, "/log/journal")) is may
+    judge = Rights(users(ann=rules((READ, "/log/#"))), OWN_UID)
+    assert granted(judge, "ann", subscribe(1, "/log/journals"))
+
+
+def granted(judge: Rights, name: str, command: Command) -> bool:
+    try:
+        judge.check(known(name), command)
+    except Refusal as refused:
+        assert refused.code == FORBIDDEN
+        return False
+    return True
 
 
 def test_what_waits_for_room_is_judged_by_the_rights_of_the_moment() -> None:

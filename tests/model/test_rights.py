@@ -8,6 +8,7 @@ from radiator.model.addresses import KINDS
 from radiator.model.patterns import matches
 from radiator.model.rights import (
     ADMIN,
+    DECLARE,
     EVERYTHING,
     FREE,
     OPERATOR,
@@ -15,6 +16,7 @@ from radiator.model.rights import (
     RIGHTS,
     SEE,
     VIEWER,
+    WRITE,
     Rules,
     as_words,
     canonical,
@@ -40,6 +42,8 @@ RULES = [
     "/exchange/shop.*/eu.#",
     "/log/audit",
     "/log/journal",
+    "/app/etl.*",
+    "/app/jobs/1",
     f"/queue/{'x' * 255}",
 ]
 MISTAKES = [
@@ -70,12 +74,20 @@ MISTAKES = [
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_is_taken(rule: str) -> None:
-    assert rule_mistake(rule) == "" == rule_mistake(rule, READ)
+    assert rule_mistake(rule) == "" == rule_mistake(rule, WRITE)
 
 
 @pytest.mark.parametrize(("rule", "sentence"), MISTAKES)
 def test_what_is_no_rule_says_what_would_be_right(rule: str, sentence: str) -> None:
     assert sentence in rule_mistake(rule)
+
+
+def test_an_app_is_written_to_and_nothing_else() -> None:
+    for right in (READ, DECLARE, SEE):
+        assert rule_mistake("/app/etl", right) == (
+            f"is for the versions of an app, which take `write`: it does nothing under `{right}`"
+        )
+    assert "'a*'" in rule_mistake("/app/a*", WRITE) and "is no rule" in rule_mistake("/app/", WRITE)
 
 
 def test_admin_is_of_the_broker_as_a_whole() -> None:

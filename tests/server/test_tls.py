@@ -21,6 +21,7 @@ from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYT
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import OPTIONAL, TlsSettings
 from radiator.model.users import User
+from radiator.server.certificate import read_certificate
 from radiator.server.tls import TlsListeners, load_pair
 from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
@@ -332,13 +333,14 @@ def test_a_clients_certificate_says_who_it_is(
     pipe = opened(given, {name: User(name=name, certificate=certificate)}, client)
     assert pipe.transport.principal == ANYONE
     pipe.shake()
-    assert pipe.transport.principal == Principal(name, RecognisedBy.CERTIFICATE)
+    until_ms = int(read_certificate(own.certificate.read_text()).valid_to_s) * 1000
+    assert pipe.transport.principal == Principal(name, RecognisedBy.CERTIFICATE, until_ms=until_ms)
     stranger = opened(given, {"other": User(name="other", certificate="CN=other")}, client)
     stranger.shake()
     assert stranger.transport.principal == ANYONE
     # a reload may give the certificate to somebody else before the client has said CONNECT
     pipe.transport._listeners.users = [User(name="heir", certificate=certificate)]
-    assert pipe.transport.principal == Principal("heir", RecognisedBy.CERTIFICATE)
+    assert pipe.transport.principal == Principal("heir", RecognisedBy.CERTIFICATE, until_ms=until_ms)
     pipe.transport._listeners.users = []
     assert pipe.transport.principal == ANYONE
 
