@@ -2,12 +2,14 @@
 
 A wrong password, an unknown name, a token that has run out and no login at all get one and the same refusal, and an
 unknown name takes as long as a known one. A hash is computed once for a login that many clients have at one time, and
-not again until its user changes: what was right, and what was wrong, is remembered under a key of this run.
+not again until its user changes: what was right, and what was wrong, is remembered under a key of this run, a JSON Web
+Token until it has run out, or, since it may have come before its time, for a minute.
 """
 
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -21,7 +23,7 @@ from radiator.model.limits import (
     FAILURES_OF_NAME,
     FAILURES_OF_NETWORK,
     LOGINS_KEPT,
-    SECRET_GIVEN_MAX_BYTES,
+    WRONG_KEPT_S,
 )
 from radiator.model.principal import Check, Login, Principal, RecognisedBy, Verdict
 from radiator.model.users import ANONYMOUS, User, user_name_mistake
@@ -65,6 +67,7 @@ class Authenticator:
     """All logins of one run. Used on the hub only.
 
     key: KEY_BYTES of randomness. own_uid: of the broker; its processes and root's may do everything on a unix socket.
+    jwt: the mechanism of JSON Web Tokens, where the configuration says whose.
     now_s: a clock that never goes back; now_ms: since the epoch. failed: is told the peer, the network and the name
     of a login that is refused.
     """
@@ -77,11 +80,12 @@ class Authenticator:
         now_s: Callable[[], float],
         now_ms: Callable[[], int],
         failed: Callable[[str, str, str], None],
+        jwt: Mechanism | None = None,
     ) -> None:
         self.now_s = now_s
         self.now_ms = now_ms
         self.failed = failed
-        self.mechanisms = mechanisms(key)
+        self.mechanisms = mechanisms(key, jwt)
         self.of_names = Failures(FAILURES_OF_NAME, FAILURE_OF_NAME_S, FAILURES_KEPT)
         self.of_networks = Failures(FAILURES_OF_NETWORK, FAILURE_OF_NETWORK_S, FAILURES_KEPT)
         self.users: Mapping[str, User] = {}
@@ -89,15 +93,20 @@ class Authenticator:
         self._operators = (0, own_uid)
         self._by_uid: dict[int, str] = {}
         self._right: dict[bytes, Principal] = {}
-        self._wrong: dict[bytes, None] = {}
+        self._wrong: dict[bytes, float] = {}  # until when, by the clock of now_s
         self._waiting: WeakValueDictionary[bytes, _SlowCheck] = WeakValueDictionary()
-        self.use(users)
+        self.use(users, jwt)
 
-    def use(self, users: Mapping[str, User]) -> None:
-        """These are the users from now on. Who has logged in already stays."""
+    def use(self, users: Mapping[str, User], jwt: Mechanism | None = None) -> None:
+        """These are the users, and this the mechanism of JSON Web Tokens, from now on. Who has logged in stays."""
+        is_other_jwt = (found := mechanisms(self._key, jwt)) != self.mechanisms
+        self.mechanisms = found
         changed = {name for name in {*self.users, *users} if self.users.get(name) != users.get(name)}
         self._right = {key: one for key, one in self._right.items() if one.name not in changed}
-        if changed:
+        if is_other_jwt:
+            by_jwt = RecognisedBy.JWT
+            self._right = {key: one for key, one in self._right.items() if one.recognised_by is not by_jwt}
+        if changed or is_other_jwt:
             self._wrong.clear()
             self._waiting.clear()
         self.users = users
@@ -123,9 +132,10 @@ class Authenticator:
 
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
         """Who has given that login, or the check that finds it out. Raises Refusal."""
-        if len(secret) > SECRET_GIVEN_MAX_BYTES or user_name_mistake(name):
-            raise refusal()  # it is nobody's, whoever the users are: nothing is held for it
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
+        name = name or mechanism.named(secret)
+        if len(secret) > mechanism.secret_max_bytes or user_name_mistake(name):
+            raise refusal()  # it is nobody's, whoever the users are: nothing is held for it
         if not mechanism.is_slow:
             now_ms = self.now_ms()
             if not mechanism.proves(self.users, name, secret, now_ms):
@@ -133,9 +143,9 @@ class Authenticator:
             return _proved(mechanism, self.users, name, secret, now_ms)
         key = hmac.digest(self._key, b"%d:%b%b" % (len(name), name.encode(), secret), "sha256")
         known = self._right.get(key)
-        if known is not None:
+        if known is not None and not self._is_over(known):
             return known
-        if key in self._wrong:
+        if self.now_s() < self._wrong.get(key, 0.0):
             raise refusal()
         check = self._waiting.get(key)
         return check if check is not None else self._check(mechanism, name, secret, key, network)
@@ -143,9 +153,11 @@ class Authenticator:
     def _check(self, mechanism: Mechanism, name: str, secret: bytes, key: bytes, network: str) -> Check:
         """It counts as a failure until it is answered: else as many could be asked at once as there is room for."""
         now_s = self.now_s()
-        if self.of_names.is_full(name, now_s) or (network and self.of_networks.is_full(network, now_s)):
+        is_name_full = mechanism.is_guessable and self.of_names.is_full(name, now_s)
+        if is_name_full or (network and self.of_networks.is_full(network, now_s)):
             raise _too_many()
-        self.of_names.add(name, now_s)
+        if mechanism.is_guessable:
+            self.of_names.add(name, now_s)
         self.of_networks.add(network, now_s)
         check = _SlowCheck(mechanism, self.users, name, secret, self.now_ms(), key, network)
         self._waiting[key] = check
@@ -153,22 +165,29 @@ class Authenticator:
 
     def answered(self, check: _SlowCheck, verdict: Verdict) -> Principal:
         """Who it is. Remembers it. Raises Refusal."""
-        is_current = self.users.get(check.name) == check.users.get(check.name)
+        is_current = self.users.get(check.name) == check.users.get(check.name) and check.mechanism in self.mechanisms
         if not check.is_answered:
             check.is_answered = True
+            if self._waiting.get(check.key) is check:
+                del self._waiting[check.key]  # of a moment that is over, as long as anything refers to it
             is_failure = isinstance(verdict, Refusal) and verdict.code == FORBIDDEN
             if not is_failure:
-                self.of_names.take_back(check.name)
+                if check.mechanism.is_guessable:
+                    self.of_names.take_back(check.name)
                 self.of_networks.take_back(check.network)
             if is_current and is_failure:
-                _keep(self._wrong, check.key, None)
+                is_for_good = check.mechanism.is_guessable
+                _keep(self._wrong, check.key, inf if is_for_good else self.now_s() + WRONG_KEPT_S)
             elif is_current and isinstance(verdict, Principal):
                 _keep(self._right, check.key, verdict)
         if isinstance(verdict, Refusal):
             raise verdict
-        if not is_current:
+        if not is_current or self._is_over(verdict):
             raise refusal()
         return verdict
+
+    def _is_over(self, principal: Principal) -> bool:
+        return principal.until_ms is not None and self.now_ms() >= principal.until_ms
 
 
 def _proved(mechanism: Mechanism, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> Principal:

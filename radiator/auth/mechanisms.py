@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from radiator.auth import scrypt, tokens
+from radiator.model.limits import SECRET_GIVEN_MAX_BYTES
 from radiator.model.principal import RecognisedBy
 from radiator.model.users import User
 
@@ -17,11 +18,22 @@ class Mechanism(Protocol):
     def recognised_by(self) -> RecognisedBy: ...
 
     @property
+    def secret_max_bytes(self) -> int:
+        """A longer secret is nobody's."""
+
+    @property
     def is_slow(self) -> bool:
-        """Whether `proves` takes long: then it runs in the thread of checks, and its failures are counted."""
+        """Whether `proves` takes long: then it runs in the thread of checks, and failures of a network are counted."""
+
+    @property
+    def is_guessable(self) -> bool:
+        """Whether somebody could find a secret by trying: then failures of a name are counted, too."""
 
     def takes(self, secret: bytes) -> bool:
         """Whether the secret has the form of this way."""
+
+    def named(self, secret: bytes) -> str:
+        """The name that a login without one stands for, which is to be proved; "": none."""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         """Whether it is a secret of the user of that name. Takes as long for a name that nobody has."""
@@ -35,10 +47,15 @@ class TokenMechanism:
     """A token, which a machine has."""
 
     recognised_by: RecognisedBy = RecognisedBy.TOKEN
+    secret_max_bytes: int = SECRET_GIVEN_MAX_BYTES
     is_slow: bool = False
+    is_guessable: bool = False
 
     def takes(self, secret: bytes) -> bool:
         return tokens.is_token(secret)
+
+    def named(self, secret: bytes) -> str:
+        return ""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         user = users.get(name)
@@ -55,10 +72,15 @@ class PasswordMechanism:
 
     key: bytes = field(repr=False)
     recognised_by: RecognisedBy = RecognisedBy.PASSWORD
+    secret_max_bytes: int = SECRET_GIVEN_MAX_BYTES
     is_slow: bool = True
+    is_guessable: bool = True
 
     def takes(self, secret: bytes) -> bool:
         return True
+
+    def named(self, secret: bytes) -> str:
+        return ""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         user = users.get(name)
@@ -79,6 +101,6 @@ class PasswordMechanism:
         return scrypt.dummy(scrypt.parse(hashes[chosen]).cost)
 
 
-def mechanisms(key: bytes) -> tuple[Mechanism, ...]:
-    """The table. key: random, of this run."""
-    return TokenMechanism(), PasswordMechanism(key)
+def mechanisms(key: bytes, jwt: Mechanism | None = None) -> tuple[Mechanism, ...]:
+    """The table. key: random, of this run. jwt: of the issuer that the configuration names, where it does."""
+    return TokenMechanism(), *([jwt] if jwt is not None else []), PasswordMechanism(key)

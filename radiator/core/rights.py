@@ -48,7 +48,7 @@ OWN_LOGS = (
     f"/{LOG}/{JOURNAL}",
 )  # the broker writes them about everything: of rules with wildcards only /# is for them
 _NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, RecognisedBy.TOKEN
-_CERTIFICATE = RecognisedBy.CERTIFICATE
+_CERTIFICATE, _JWT = RecognisedBy.CERTIFICATE, RecognisedBy.JWT
 
 
 class Need(NamedTuple):
@@ -319,7 +319,7 @@ class Rights:
 
     def check(self, principal: Principal, command: Command | AdminCommand) -> None:
         by = principal.recognised_by
-        if by is _PASSWORD or by is _TOKEN or by is _CERTIFICATE:
+        if by is _PASSWORD or by is _TOKEN or by is _CERTIFICATE or by is _JWT:
             granted = self.granted.get(principal.name)
         elif by is _NOTHING:
             granted = self.anonymous

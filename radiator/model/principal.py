@@ -23,6 +23,8 @@ class RecognisedBy(StrEnum):
     """The client: it knows the password of the user whose name the principal has."""
     TOKEN = "token"
     """The client: it has a token of the user whose name the principal has."""
+    JWT = "jwt"
+    """The client: it has a JSON Web Token, which somebody has signed whom the configuration names, for that user."""
     CERTIFICATE = "certificate"
     """The client's certificate, which is that of the user whose name the principal has."""
     LINK_PROOF = "link-proof"

@@ -19,6 +19,7 @@ from radiator.model.settings import (
     Config,
     Declarations,
     ExchangeSettings,
+    JwtSettings,
     Logging,
     LogSettings,
     QueueSettings,
@@ -58,12 +59,13 @@ RELOAD: dict[str, dict[str, str]] = {
     ),
     "peer": {"address": RESTART},
     "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates"), NOW),
+    "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
     "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW},
     "exchange": {"type": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
-    "user": dict.fromkeys(("password", "tokens", "certificate", "unix", "role", *RIGHTS), NOW),
+    "user": dict.fromkeys(("password", "tokens", "jwt", "certificate", "unix", "role", *RIGHTS), NOW),
 }  # fmt: skip
 """When a changed setting of each table takes effect; docs/OPERATING.md has the same."""
 
@@ -127,7 +129,7 @@ def _differences_of_users(running: Config, read: Config, dotted: Callable[[tuple
 
 
 def _user_values(user: User) -> dict[str, Any]:
-    of_user = {"password": user.password, "tokens": user.tokens, "certificate": user.certificate, "unix": user.unix}
+    of_user = {key: getattr(user, key) for key in ("password", "tokens", "jwt", "certificate", "unix")}
     rights = {right: getattr(user.rules, right) for right in RIGHTS}
     return {key: value or None for key, value in {**of_user, "role": user.rules.role, **rights}.items()}
 
@@ -227,6 +229,8 @@ def tables_of(config: Config) -> Tables:
         tables |= {("peer", name): {"address": address} for name, address in config.node.peers.items()}
     if config.tls is not None:
         tables["tls", ""] = asdict(config.tls)
+    if config.jwt is not None:
+        tables["jwt", ""] = asdict(config.jwt)
     tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
     tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name != JOURNAL}
     for name, exchange in declared.exchanges.items():
@@ -254,6 +258,7 @@ def _config(running: Config, tables: Tables) -> Config:
         limits=Limits(**named["limits"][""]),
         logging=Logging(**named["logging"][""]),
         tls=TlsSettings(**named["tls"][""]) if named["tls"] else None,
+        jwt=JwtSettings(**named["jwt"][""]) if named["jwt"] else None,
         declarations=declarations_of(named),
     )
 

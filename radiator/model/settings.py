@@ -248,6 +248,20 @@ class TlsSettings:
     client_certificates: str = NONE
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class JwtSettings:
+    """Whose JSON Web Tokens log in, and as whom ([jwt] in config.toml). keys: the file of those that verify them.
+    algorithms: those that a token may be signed with. issuer, audience: what it must have as `iss` and `aud`.
+    user_claim: the claim that is the user's name.
+    """
+
+    keys: Path
+    algorithms: tuple[str, ...]
+    issuer: str
+    audience: str
+    user_claim: str = "sub"
+
+
 @dataclass(slots=True, kw_only=True)
 class Node:
     """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials this
@@ -301,6 +315,7 @@ class Config:
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
     tls: TlsSettings | None = None
+    jwt: JwtSettings | None = None
     logging: Logging = field(default_factory=Logging)
     users: dict[str, User] = field(default_factory=dict)
     useless: list[str] = field(default_factory=list, compare=False)

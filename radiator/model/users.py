@@ -27,14 +27,15 @@ class Token:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class User:
-    """One user. password: its hash, as a PHC text, or None. tokens: each of them logs him in. certificate: the whole
-    subject of a client's certificate, or a name in it, or None. unix: the name of a user of this system, who is
-    recognised on unix sockets, or None; uid: that user's number.
+    """One user. password: its hash, as a PHC text, or None. tokens: each of them logs him in. jwt: whether a JSON Web
+    Token that names him does. certificate: the whole subject of a client's certificate, or a name in it, or None. unix:
+    the name of a user of this system, who is recognised on unix sockets, or None; uid: that user's number.
     """
 
     name: str
     password: str | None = field(default=None, repr=False)
     tokens: tuple[Token, ...] = ()
+    jwt: bool = False
     certificate: str | None = None
     unix: str | None = None
     uid: int | None = None

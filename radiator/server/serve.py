@@ -40,12 +40,12 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.recovery import Recovery
-from radiator.model.reloading import NOW
 from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
 from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
 from radiator.protocols import SCHEMES
 from radiator.server.connections import Connections
+from radiator.server.credentials import Credentials, differences, load_credentials
 from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
@@ -59,7 +59,7 @@ from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
-from radiator.server.tls import Pair, TlsListeners, load_pair
+from radiator.server.tls import TlsListeners
 from radiator.server.transport import SocketTransport, Transport
 from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import open_store
@@ -84,11 +84,11 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> i
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the configuration can be read again
     keep_heap()
     _have_last_words(config)
-    pair = None if config.tls is None else load_pair(config.tls)
+    credentials = load_credentials(config)
     node = config.node.name if config.node is not None else ""
     store = open_store(config.data_dir, config.map_size, node, config.log_keep, config.disk_free_min)
     try:
-        return _made(config, store, trust_clock, read, pair).run()
+        return _made(config, store, trust_clock, read, credentials).run()
     finally:
         store.close()
 
@@ -105,10 +105,10 @@ def _have_last_words(config: Config) -> None:
     last_words(config.data_dir / DATA_FILE, halted)
 
 
-def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read, pair: Pair | None) -> "Server":
+def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read, credentials: Credentials) -> "Server":
     """A start that fails has served nothing: it is no unclean stop, and its messages need no redelivery mark."""
     try:
-        return Server(config, store, trust_clock, read, pair)
+        return Server(config, store, trust_clock, read, credentials)
     except RadiatorError:
         store.commit([StoppedClean()])
         raise
@@ -138,7 +138,7 @@ class Server:
     """One run. Everything is built before any of it runs; raises RadiatorError where it cannot be."""
 
     def __init__(
-        self, config: Config, store: CheckedStore, trust_clock: bool, read: Read, pair: Pair | None = None
+        self, config: Config, store: CheckedStore, trust_clock: bool, read: Read, credentials: Credentials
     ) -> None:
         hub = gevent.get_hub()
         loop = hub.loop
@@ -149,7 +149,7 @@ class Server:
         broker = _broker(config, recovery, trust_clock)
         self._inbox = Inbox()
         self._read = read
-        self._pair = pair
+        self._credentials = self._read_credentials = credentials
         self._tls: TlsListeners | None = None
         self._rereader = Rereader(loop, config, self._read_again, self._inbox, self._log)
         self._links = links = LinkDialer(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
@@ -157,7 +157,7 @@ class Server:
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS
         operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
-        self._authenticator = _authenticator(config, self._log)
+        self._authenticator = _authenticator(config, credentials, self._log)
         self._connections = Connections(
             loop,
             config.limits,
@@ -211,8 +211,8 @@ class Server:
 
     def _listen(self, config: Config) -> None:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
-        if self._pair is not None:
-            self._tls = TlsListeners(self._loop, self._pair, config.users.values(), self._log)
+        if self._credentials.pair is not None:
+            self._tls = TlsListeners(self._loop, self._credentials.pair, config.users.values(), self._log)
             self._dispatcher.certificate_left_s = self._tls.left_s
         operators = config.operators_socket
         node = config.node
@@ -260,31 +260,26 @@ class Server:
         return 0
 
     def _read_again(self, running: Config) -> Reread:
-        """In a thread: the file of the configuration, and the files that [tls] names, checked as a start would."""
+        """In a thread: the file of the configuration, and the files that it names, checked as a start would."""
         found = self._read(running)
-        self._pair = None
-        if found.config is None or found.config.tls is None:
+        if found.config is None:
             return found
         try:
-            pair = load_pair(found.config.tls)
+            self._read_credentials = load_credentials(found.config)
         except ConfigError as wrong:
             return Reread(None, mistakes=wrong.mistakes)
-        self._pair = pair
-        old = None if self._tls is None else self._tls.pair.certificate
-        if old is None or old.sha256 == pair.certificate.sha256:
-            return found
-        change = {"setting": "tls.certificate", "old": str(old), "new": str(pair.certificate), "takes_effect": NOW}
-        return replace(found, changes=[*found.changes, change])
+        return replace(found, changes=[*found.changes, *differences(self._credentials, self._read_credentials)])
 
     def _use(self, config: Config) -> None:
         """The broker has put a changed configuration into force; the server follows."""
+        self._credentials = credentials = self._read_credentials
         if self._tls is not None:
             self._tls.users = config.users.values()
-            if self._pair is not None:
-                self._tls.use(self._pair)
+            if credentials.pair is not None:
+                self._tls.use(credentials.pair)
         self._log.use(config.logging)
         if self._authenticator is not None:
-            self._authenticator.use(config.users)
+            self._authenticator.use(config.users, credentials.jwt)
         self._dispatcher.use(config)
         if _places_wanted(config) != self._places_wanted:
             self._places_wanted = _places_wanted(config)
@@ -362,7 +357,7 @@ def _access(config: Config) -> str:
     return f"{count_text(len(config.users.keys() - {ANONYMOUS}), 'user')}, each with a login{anonymous}"
 
 
-def _authenticator(config: Config, log: EventLog) -> Authenticator | None:
+def _authenticator(config: Config, credentials: Credentials, log: EventLog) -> Authenticator | None:
     """None where there are no users: then nobody is asked who he is."""
 
     def failed(peer: str, network: str, name: str) -> None:
@@ -373,7 +368,8 @@ def _authenticator(config: Config, log: EventLog) -> Authenticator | None:
 
     if not config.users:
         return None
-    return Authenticator(config.users, os.urandom(KEY_BYTES), os.geteuid(), time.monotonic, now_ms, failed)
+    key, own_uid = os.urandom(KEY_BYTES), os.geteuid()
+    return Authenticator(config.users, key, own_uid, time.monotonic, now_ms, failed, credentials.jwt)
 
 
 def _places_wanted(config: Config) -> tuple[int, int, int]:

@@ -127,9 +127,16 @@ def nomemory() -> None:
         raise CannotRun("this Python was built without _testcapi, which can let an allocation fail; Debian's has it")
 
 
+def pyjwt() -> None:
+    """JSON Web Tokens can be made."""
+    if importlib.util.find_spec("jwt") is None:
+        raise NotInstalled("PyJWT is not here: scripts/setup test")
+
+
 NEEDS: dict[str, Callable[[], None]] = {
     "linux": linux,
     "root": root,
+    "pyjwt": pyjwt,
     "strace": strace,
     "strace_attach": strace_attach,
     "loop_mount": loop_mount,

@@ -24,6 +24,7 @@ MODULES: tuple[str, ...] = (
     "rights",
     "user_rights",
     "logins",
+    "jwt",
     "cluster",
     "interleavings",
     "latency",

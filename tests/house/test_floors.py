@@ -144,6 +144,8 @@ OWNERS = {
     "greenlet": {"radiator.server"},
     "lmdb": {"radiator.storage"},
     "toml": {"radiator.tools.config"},
+    "jwt": {"radiator.auth"},
+    "cryptography": {"radiator.auth"},
     "kombu": {"radiator.integrations.kombu"},
     "amqp": {"radiator.integrations.kombu"},
     "pyarrow": {"radiator.tools.archive", "radiator.integrations.spark", "radiator.integrations.spark.jobs"},

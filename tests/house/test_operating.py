@@ -12,10 +12,11 @@ import pytest
 from radiator.model import errors
 from radiator.model.limits import Limits
 from radiator.model.reloading import RELOAD
-from radiator.model.settings import Logging, LogSettings, QueueSettings, TlsSettings
+from radiator.model.settings import JwtSettings, Logging, LogSettings, QueueSettings, TlsSettings
 from radiator.model.validation import LOG, QUEUE
 from radiator.tools.cli.prometheus import metrics
 from radiator.tools.config import load, size_text
+from radiator.tools.config.jwt import JWT
 from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE, TLS
 from tests.house.sources import nodes_of
 
@@ -69,6 +70,12 @@ def test_every_setting_of_tls_stands_there_with_its_default() -> None:
         "client_ca": "none",
         "client_certificates": '`"none"`',
     }
+
+
+def test_every_setting_of_jwt_stands_there_with_its_default() -> None:
+    assert set(JWT) == {field.name for field in fields(JwtSettings)}
+    needed = dict.fromkeys(("keys", "algorithms", "issuer", "audience"), "needed")
+    assert rows("### [jwt]") == {**needed, "user_claim": '`"sub"`'}
 
 
 def test_every_setting_of_the_node_stands_there() -> None:

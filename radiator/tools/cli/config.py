@@ -19,10 +19,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     found = config.load(arguments.config)
-    if found.tls is not None:
-        from radiator.server.tls import load_pair  # as a start does; the other commands shall not need the key
+    if found.tls is not None or found.jwt is not None:
+        from radiator.server.credentials import load_credentials  # as a start does; other commands shall not need them
 
-        load_pair(found.tls)
+        load_credentials(found)
     text = config.render(found)
     print_answer(arguments, tomllib.loads(text), text.rstrip("\n"))
     for sentence in found.useless:

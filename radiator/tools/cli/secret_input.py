@@ -7,9 +7,10 @@ import stat
 import sys
 from pathlib import Path
 
+from radiator.auth.jwt import is_jwt
 from radiator.auth.tokens import is_token
 from radiator.model.errors import ConfigError
-from radiator.model.limits import SECRET_GIVEN_MAX_BYTES
+from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
 
 
 def asked(prompt: str) -> str:
@@ -19,7 +20,7 @@ def asked(prompt: str) -> str:
 
 def from_stdin() -> str:
     """The first line of standard input."""
-    return checked(sys.stdin.readline(SECRET_GIVEN_MAX_BYTES + 2).removesuffix("\n"), "The password")
+    return checked(sys.stdin.readline(JWT_MAX_BYTES + 2).removesuffix("\n"), "The password")
 
 
 def from_file(path: Path) -> str:
@@ -30,7 +31,7 @@ def from_file(path: Path) -> str:
                 [f"{path} holds a password, and everybody on this machine may read it: chmod 600 {path}."]
             )
         with path.open("rb") as file:
-            line = file.readline(SECRET_GIVEN_MAX_BYTES + 2).removesuffix(b"\n")
+            line = file.readline(JWT_MAX_BYTES + 2).removesuffix(b"\n")
     except OSError as error:
         raise ConfigError([f"{path} cannot be read: {error.strerror}."]) from None
     return checked(line.decode("utf-8", "surrogateescape"), f"The password in {path}")
@@ -38,11 +39,12 @@ def from_file(path: Path) -> str:
 
 def checked(password: str, what: str) -> str:
     """It can be a passcode of STOMP. Raises ConfigError, which does not repeat it."""
-    size = len(password.encode("utf-8", "surrogateescape"))
+    given = password.encode("utf-8", "surrogateescape")
+    most = JWT_MAX_BYTES if is_jwt(given) else SECRET_GIVEN_MAX_BYTES
     if not password:
-        raise ConfigError([f"{what} is empty: it must have 1 to {SECRET_GIVEN_MAX_BYTES} bytes."])
-    if size > SECRET_GIVEN_MAX_BYTES:
-        raise ConfigError([f"{what} is too long: it must have 1 to {SECRET_GIVEN_MAX_BYTES} bytes."])
+        raise ConfigError([f"{what} is empty: it must have 1 to {most} bytes."])
+    if len(given) > most:
+        raise ConfigError([f"{what} is too long: it must have 1 to {most} bytes."])
     if any(character in password for character in "\0\r\n") or not password.isascii() and not _is_text(password):
         raise ConfigError([f"{what} has a NUL, a line end or what is no UTF-8 in it, which STOMP cannot say."])
     return password
@@ -58,6 +60,8 @@ def _is_text(password: str) -> bool:
 
 def no_token(password: str) -> str:
     """It is not taken for a token when it is given. Raises ConfigError."""
+    if is_jwt(password.encode()):
+        raise ConfigError(["The password has the form of a JSON Web Token: choose another."])
     if is_token(password.encode()):
         raise ConfigError(["The password has the form of a token: choose another, or put its token into tokens."])
     return password

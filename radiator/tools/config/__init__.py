@@ -55,6 +55,7 @@ from radiator.model.validation import (
     size_text,
     with_bounds,
 )
+from radiator.tools.config.jwt import jwt_settings, jwt_table
 from radiator.tools.config.mistakes import Mistakes, dotted
 from radiator.tools.config.rules import File, judge, settings_in_force
 from radiator.tools.config.secret import how_to_make, read_secret
@@ -117,7 +118,10 @@ def load(path: Path | None) -> Config:
     if (config.users or config.users_file) and (mistake := mode_mistake(path, have_secrets(config.users))):
         raise ConfigError([mistake])
     if config.users_file is not None:
-        config.users = together(config.users, read_users_file(config.users_file), path, config.users_file)
+        others = read_users_file(config.users_file, config.jwt is not None)
+        config.users = together(config.users, others, path, config.users_file)
+    if config.jwt is not None and not any(user.jwt for user in config.users.values()):
+        useless.add(("jwt",), "has no effect: no user takes such a token; set jwt = true for those who do")
     if useless.found:
         config.useless = useless.sentences(path, text)
     return config
@@ -174,6 +178,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         create=settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
         tls=_tls_table(tables, mistakes),
+        jwt=jwt_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
         logs=_named("log", tables, LOG, mistakes),
@@ -201,6 +206,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         declarations=_declarations(file),
         node=node,
         tls=_tls(file, directory),
+        jwt=jwt_settings(file.jwt, directory),
         logging=Logging(**file.logging),
         users=file.users,
     )
@@ -348,7 +354,7 @@ def render(config: Config) -> str:
 def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
     if kind == "peer":
         table = {"address": _text(table["address"])}
-    elif kind == "tls":
+    elif kind in ("tls", "jwt"):
         table = {key: _text(value) if isinstance(value, Path) else value for key, value in table.items()}
     elif kind == "exchange":
         table = table | {"bindings": [Binding(name, *pair) for pair in table["bindings"]] or None}

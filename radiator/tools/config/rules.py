@@ -27,6 +27,7 @@ from radiator.model.validation import (
     standard_type_mistake,
 )
 from radiator.protocols import SCHEMES
+from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.values import THIS_NODE, advertised_mistake
 
@@ -45,6 +46,7 @@ class File:
     create: Table
     node: Table | None  # None: no such table
     tls: Table | None
+    jwt: Table | None
     peers: dict[str, Table]
     queues: dict[str, Table]
     logs: dict[str, Table]
@@ -91,6 +93,7 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
     _judge_tls(file, mistakes)
+    judge_jwt(file.users.values(), file.jwt is not None, mistakes)
     _judge_ports(file, mistakes)
     _judge_unix_sockets(file, mistakes)
     _judge_node(file, mistakes)

@@ -16,14 +16,15 @@ from radiator.model.errors import ConfigError
 from radiator.model.limits import CONFIG_MAX_BYTES, TOKENS_MAX, USERS_MAX
 from radiator.model.rights import RIGHTS, ROLES, Rules, rule_mistake
 from radiator.model.users import ANONYMOUS, Token, User, user_name_mistake
-from radiator.model.validation import Check, choice, shown
+from radiator.model.validation import Check, choice, flag, shown
+from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
 
 Table = dict[str, Any]
 
 NOT_SHOWN = "not shown"  # what stands for a hash where a configuration is printed
-_PROOFS = ("password", "tokens", "certificate", "unix")
+_PROOFS = ("password", "tokens", "jwt", "certificate", "unix")
 _OF_EVERYBODY = stat.S_IROTH | stat.S_IWOTH
 _HOW_TO_ADD = 'add one, such as [user."shop"] with password = "..." of `radiator password`'
 
@@ -92,6 +93,7 @@ def _patterns(right: str, value: object) -> tuple[str, ...]:
 USER: dict[str, Check] = {
     "password": _password,
     "tokens": _tokens,
+    "jwt": flag,
     "certificate": _certificate,
     "unix": _unix,
     "role": choice(*ROLES),
@@ -129,7 +131,7 @@ def _user(name: str, table: object, mistakes: Mistakes) -> User:
         mistakes.add(keys, "is no table; write [user.NAME], and below it what it has")
         return User(name=name)
     right = settings(keys, table, USER, mistakes)
-    given = [key for key in _PROOFS if key in table]
+    given = [key for key in _PROOFS if key in table and table[key] is not False]
     if name == ANONYMOUS and given:
         mistakes.add((*keys, given[0]), "is given, but anonymous is whoever gives no login; name another user")
     elif name != ANONYMOUS and not given:
@@ -173,8 +175,8 @@ def mode_mistake(path: Path, has_secrets: bool = True) -> str:
     return f"{path} holds users, and everybody on this machine may read or write it: {right}."
 
 
-def read_users_file(path: Path) -> dict[str, User]:
-    """The users in a file of their own. ConfigError: all mistakes of the file."""
+def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
+    """The users in a file of their own. has_jwt: whether there is a table [jwt]. ConfigError: all mistakes."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -196,6 +198,7 @@ def read_users_file(path: Path) -> dict[str, User]:
         if name != "user":
             mistakes.add((name,), "is no table of this file; it has [user.NAME] alone")
     users = read_users(tables, mistakes)
+    judge_jwt(users.values(), has_jwt, mistakes)
     if not users and not mistakes.found:
         raise ConfigError([f"{path}, which users_file names, has no users: {_HOW_TO_ADD}, or take out users_file."])
     if mistakes.found:
@@ -225,6 +228,7 @@ def user_table(user: User) -> Table:
     return {
         "password": None if user.password is None else NOT_SHOWN,
         "tokens": [NOT_SHOWN for _ in user.tokens] or None,
+        "jwt": user.jwt or None,
         "certificate": user.certificate,
         "unix": user.unix,
         "role": rules.role or None,

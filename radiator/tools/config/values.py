@@ -161,10 +161,12 @@ def quoted(text: str) -> str:
 # ---- checks
 
 
-def _path(of_what: str) -> Check:
+def path_of(what: str) -> Check:
+    """The path of such a thing. A check."""
+
     def check(value: object) -> str:
         if not isinstance(value, str) or not value or "\0" in value:
-            raise ValueError(f"is {shown(value)}; it must be the path of a {of_what}, as text")
+            raise ValueError(f"is {shown(value)}; it must be the path of a {what}, as text")
         return value
 
     return check
@@ -284,8 +286,8 @@ SERVER: dict[str, Check] = {
     "listen": _listeners,
     "unix": flag,
     "plain": _plain_listeners,
-    "users_file": _path("file"),
-    "data_dir": _path("directory"),
+    "users_file": path_of("file"),
+    "data_dir": path_of("directory"),
     "sync_interval_ms": whole(0, 60_000),
     "map_size": size(16 * MIB, 64 * TIB),
     "disk_free_min": size(0, 64 * TIB),
@@ -320,9 +322,9 @@ LOGGING: dict[str, Check] = {
     "priorities": choice(AUTO, ALWAYS, NEVER),
 }
 TLS: dict[str, Check] = {
-    "certificate": _path("file"),
-    "key": _path("file"),
-    "client_ca": _path("file"),
+    "certificate": path_of("file"),
+    "key": path_of("file"),
+    "client_ca": path_of("file"),
     "client_certificates": choice(*CLIENT_CERTIFICATES),
 }
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
@@ -338,7 +340,7 @@ TOPIC: dict[str, Check] = {"scope": choice(*SCOPES)}
 THIS_NODE: dict[str, Check] = {
     "name": _node_name,
     "listen": _node_address,
-    "secret_file": _path("file"),
+    "secret_file": path_of("file"),
     "discover": flag,
     "advertise": _advertised_address,
     "heart_beat_ms": whole(HEART_BEAT_MIN_MS, 60_000),

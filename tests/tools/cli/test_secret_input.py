@@ -7,11 +7,21 @@ import pytest
 
 from radiator.auth.tokens import text_of
 from radiator.model.errors import ConfigError
-from radiator.model.limits import SECRET_GIVEN_MAX_BYTES
+from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
 from radiator.tools.cli.secret_input import checked, from_file, from_stdin, no_token
 
-RIGHT = ["x", " with spaces ", "cor:rect\\", "pässword", "x" * SECRET_GIVEN_MAX_BYTES]
-WRONG = ["", "x" * (SECRET_GIVEN_MAX_BYTES + 1), "ä" * (SECRET_GIVEN_MAX_BYTES // 2 + 1), "a\rb", "a\0b", "\udcff"]
+JWT = "eyJ4.eyJ4."  # and then a signature
+LONGEST_JWT = JWT.ljust(JWT_MAX_BYTES, "x")
+RIGHT = ["x", " with spaces ", "cor:rect\\", "pässword", "x" * SECRET_GIVEN_MAX_BYTES, LONGEST_JWT]
+WRONG = [
+    "",
+    "x" * (SECRET_GIVEN_MAX_BYTES + 1),
+    "ä" * (SECRET_GIVEN_MAX_BYTES // 2 + 1),
+    "a\rb",
+    "a\0b",
+    "\udcff",
+    LONGEST_JWT + "x",
+]
 
 
 @pytest.mark.parametrize("password", RIGHT)
@@ -48,3 +58,5 @@ def test_a_password_that_would_be_taken_for_a_token_is_refused() -> None:
     assert no_token("radt_x") == "radt_x"
     with pytest.raises(ConfigError, match="the form of a token"):
         no_token(text_of(bytes(32)))
+    with pytest.raises(ConfigError, match="the form of a JSON Web Token"):
+        no_token(JWT)

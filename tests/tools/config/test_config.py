@@ -336,8 +336,8 @@ children = ["{queue}q", "/log/l"]
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, tls, queue, "
-            "log, exchange, fanout, topic, user.",
+            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, tls, jwt, "
+            "queue, log, exchange, fanout, topic, user.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),

@@ -85,7 +85,7 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
         ("user = 3", "user is 3; it must be tables"),
         ("[user]", 'add one, such as [user."shop"]'),
         ("[user]\na = 3", "user.a is no table"),
-        ("[user.a]", "user.a can never log in; give it one of password, tokens, certificate, unix"),
+        ("[user.a]", "user.a can never log in; give it one of password, tokens, jwt, certificate, unix"),
         ("[user.a]\nrole = 'viewer'", "user.a can never log in"),
         (A.replace(".a", '."a b"'), "has a name that is not 1 to 64"),
         (A.replace(".a", f".{'x' * 65}"), "has a name that is not 1 to 64"),
