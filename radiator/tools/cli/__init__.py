@@ -24,6 +24,7 @@ from radiator.tools.cli.things import ByKind, Formatter, read_config
 # by name, in the order of --help: the file of each, in which it is called as the command is, in capitals
 COMMANDS: dict[str, str] = {
     "serve": "serve", "config": "config", "reload": "reload", "password": "password", "token": "token",
+    "context": "context",
     "check": "check", "backup": "backup",
     "restore": "backup", "compact": "compact", "rename": "rename", "stats": "stats", "top": "top", "queues": "queues",
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
@@ -118,7 +119,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (default: that of this process) and returns its exit status."""
     try:
-        given = sys.argv[1:] if argv is None else argv
+        given = _command_first(sys.argv[1:] if argv is None else argv)
         arguments = parser(next(iter(given), None)).parse_args(given)
     except SystemExit as ended:  # --help, --version and usage errors
         return _flushed(ended.code if isinstance(ended.code, int) else EXIT_USAGE)
@@ -144,6 +145,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as failed:
         status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else arguments.failed
         return _say([_sentence(failed)], status)
+
+
+def _command_first(given: Sequence[str]) -> Sequence[str]:
+    """`radiator --context NAME COMMAND ...` is the same as with it behind the command."""
+    if len(given) > 2 and given[0] == "--context":
+        return [given[2], *given[:2], *given[3:]]
+    if len(given) > 1 and given[0].startswith("--context="):
+        return [given[1], given[0], *given[2:]]
+    return given
 
 
 def _log_in(arguments: argparse.Namespace) -> None:

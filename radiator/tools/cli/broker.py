@@ -17,6 +17,8 @@ from radiator.model.settings import Address as ListenAt
 from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
 from radiator.protocols import SCHEMES
+from radiator.tools.cli import contexts
+from radiator.tools.cli.contexts import Context, chosen
 from radiator.tools.cli.login import add_login
 from radiator.tools.cli.things import Thing, config_for
 
@@ -33,9 +35,17 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         "--broker",
         metavar="ADDRESS",
         type=_address,
-        default=os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS,
+        default=_usual,
         help="the running broker, as stomp://HOST:PORT, stomps://HOST:PORT or stomp+unix:PATH (default: "
-        f"${ENVIRONMENT} if set, or else {DEFAULT_ADDRESS})",
+        f"${ENVIRONMENT} if set, or else that of the context, or else {DEFAULT_ADDRESS})",
+    )
+    where.add_argument(
+        "--context",
+        metavar="NAME",
+        dest="broker",
+        type=lambda name: lambda: chosen(name),
+        help=f"the broker that NAME stands for in ~/.config/radiator.toml, with its user (default: "
+        f"${contexts.ENVIRONMENT} if set, or else the one that `radiator context use` has chosen)",
     )
     where.add_argument(
         "--config",
@@ -52,6 +62,13 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
     for option, (dest, text) in files.items():
         parser.add_argument(option, metavar="FILE", dest=dest, help=f"with stomps://: {text}")
     add_login(parser)
+
+
+def _usual() -> Address | Context:
+    """Where nothing is said. Raises ConfigError."""
+    if given := os.environ.get(ENVIRONMENT):
+        return _address(given)
+    return chosen() or Address.parse(DEFAULT_ADDRESS)
 
 
 def _address(text: str) -> Address:
@@ -108,14 +125,16 @@ def _can_connect(path: Path) -> bool:
 
 
 def broker_options(arguments: argparse.Namespace) -> list[str]:
-    """The `--broker` that a command which is printed for later needs to find the same one; none where it would
-    anyway. A passcode is not repeated.
+    """The `--broker`, or `--context`, that a command which is printed for later needs to find the same one; none
+    where it would anyway. A passcode is not repeated.
     """
-    given = arguments.broker
+    given, context = arguments.broker, arguments.context
     try:
-        usual = Address.parse(os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS)
-    except AddressError:
+        usual = _usual()
+    except ConfigError:
         usual = None
+    if context is not None:
+        return [] if isinstance(usual, Context) and usual.name == context.name else ["--context", context.name]
     files = {"--ca": given.ca_file, "--certificate": given.certificate, "--key": given.key}
     options = [word for option, file in files.items() if file for word in (option, file)]
     return [] if given == usual else ["--broker", str(given), *options]

@@ -36,15 +36,20 @@ def log_in(arguments: argparse.Namespace) -> None:
         return
     if arguments.broker.passcode and arguments.user is None and arguments.password_file is None:
         return  # the environment has the whole address
-    password = _password(name, arguments.password_file)
+    context = arguments.context
+    usual = context.password_file if context is not None and name == context.broker.login else None
+    password = _password(name, arguments.password_file, usual)
     arguments.broker = replace(arguments.broker, login=name, passcode=password)
 
 
-def _password(name: str, file: Path | None) -> str:
+def _password(name: str, file: Path | None, usual: Path | None) -> str:
+    """file: of an argument, which goes before the environment; usual: of the context, behind it."""
     if file is not None:
         return from_file(file)
     if given := os.environ.get(PASSWORD_ENVIRONMENT):
         return checked(given, f"The password in ${PASSWORD_ENVIRONMENT}")
+    if usual is not None:
+        return from_file(usual)
     if sys.stdin.isatty():
         return asked(f"Password of {printable(name)}: ")
     ways = f"say --password-file FILE, set {PASSWORD_ENVIRONMENT}, or run the command at a terminal"

@@ -84,10 +84,18 @@ def config_for(take: Callable[[Config], Any]) -> Callable[[str], Any]:
 
 
 def read_config(arguments: argparse.Namespace) -> None:
-    """Every option that a configuration file is to answer is what that says. Raises ConfigError."""
+    """Every option that a configuration file is to answer is what that says; context: the one that the broker is of, or
+    None. Raises ConfigError.
+    """
     for dest in ("broker", "data"):
         if callable(read := getattr(arguments, dest, None)):
             setattr(arguments, dest, read())
+    arguments.context = None
+    if hasattr(arguments, "broker"):
+        from radiator.tools.cli.contexts import Context  # with the client, which `serve` does not need
+
+        if isinstance(found := arguments.broker, Context):
+            arguments.context, arguments.broker = found, found.broker
     files = {name: getattr(arguments, f"tls_{name}", None) for name in ("ca_file", "certificate", "key")}
     given = {name: file for name, file in files.items() if file}
     if given and not arguments.broker.is_tls:

@@ -42,7 +42,8 @@ secret_file = "secret"
 """
 
 # What each is run with. CONFIG, DATA, BODY, ID and DIR are filled in; DIR is a new one each time.
-_ALONE = ("completion", "password", "token", "certificates")  # they need no broker and no data
+_CONTEXT = ("context list", "context show", "context use", "context unset")
+_ALONE = ("completion", "password", "token", "certificates", *_CONTEXT)  # they need no broker and no data
 LINES: dict[str, tuple[str, ...]] = {
     "serve": (),  # it is what all others are run on
     "config": ("", "CONFIG"),
@@ -85,6 +86,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "completion": ("bash", "zsh", "fish"),
     "password": ("",),
     "token": ("", "--until 2099-01-31"),
+    "context list": ("",),
+    "context show": ("", "here"),
+    "context use": ("here",),
+    "context unset": ("",),
 }
 NOT_JSON = {"serve", "send", "certificates", "install-service", "uninstall-service", "completion"}
 """They show nothing: they do something, and may say each step."""
@@ -124,6 +129,8 @@ CANNOT_LOOK: dict[str, str] = {
     "archive": "--data DIR --to DIR/archive",
     "audit": "--data DIR",
     "explain": "--data DIR ID",
+    "context show": "nothing",
+    "context use": "nothing",
 }
 NOT_REFUSED = {
     "serve",
@@ -138,6 +145,8 @@ NOT_REFUSED = {
     "completion",
     "password",
     "token",
+    "context list",
+    "context unset",
 }  # nobody refuses them
 
 PARSERS = parsers()
@@ -225,6 +234,8 @@ def run(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
     monkeypatch.setattr(sys, "stdin", io.StringIO("a password\n"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place.directory))
+    (place.directory / "radiator.toml").write_text(f'[context.here]\nbroker = "{place.broker.address}"\n')
 
     def command(name: str, line: str, *more: str) -> tuple[int, str, str]:
         words = place.words(name, line, *more)
@@ -261,6 +272,7 @@ def test_what_shows_something_shows_it_as_json_and_what_changes_can_be_watched()
 def test_a_broker_and_a_data_directory_are_named_alike() -> None:
     for name in LINES:
         ways = {way for way in ("--broker", "--data", "--config") if has(name, way)}
+        assert has(name, "--context") is has(name, "--broker"), name
         if name in ("serve", "config"):
             assert ways == {"--config"}
         elif not name.endswith("install-service") and name not in _ALONE:
