@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from radiator.auth import scrypt
 from radiator.client import Client
 from radiator.model.errors import EXIT_BUG, EXIT_DISK_FAILED, EXIT_USAGE
 from radiator.model.limits import STOP_MAX_S
@@ -16,7 +17,8 @@ from radiator.storage.backup import restore
 from radiator.tools.cli import main
 from radiator.tools.cli.service import FILES
 from radiator.tools.config import load
-from tests.broker_process import CHECKOUT, environment
+from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
+from tests.certificates import Authority
 from tests.storage.scribe import DELAYED, filled
 from tests.tls_broker import ENCRYPTED, TlsBroker
 
@@ -52,6 +54,43 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     )
     printed = [line for line in done.stderr.splitlines() if "radiator" in line]
     assert (done.returncode, printed) == (0, [])
+
+
+def test_credentials_that_are_commented_out_are_understood_and_named_as_the_documents_have_them(tmp_path: Path) -> None:
+    verify = shutil.which("systemd-analyze")
+    text = (DEPLOY / "radiator.service").read_text()
+    named = re.findall(r"^# LoadCredential=([a-z.]+):/etc/radiator/\1$", text, re.MULTILINE)
+    assert named == ["server.key", "users.toml", "cluster.secret"]
+    page = (CHECKOUT / "docs/OPERATING.md").read_text()
+    assert all(f"\nLoadCredential={one}:/etc/radiator/{one}\n" in page for one in named)
+    if verify is None:
+        pytest.skip("systemd-analyze is not installed; on Debian or Ubuntu: apt install systemd")
+    text = text.replace("# LoadCredential", "LoadCredential").replace("/opt/radiator/bin/radiator", sys.executable)
+    (tmp_path / "radiator.service").write_text(text.replace("User=radiator", "").replace("Group=radiator", ""))
+    done = subprocess.run(
+        [verify, "verify", "--man=no", tmp_path / "radiator.service"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "radiator" in line]) == (0, [])
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o440])
+def test_a_broker_takes_its_secrets_from_files_as_systemd_hands_them_over(tmp_path: Path, mode: int) -> None:
+    """With an ACL for the service's user the group's bits of the mode are its mask: 0440, though no group may read."""
+    there = tmp_path / "credentials"
+    there.mkdir()
+    authority = Authority(tmp_path / "ca")
+    made = authority.pair("server")
+    users = f'[user.ops]\npassword = "{scrypt.made(b"x", bytes(16), scrypt.Cost(ln=10))}"\nrole = "operator"\n'
+    files = {"server.key": made.key.read_text(), "users.toml": users, "cluster.secret": "x" * 32}
+    for name, text in files.items():
+        (there / name).write_text(text)
+        (there / name).chmod(mode)
+    config = SERVER.replace('"stomp://127.0.0.1:0"]', f'"stomps://127.0.0.1:0"]\nusers_file = "{there}/users.toml"')
+    config += f'[tls]\ncertificate = "{made.certificate}"\nkey = "{there}/server.key"\n'
+    config += f'[node]\nname = "a"\nsecret_file = "{there}/cluster.secret"\n[peer.b]\naddress = "peer://127.0.0.1:1"\n'
+    with BrokerProcess(tmp_path, config) as broker:
+        assert main(["queues", "--config", str(broker.config_file)]) == 0
+        assert broker.stop() == 0
 
 
 def test_the_unit_restarts_a_crash_but_no_wrong_configuration_and_no_failed_disk() -> None:

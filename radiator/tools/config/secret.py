@@ -8,7 +8,7 @@ from pathlib import Path
 from radiator.model.limits import SECRET_MAX_BYTES, SECRET_MIN_BYTES
 from radiator.tools.config.values import quoted
 
-_OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+_OF_OTHERS = 0o037  # a group may read it, as that of systemd's credentials does
 
 
 def read_secret(path: Path) -> bytes:
@@ -18,9 +18,10 @@ def read_secret(path: Path) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"is {quoted(str(path))}, which is no file; {how_to_make(path)}")
         if found.st_mode & _OF_OTHERS:
-            raise ValueError(
-                f"is {quoted(str(path))}, which others than its owner may read or write; chmod 600 {path.name}"
+            wrong = (
+                f"is {quoted(str(path))}, of mode {stat.S_IMODE(found.st_mode):04o}, so others may read or change it"
             )
+            raise ValueError(f"{wrong}; chmod 600 {path.name}, or 640 for a group that may read it")
         with path.open("rb") as file:
             secret = file.read(SECRET_MAX_BYTES + 2).removesuffix(b"\n")
     except OSError as error:

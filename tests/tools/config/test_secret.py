@@ -57,18 +57,19 @@ def test_a_secret_of_the_wrong_size_is_refused(file: Path, data: bytes, size: st
     assert why_not(file) == f'is "{file}", which holds {size} bytes; a secret has 16 to 1024: {MAKE}'
 
 
-@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
-def test_a_secret_of_its_owner_is_taken(file: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700, 0o440, 0o640])
+def test_a_secret_of_its_owner_and_perhaps_a_groups_to_read_is_taken(file: Path, mode: int) -> None:
     file.write_bytes(b"x" * 32)
     file.chmod(mode)
     read_secret(file)
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o602, 0o666])
+@pytest.mark.parametrize("mode", [0o660, 0o620, 0o650, 0o604, 0o602, 0o666])
 def test_a_secret_that_others_may_read_or_write_is_refused(file: Path, mode: int) -> None:
     file.write_bytes(b"x" * 32)
     file.chmod(mode)
-    assert why_not(file).endswith("which others than its owner may read or write; chmod 600 cluster.secret")
+    right = "so others may read or change it; chmod 600 cluster.secret, or 640 for a group that may read it"
+    assert why_not(file) == f'is "{file}", of mode {mode:04o}, {right}'
 
 
 def test_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None:
