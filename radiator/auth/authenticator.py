@@ -192,7 +192,7 @@ class Authenticator:
 
 def _proved(mechanism: Mechanism, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> Principal:
     until_ms = mechanism.until_ms(users, name, secret, now_ms)
-    return Principal(name, mechanism.recognised_by, until_ms=until_ms)
+    return Principal(name, mechanism.recognised_by, until_ms=until_ms, proof=mechanism.proof(secret))
 
 
 class _Login:

@@ -86,6 +86,9 @@ class JwtMechanism:
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
         return int(_unverified(secret)["exp"]) * 1000
 
+    def proof(self, secret: bytes) -> str:
+        return ""
+
     def _verified(self, secret: bytes) -> dict[str, Any] | None:
         """The claims, if the signature is one of the keys'."""
         from jwt import PyJWS, PyJWTError

@@ -41,6 +41,9 @@ class Mechanism(Protocol):
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
         """When a secret that `proves` it runs out, since the epoch; None: never."""
 
+    def proof(self, secret: bytes) -> str:
+        """What stands in the user's table for it, if a connection is to end once that is taken out; or ""."""
+
 
 @dataclass(slots=True, frozen=True)
 class TokenMechanism:
@@ -64,6 +67,9 @@ class TokenMechanism:
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
         found = tokens.fitting(users[name].tokens, secret, now_ms)
         return None if found is None else found.until_ms
+
+    def proof(self, secret: bytes) -> str:
+        return tokens.sha256_of(secret)
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,6 +97,9 @@ class PasswordMechanism:
 
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
         return None
+
+    def proof(self, secret: bytes) -> str:
+        return ""
 
     def _dummy(self, users: Mapping[str, User], name: str) -> scrypt.PasswordHash:
         """The hash of a name without a password: it costs what that of some user costs, and always the same."""

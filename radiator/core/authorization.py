@@ -18,7 +18,7 @@ from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Commit, Disconnect, Send, Subscribe
 from radiator.model.errors import Refusal
-from radiator.model.principal import Principal
+from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.users import User
 
 Handler = Callable[..., Waitable | None]
@@ -92,6 +92,24 @@ class Authorization:
         """Raises Refusal where its principal may do nothing any more, not even end in order."""
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, Disconnect(connection.number))
+
+    def check_login(self, connection: Connection) -> int | None:
+        """Returns when what its client has logged in with runs out, as Principal.until_ms. Raises Refusal where that
+        stands in its user's table no more.
+        """
+        principal = connection.principal
+        user = self.users.get(principal.name)
+        if not principal.proof or user is None:
+            return principal.until_ms
+        if principal.recognised_by is RecognisedBy.CERTIFICATE:
+            if user.certificate == principal.proof:
+                return principal.until_ms
+        else:
+            for token in user.tokens:
+                if token.sha256 == principal.proof:
+                    return token.until_ms
+        sentence = f"What the user {user.name} has logged in with was taken out: log in with another one."
+        raise Refusal(FORBIDDEN, sentence)
 
     def run_out(self, connection: Connection) -> Refusal:
         """What is said to who has logged in with a secret that has run out by now."""

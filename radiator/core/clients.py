@@ -73,15 +73,25 @@ class Clients:
         connection.closes_at = event.closes_at
         connection.principal = event.principal
         self.connections[event.connection] = connection
-        if event.principal.until_ms is not None:
-            self.until_ms[event.connection] = event.principal.until_ms
-            self.next_end_ms = min(self.next_end_ms, event.principal.until_ms)
+        try:
+            # a reload may have come between its login and this turn
+            self.ends_at(event.connection, self.authorization.check_login(connection))
+        except Refusal as refusal:
+            connection.refuse(self.context, refusal.code, str(refusal))
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
                 connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
             else:
                 self.cluster.links.opened(connection, event.peer)
         return True
+
+    def ends_at(self, number: int, until_ms: int | None) -> None:
+        """The connection's login runs out then; None: it does not, whatever it was before."""
+        if until_ms is None:
+            self.until_ms.pop(number, None)
+        else:
+            self.until_ms[number] = until_ms
+            self.next_end_ms = min(self.next_end_ms, until_ms)
 
     def ticked(self) -> None:
         """Ends connections whose login has run out, so many at a time."""

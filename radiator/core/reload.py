@@ -148,6 +148,7 @@ class Reload:
                 continue
             try:
                 authorization.check_present(connection)
+                parts.clients.ends_at(connection.number, authorization.check_login(connection))
             except Refusal as refusal:
                 connection.refuse(parts.context, refusal.code, str(refusal))
                 yield REFUSED_LOOKS

@@ -5,7 +5,7 @@ commands ask is decided in core/authorization.py, and nowhere else.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -37,7 +37,9 @@ class Principal:
 
     name: unique among those that are recognised by the same. uid, gid: of the process at the other end of a unix
     socket, as it connected; None where they are not known. until_ms: since the epoch, from when on nobody is this
-    principal any more, since what has proved it has run out; None: never.
+    principal any more, since what has proved it has run out; None: never. proof: what stands in the user's table for
+    what has proved it (a token's SHA-256, a certificate's name), and must stand there after each reload; "": nothing
+    must.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Principal:
     uid: int | None = None
     gid: int | None = None
     until_ms: int | None = None
+    proof: str = field(default="", repr=False, compare=False)
 
 
 ANYONE = Principal("anyone")

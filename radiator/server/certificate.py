@@ -132,7 +132,7 @@ def _escaped(value: str) -> str:
     return f"{text[:-1]}\\ " if value[1:].endswith(" ") else text
 
 
-def user_of(found: Mapping[str, Any], users: Iterable[User]) -> str | None:
+def user_of(found: Mapping[str, Any], users: Iterable[User]) -> User | None:
     """The user whose `certificate` is the subject, or a DNS name, of a verified one as `ssl` gives it; None: nobody's.
     What has a `=` is compared with subjects only, so no DNS name can pass for a subject.
     """
@@ -141,5 +141,5 @@ def user_of(found: Mapping[str, Any], users: Iterable[User]) -> str | None:
     for user in users:
         wanted = user.certificate
         if wanted and (wanted == subject if "=" in wanted else wanted.lower() in names):
-            return user.name
+            return user
     return None

@@ -306,11 +306,11 @@ class TlsTransport:
         """By the users of now: a reload may have given the certificate to another one."""
         if not self._certificate:
             return ANYONE
-        name = user_of(self._certificate, self._listeners.users)
-        if name is None:
+        user = user_of(self._certificate, self._listeners.users)
+        if user is None:
             return ANYONE
         until_ms = int(ssl.cert_time_to_seconds(self._certificate["notAfter"])) * 1000
-        return Principal(name, RecognisedBy.CERTIFICATE, until_ms=until_ms)
+        return Principal(user.name, RecognisedBy.CERTIFICATE, until_ms=until_ms, proof=user.certificate or "")
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be said by TLS but why. Raises OSError."""

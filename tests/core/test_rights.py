@@ -23,7 +23,7 @@ from radiator.model.principal import ANYONE, Principal, RecognisedBy, node_princ
 from radiator.model.replies import Refuse, RefusedReceipt, Scope
 from radiator.model.rights import ADMIN, DECLARE, EVERYTHING, OPERATOR, READ, RIGHTS, SEE, VIEWER, WRITE, Rules
 from radiator.model.settings import Config, Declarations, LogSettings, QueueSettings
-from radiator.model.users import User
+from radiator.model.users import Token, User
 from tests.core.node import Node
 from tests.core.words import begin, commit, send, subscribe, unsubscribe
 from tests.house.sources import PACKAGE, nodes_of
@@ -464,9 +464,13 @@ def test_who_may_not_read_a_topic_cannot_end_a_durable_subscription_to_it() -> N
 
 def reload(node: Node, **given: Rules) -> list[str]:
     """These are the users from now on: what the log says of it, by its events."""
+    return reload_users(node, users(**given))
+
+
+def reload_users(node: Node, given: dict[str, User]) -> list[str]:
     declared = replace(node.broker.destinations.declarations)
     config = Config(
-        data_dir=Path("/d"), disk_free_min=0, declarations=declared, limits=replace(node.limits), users=users(**given)
+        data_dir=Path("/d"), disk_free_min=0, declarations=declared, limits=replace(node.limits), users=given
     )
     before = len(node.notes)
     node.turn([Reread(config)])
@@ -646,6 +650,51 @@ def test_who_has_logged_in_with_a_token_is_closed_when_it_runs_out() -> None:
     node.close(3)
     node.wait(10)
     assert codes(node, 4) == [] and node.broker.parts.clients.until_ms == {}
+
+
+TOKENS = ("a" * 64, "b" * 64)
+ANN = User(name="ann", rules=rules((READ, Q), (WRITE, Q)), tokens=tuple(map(Token, TOKENS)), certificate="CN=ann")
+
+
+def with_logins() -> Node:
+    """Of ann: 2 and 3 with her tokens, 4 with a password, 5 with a certificate."""
+    node = broker(ann=ANN.rules)
+    reload_users(node, {"ann": ANN})
+    for number, token in zip((2, 3), TOKENS, strict=True):
+        join(node, number, Principal("ann", RecognisedBy.TOKEN, proof=token))
+    join(node, 4, known("ann"))
+    join(node, 5, Principal("ann", RecognisedBy.CERTIFICATE, until_ms=node.now_ms + 5000, proof="CN=ann"))
+    return node
+
+
+def test_a_token_that_is_taken_out_ends_its_connections() -> None:
+    node = with_logins()
+    node.say(subscribe(2, "q"), send(2, "q", b"1"))
+    reload_users(node, {"ann": replace(ANN, tokens=(Token(TOKENS[1]),))})
+    assert [codes(node, number) for number in (2, 3, 4, 5)] == [[FORBIDDEN], [], [], []]
+    assert node.inbox[2][-1].sentence == "What the user ann has logged in with was taken out: log in with another one."
+    join(node, 6, Principal("ann", RecognisedBy.TOKEN, proof=TOKENS[0]))  # it was logged in just before the reload
+    assert codes(node, 6) == [FORBIDDEN]
+
+
+def test_the_end_of_a_token_is_that_of_the_file_whenever_somebody_has_logged_in_with_it() -> None:
+    node = with_logins()
+    sooner, later = (replace(ANN, tokens=(Token(TOKENS[0], node.now_ms + ms), Token(TOKENS[1]))) for ms in (3000, 9000))
+    reload_users(node, {"ann": sooner})
+    reload_users(node, {"ann": later})
+    node.wait(6)
+    assert codes(node, 2) == [] and codes(node, 5) == [FORBIDDEN], "the certificate is over, and no reload changes that"
+    node.wait(4)
+    assert codes(node, 2) == [FORBIDDEN] and codes(node, 3) == []
+    reload_users(node, {"ann": replace(ANN, tokens=(Token(TOKENS[1], node.now_ms - 1),))})
+    node.wait(1)
+    assert codes(node, 3) == [FORBIDDEN] and codes(node, 4) == []
+
+
+def test_a_certificate_that_is_taken_out_ends_its_connections() -> None:
+    node = with_logins()
+    reload_users(node, {"ann": replace(ANN, certificate="CN=other")})
+    assert [codes(node, number) for number in (2, 3, 4, 5)] == [[], [], [], [FORBIDDEN]]
 
 
 def test_many_tokens_that_run_out_at_once_are_ended_so_many_at_a_time() -> None:

@@ -11,6 +11,13 @@ MUTANTS = (
         new="if fits:",
     ),
     Mutant(
+        "revoked-token-stays",
+        "A connection goes on after the token that it has logged in with was taken out.",
+        function="Authorization.check_login",
+        old="if not principal.proof or user is None:",
+        new="if True:",
+    ),
+    Mutant(
         "expired-jwt-alive",
         "A JSON Web Token lets somebody in after it has run out.",
         function="JwtMechanism._say",
