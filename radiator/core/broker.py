@@ -87,6 +87,7 @@ class Broker:
         self.context = parts.context
         self.destinations = parts.destinations
         self.admission = parts.admission
+        self.acks = parts.acks
         self.cluster = parts.cluster
         self.connections = parts.connections
         self.blocking = parts.blocking
@@ -211,6 +212,7 @@ class Broker:
         context.open = Batch(batch.number + 1)
         self.parts.disk.wrote(batch)
         self.blocking.wake_waiters(self.admission.batch_wait_list)
+        self.blocking.wake_waiters(self.acks.batch_wait_list)
         return batch
 
     @property
@@ -225,7 +227,7 @@ class Broker:
         without a receipt, or left without a command (by expiry, say).
         """
         batch = self.context.open
-        if batch.held or batch.then or self.admission.batch_wait_list.waiters:
+        if batch.held or batch.then or self.admission.batch_wait_list.waiters or self.acks.batch_wait_list.waiters:
             return True
         return len(batch.writes) > sum(len(part.removing) for part in batch.parts.values())
 

@@ -234,7 +234,8 @@ class TopicSubscription:
 class Transaction:
     """The commands between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they settle.
 
-    begun_s, blocked_before_s: when it began, and how long its connection had been blocked by then.
+    begun_s, blocked_before_s: when it began, and how long its connection had been blocked by then. settled: how many
+    deliveries.
     """
 
     begun_s: float
@@ -242,6 +243,7 @@ class Transaction:
     sends: list[Send] = field(default_factory=list)
     settlements: list[tuple[Ack | Nack, list[Delivery]]] = field(default_factory=list)
     size: int = 0
+    settled: int = 0
 
     def commands(self) -> Iterator[Send | Ack | Nack]:
         """What COMMIT carries out."""

@@ -7,12 +7,17 @@ from typing import Any
 import lmdb
 
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
-from radiator.model.limits import DRAIN_BYTES
 from radiator.model.patterns import is_node_name
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import DOUBTS, META, NODE, PEERS
 from radiator.storage.lmdb import directory
-from radiator.storage.lmdb.datafile import checked_head, open_for_writing, refuse_bare_backups, refuse_other_formats
+from radiator.storage.lmdb.datafile import (
+    checked_head,
+    map_bytes_of,
+    open_for_writing,
+    refuse_bare_backups,
+    refuse_other_formats,
+)
 from radiator.storage.lmdb.replay import applied, replay
 from radiator.storage.lmdb.start import meta_rows, open_tables
 from radiator.storage.lmdb.writer import TreeWriter
@@ -43,7 +48,7 @@ def rename(data_dir: str | Path, name: str) -> str:
 
 def _renamed(path: Path, file: Path, name: str) -> str:
     head = checked_head(file)
-    with open_for_writing(path, head.end_bytes + DRAIN_BYTES) as env:
+    with open_for_writing(path, map_bytes_of(head.end_bytes)) as env:
         with env.begin() as txn:
             meta = meta_rows(env, txn)
         refuse_other_formats(file, meta)

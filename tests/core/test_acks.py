@@ -3,6 +3,8 @@
 import pytest
 
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL
+from radiator.model.limits import ACKED_PER_BATCH, SETTLED_PER_TRANSACTION, STEP_MESSAGES
+from radiator.model.replies import Deliver, Refuse
 from tests.core.node import Node
 from tests.core.words import abort, ack, begin, commit, nack, queue, send, subscribe
 
@@ -103,3 +105,63 @@ def test_ack_in_an_unknown_transaction_is_refused() -> None:
     (deliver,) = node.messages(1)
     node.say(ack(deliver, transaction=b"t"))
     assert node.refusal(1).code == "transaction"
+
+
+def node_with_many(count: int) -> tuple[Node, list[Deliver]]:
+    node = Node(queue())
+    node.open(1, 2)
+    node.say(subscribe(1, "q", CLIENT, prefetch_count=65_535))
+    for begin_at in range(0, count, 1000):
+        node.say(*(send(2, "q", b"%d" % number) for number in range(begin_at, min(count, begin_at + 1000))))
+    delivers = node.messages(1)
+    assert len(delivers) == count
+    return node, delivers
+
+
+@pytest.mark.durability("D10")
+def test_a_cumulative_ack_of_many_goes_in_slices_and_no_batch_has_more_than_its_bound() -> None:
+    """Each may copy a page of the tables: a batch of 65,535 needed more than a full store has left."""
+    count = ACKED_PER_BATCH + STEP_MESSAGES + 10
+    node, delivers = node_with_many(count)
+    node.auto = False
+    node.say(ack(delivers[-1], b"r"))
+    writes = [len(node.broker.context.open.writes)]
+    while not node.receipts(1):
+        node.turn([])
+        writes.append(len(node.broker.context.open.writes))
+        if node.broker.has_batch and node.broker.context.being_committed is None and writes[-1] == writes[-2]:
+            node.seal()
+            node.commit()
+        assert len(writes) < 1000
+    assert max(writes) == ACKED_PER_BATCH
+    assert max(after - before for before, after in zip(writes, writes[1:], strict=False)) <= STEP_MESSAGES
+    node.auto = True
+    assert node.stored("q") == []
+
+
+@pytest.mark.durability("D10")
+def test_single_acks_wait_while_the_open_batch_is_full() -> None:
+    node, delivers = node_with_many(ACKED_PER_BATCH + 2)
+    node.auto = False
+    node.say(ack(delivers[ACKED_PER_BATCH - 1]))
+    while len(node.broker.context.open.writes) < ACKED_PER_BATCH:
+        node.turn([])
+    node.say(ack(delivers[-1], b"r"))
+    assert node.paused == {1} and node.broker.is_batch_awaited
+    node.seal()
+    node.turn([])
+    node.commit()
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and node.paused == set() and node.stored("q") == []
+
+
+def test_a_transaction_acks_so_many_messages_at_most() -> None:
+    node, delivers = node_with_many(SETTLED_PER_TRANSACTION + 1)
+    node.say(begin(1), ack(delivers[SETTLED_PER_TRANSACTION - 1], None, b"t"), commit(1, receipt=b"c"))
+    assert node.receipts(1) == [b"c"] and node.stored("q") == [delivers[-1].message.body]
+    node, delivers = node_with_many(SETTLED_PER_TRANSACTION + 1)
+    node.say(begin(1), ack(delivers[-1], None, b"t"))
+    refused = node.inbox[1][-1]
+    assert isinstance(refused, Refuse) and refused.code == "too-large"
+    assert refused.sentence == "8193 messages would be acked in the transaction: one has at most 8192."

@@ -105,7 +105,7 @@ MUTANTS = (
         "map-without-room-for-acks",
         "The map of a store ends with map_size, though ACKs copy pages.",
         function="LmdbStore.__init__",
-        old="self._env = open_for_writing(data_dir, max(map_size, head.end_bytes) + DRAIN_BYTES)",
+        old="self._env = open_for_writing(data_dir, map_bytes_of(max(map_size, head.end_bytes)))",
         new="self._env = open_for_writing(data_dir, max(map_size, head.end_bytes))",
     ),
     Mutant(

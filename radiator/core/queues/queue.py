@@ -225,6 +225,13 @@ class Queue(Consumable):
         """How many messages are in memory, those at consumers included."""
         return len(self.ready) + len(self.returned) + len(self.entries_out)
 
+    @property
+    def must_stay(self) -> bool:
+        """Whether messages that come back stay in the queue, at once: to store them elsewhere takes room that is left
+        for ACKs.
+        """
+        return False
+
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
@@ -249,9 +256,13 @@ class Queue(Consumable):
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
-        elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
+        elif (
+            settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries and not self.must_stay
+        ):
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
         else:
+            if self.must_stay:
+                delay_ms = 0
             if delay_ms is None:
                 delay_ms = self.redelivery_delay_ms(entry.redeliveries)
             move(entry, Event.DELAY if delay_ms else event, self.moves)
@@ -271,6 +282,9 @@ class Queue(Consumable):
 
     def reject(self, delivery: Delivery) -> None:
         """Handles a NACK with requeue:false: to the dead-letter queue now, or dropped and counted."""
+        if self.settings.dead_letter is not None and self.must_stay:
+            self.give_back(delivery, Event.NACK)
+            return
         self.left_out(delivery.entry)
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, Event.NACK, REJECTED)

@@ -20,7 +20,6 @@ import lmdb
 from radiator.model.commands import Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.limits import (
-    DRAIN_BYTES,
     UNAPPLIED_BYTES,
     UNAPPLIED_ROWS,
     WAL_SEGMENT_BYTES,
@@ -43,6 +42,7 @@ from radiator.storage.lmdb.datafile import (
     bare_backup,
     checked_head,
     create,
+    map_bytes_of,
     open_for_writing,
     refuse_bare_backups,
     refuse_damaged_structure,
@@ -121,7 +121,7 @@ class LmdbStore:
         self._structure: StructureCheck | None = None
         try:
             # D10: the broker keeps SENDs within map_size; what removes messages copies pages, and has room for it
-            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes) + DRAIN_BYTES)
+            self._env = open_for_writing(data_dir, map_bytes_of(max(map_size, head.end_bytes)))
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -150,7 +150,7 @@ class LmdbStore:
         refuse_bare_backups(self._file, meta)
         refuse_missing_rows(self._file, meta)
         self._tables = open_tables(self._env, self._file, records.decode_number(FORMAT, meta[FORMAT]))
-        self._writer = TreeWriter(self._env, self._file, self._tables, head)
+        self._writer = TreeWriter(self._env, self._file, self._tables, head, max(self._map_size, head.end_bytes))
         file_system = os.statvfs(data_dir)
         whole_bytes = min(self._map_size, file_system.f_blocks * file_system.f_frsize)
         share_bytes = max(WAL_SEGMENT_FIRST_BYTES, whole_bytes // WAL_SHARE)

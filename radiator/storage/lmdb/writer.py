@@ -13,7 +13,7 @@ from typing import Any
 import lmdb
 
 from radiator.model.errors import Contradiction, DiskFailed
-from radiator.model.limits import DRAIN_BYTES, FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
+from radiator.model.limits import FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
 from radiator.storage.changes import Changes, TableChanges
 from radiator.storage.codec.operations import MakeTable, Operation, Row
 from radiator.storage.lmdb import directory
@@ -24,9 +24,17 @@ class TreeWriter:
     """`apply` belongs to one thread at a time. After a DiskFailed nothing more may be applied."""
 
     def __init__(
-        self, env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]", head: directory.FileHead
+        self,
+        env: lmdb.Environment,
+        file: Path,
+        tables: "dict[bytes, lmdb._Database]",
+        head: directory.FileHead,
+        ahead_max_bytes: int = 0,
     ) -> None:
-        """tables: those that are there; MakeTable adds to them. head: of the file before its first batch."""
+        """tables: those that are there; MakeTable adds to them. head: of the file before its first batch.
+        ahead_max_bytes: so long a file may be laid out ahead of what is in it.
+        """
+        self._ahead_max_bytes = ahead_max_bytes
         self._env = env
         self._file = file
         self._tables = tables
@@ -94,8 +102,7 @@ class TreeWriter:
             directory.fill_up(self._file, end_bytes)
             self._filled_bytes = end_bytes
             if grown_bytes <= FILL_AHEAD_GROWN_BYTES:
-                # the rest of the map is for what removing copies
-                ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"] - DRAIN_BYTES)
+                ahead_bytes = max(end_bytes, min(end_bytes + FILL_AHEAD_BYTES, self._ahead_max_bytes))
                 self._filled_bytes = directory.fill_ahead(self._file, ahead_bytes)
 
     def _make_table(self, txn: "lmdb.Transaction[bytes]", name: bytes) -> None:

@@ -138,7 +138,7 @@ def test_acks_and_dead_letters_go_on_while_sends_wait_for_the_disk() -> None:
     node.say(subscribe(1, "q", prefetch_count=9))
     fill(node, 3)
     out = node.messages(1)
-    node.turn([Tick(0, 10**12)])
+    node.turn([Tick(0, node.broker.parts.disk.high_water_bytes + 1)])
     node.say(send(9, "q", b"late", b"r"))
     assert node.paused == {9}
     node.say(ack(out[0], b"1"))
