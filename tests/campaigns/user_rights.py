@@ -21,7 +21,7 @@ from radiator.model.principal import Principal, RecognisedBy, unix_principal
 from radiator.model.replies import Refuse, Scope
 from radiator.model.rights import Rules
 from radiator.model.settings import Config, Declarations, QueueSettings
-from radiator.model.users import User
+from radiator.model.users import Token, User
 from tests.campaigns.campaign import Campaign, Run
 from tests.core.node import Node
 from tests.core.words import send, subscribe, unsubscribe
@@ -79,7 +79,8 @@ def may(given: Given | None, right: str, address: str) -> bool:
 class History:
     """One random history, to its end or the first mistake. given: the rules of each user; mistakes: in sentences.
 
-    subscribed: what each connection's subscriptions are to, by their ids.
+    tokens: of each user; token_of: what each connection has logged in with. subscribed: what each connection's
+    subscriptions are to, by their ids.
     """
 
     def __init__(self, seed: int) -> None:
@@ -87,14 +88,21 @@ class History:
         self.mistakes: list[str] = []
         self.forbidden = self.allowed = self.reloads = self.number = 0
         self.given: dict[str, Given] = {name: self.some_rules() for name in NAMES}
+        self.tokens = dict.fromkeys(NAMES, "0" * 64)
+        self.token_of: dict[int, str] = {}
         self.node = Node(declared(), authorizer=Rights(self.users(), 1000))
         self.subscribed: dict[int, dict[bytes, str]] = {}
         self.join(OPERATOR, unix_principal(0, 0))
         for number, name in enumerate(NAMES, 1):
-            self.join(number, Principal(name, RecognisedBy.TOKEN))
+            self.log_in(number, name)
         for _ in range(STEPS):
             if not self.mistakes:
                 self.step()
+
+    def log_in(self, number: int, name: str) -> None:
+        """With the token of now."""
+        self.token_of[number] = self.tokens[name]
+        self.join(number, Principal(name, RecognisedBy.TOKEN, proof=self.tokens[name]))
 
     def join(self, number: int, principal: Principal) -> None:
         self.node.inbox[number], self.node.delivers[number] = [], 0
@@ -108,7 +116,8 @@ class History:
     def users(self) -> dict[str, User]:
         """There is always one."""
         given = {**self.given, "keeper": {}}
-        return {name: User(name=name, rules=Rules(**one)) for name, one in given.items()}
+        tokens = {name: (Token(token),) for name, token in self.tokens.items()}
+        return {name: User(name=name, rules=Rules(**one), tokens=tokens.get(name, ())) for name, one in given.items()}
 
     # ---- steps ------------------------------------------------------------------------------------------------------
 
@@ -212,10 +221,12 @@ class History:
     # ---- reload -----------------------------------------------------------------------------------------------------
 
     def reload(self, connection: int) -> None:
-        """Somebody's rules are others, or he is gone, or is there again."""
+        """Somebody's rules are others, or his token, or he is gone, or is there again."""
         name = NAMES[connection - 1]
         if name in self.given and self.chance.random() < 0.3:
             del self.given[name]
+        elif name in self.given and self.chance.random() < 0.3:
+            self.tokens[name] = f"{self.chance.getrandbits(256):064x}"
         else:
             self.given[name] = self.some_rules()
         self.reloads += 1
@@ -229,7 +240,7 @@ class History:
             if live is not None and live.is_closing:
                 self.node.close(number)
             elif live is None and one in self.given:
-                self.join(number, Principal(one, RecognisedBy.TOKEN))
+                self.log_in(number, one)
         for kind in KINDS:
             self.node.say(send(OPERATOR, kind + self.chance.choice(LITERAL)))
         self.look_at_deliveries()
@@ -237,8 +248,9 @@ class History:
     def look_at(self, number: int, live: Connection) -> None:
         """It has been judged again."""
         name = NAMES[number - 1]
-        if live.is_closing is (name in self.given):
-            self.mistakes.append(f"{name}: {self.given.get(name)}, and closing: {live.is_closing}")
+        is_in = name in self.given and self.token_of[number] == self.tokens[name]
+        if live.is_closing is is_in:
+            self.mistakes.append(f"{name}: {self.given.get(name)}, let in: {is_in}, and closing: {live.is_closing}")
         there = {*live.queue_subscriptions, *live.topic_subscriptions}
         for id_, address in [*self.subscribed[number].items()]:
             if id_ not in there:
@@ -288,10 +300,11 @@ CAMPAIGNS = (
             "reload-keeps-subscriptions",
             "reload-keeps-rights",
             "gone-user-stays",
+            "revoked-token-stays",
             "durable-ended-by-anyone",
         ),
         mutant_cases=2000,
-        quick_mutants=9,
+        quick_mutants=10,
         limit_s=(120, 2 * 3600, 8 * 3600),
     ),
 )

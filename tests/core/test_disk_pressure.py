@@ -42,7 +42,9 @@ def test_what_comes_back_stays_where_it_is_once_the_room_is_for_acks_alone() -> 
     disk = node.broker.parts.disk
     node.turn([Tick(10**12, disk.high_water_bytes + 1)])
     node.say(nack(out[0], requeue=False), nack(out[1]))
-    assert node.numbers("dead")["messages"] == 1 and node.numbers("q")["delayed"] == 1, "above the high-water mark they go on"
+    assert node.numbers("dead")["messages"] == 1 and node.numbers("q")["delayed"] == 1, (
+        "above the high-water mark they go on"
+    )
     node.turn([Tick(10**12, disk.map_size + 1)])
     node.say(nack(out[2], requeue=False), nack(out[3]), nack(out[4], delay_ms=5000))
     again = node.messages(1)

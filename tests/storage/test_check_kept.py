@@ -63,8 +63,8 @@ def test_a_damaged_opening_is_told(kept: list[Path], damage: str) -> None:
     data = bytearray(kept[1].read_bytes())
     data[20] ^= 1
     kept[1].write_bytes(data if damage == "flipped" else data[:20])
-    told, *_ = findings(kept)
-    assert told.startswith(f"log_keep keeps {kept[1].name}, and it is of no use: its opening is damaged; ")
+    found, *_ = findings(kept)
+    assert found.startswith(f"log_keep keeps {kept[1].name}, and it is of no use: its opening is damaged; ")
 
 
 def test_what_is_no_segment_of_the_store_is_told(kept: list[Path]) -> None:
