@@ -35,10 +35,10 @@ class Authority:
     def __init__(self, directory: Path, name: str = "ca") -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self.certificate, self._key = directory / f"{name}.pem", directory / f"{name}.key"
+        self.certificate, self.key = directory / f"{name}.pem", directory / f"{name}.key"
         openssl(
             "req", "-x509", *P_256, "-nodes", "-days", 365, "-subj", f"/CN=Trial {name}",
-            "-addext", "keyUsage=critical,keyCertSign", "-keyout", self._key, "-out", self.certificate,
+            "-addext", "keyUsage=critical,keyCertSign", "-keyout", self.key, "-out", self.certificate,
         )  # fmt: skip
 
     def pair(
@@ -55,7 +55,7 @@ class Authority:
         extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
         openssl("req", *key, "-nodes", "-utf8", "-subj", subject, "-keyout", made.key, "-out", request)
         openssl(
-            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial",
+            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
             "-days", days, "-extfile", extensions, "-out", made.certificate,
         )  # fmt: skip
         made.key.chmod(0o600)

@@ -58,7 +58,7 @@ RELOAD: dict[str, dict[str, str]] = {
         RESTART,
     ),
     "peer": {"address": RESTART},
-    "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates"), NOW),
+    "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates", "peer_ca"), NOW),
     "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
     "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW},

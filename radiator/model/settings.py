@@ -24,6 +24,7 @@ TEXT, JSON = "text", "json"  # forms of a line of the log
 AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
 
 PORT = 61613  # the usual port of STOMP
+PEER, PEERS = "peer", "peers"  # the schemes of nodes' addresses: plain, and over TLS
 PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
 HEART_BEAT_MS = 2000  # of a link: see Node
@@ -239,13 +240,15 @@ ListenAddress = Address | UnixAddress
 @dataclass(slots=True, frozen=True, kw_only=True)
 class TlsSettings:
     """What encrypted listeners use ([tls] in config.toml). certificate: the file of the broker's own, with those that
-    lead to its CA behind it. client_ca: the file of the CAs whose client certificates are accepted, or None.
+    lead to its CA behind it. client_ca: the file of the CAs whose client certificates are accepted, or None. peer_ca:
+    that of the CAs which the certificates of nodes that are dialled must come from, or None.
     """
 
     certificate: Path
     key: Path
     client_ca: Path | None = None
     client_certificates: str = NONE
+    peer_ca: Path | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

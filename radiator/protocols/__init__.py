@@ -97,5 +97,6 @@ SCHEMES = {
     "stomp+unix": Scheme(UNIX, StompSession),
     "stomps": Scheme(TCP, StompSession, is_encrypted=True),
     "peer": Scheme(TCP, None),
+    "peers": Scheme(TCP, None, is_encrypted=True),
 }
 """Every kind of listener, by what comes before the `:` of its address."""

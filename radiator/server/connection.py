@@ -129,7 +129,7 @@ class ServerConnection:
             return
         if self._state == _OPENING:
             self._session.recognise(self._transport.principal)
-            if data[0] == HANDSHAKE and not self._session.buffered_bytes:
+            if data[0] == HANDSHAKE and not self._session.buffered_bytes and not self._session.is_link:
                 self._shared.log.write(
                     "warning", "tls_failed", {"peer": self.peer, "reason": _SPEAKS_TLS}, self.network
                 )

@@ -87,11 +87,14 @@ class Connections:
             links.refused("", transport.peer, f"all {links.sockets_max} sockets for links are in use")
 
     def link(self, transport: Transport, dialled: str | None = None) -> None:
-        """Takes over a connection with another node. dialled: the node that this one called."""
+        """Takes over a connection with another node. dialled: the node that this one called, if so after the handshake
+        of TLS.
+        """
         number = self._next_number()
         shared = self._shared
         presence = LinkPresence(number, transport.peer, shared.links, shared.log, dialled or "")
-        ServerConnection(shared, number, transport, shared.links.session(number, dialled), presence)
+        session = shared.links.session(number, transport.certificate_sha256, dialled)
+        ServerConnection(shared, number, transport, session, presence)
 
     def stop_reading(self) -> None:
         """The stop: nothing more is read."""

@@ -1,5 +1,6 @@
 """Dials the other nodes: one greenlet for each node whose address is known, which dials whenever there is no link."""
 
+import contextlib
 import random
 import re
 import socket
@@ -8,13 +9,15 @@ from typing import Any
 import gevent
 import gevent.socket
 
-from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S, Limits
-from radiator.model.settings import Address
+from radiator.model.limits import CONNECT_MAX_BYTES, DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S, Limits
+from radiator.model.settings import PEER, PEERS, Address
 from radiator.server import tcp
 from radiator.server.connections import Connections
-from radiator.server.links import PEER, DialledNode, LinkDialer
+from radiator.server.links import DialledNode, LinkDialer
+from radiator.server.tls import TlsListeners
+from radiator.server.transport import SocketTransport, Transport
 
-_ADDRESS = re.compile(r"peer://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
+_ADDRESS = re.compile(r"(peers?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
 
 
 def back_off_s(tries: int, chance: float) -> float:
@@ -26,12 +29,13 @@ def back_off_s(tries: int, chance: float) -> float:
 
 
 class Dialer:
-    """Used on the hub only."""
+    """Used on the hub only. tls: None where there is no [tls]."""
 
     def __init__(self, links: LinkDialer, connections: Connections, limits: Limits) -> None:
         self._links = links
         self._connections = connections
         self._limits = limits
+        self.tls: TlsListeners | None = None
         self._greenlets: dict[str, gevent.Greenlet] = {}
 
     def start(self) -> None:
@@ -41,13 +45,21 @@ class Dialer:
 
     def add(self, name: str, address: str) -> None:
         """Dials a node that others know of too, unless it has dialled this node, or is in the list, which gives its
-        address or none.
+        address or none. A node with peer_ca dials such a one over TLS only, and one without it never.
         """
         found = _ADDRESS.fullmatch(address)
         if found is None or name in self._links.neighbours:
             return
-        self._links.know(name, Address(PEER, found[1].strip("[]"), int(found[2])))
+        if found[1] != (PEERS if self._may_encrypt else PEER):
+            how = "over TLS only, since [tls] has peer_ca" if self._may_encrypt else "without TLS, for want of peer_ca"
+            self._links.refused(name, address, f"is not dialled: what others tell is dialled {how}")
+            return
+        self._links.know(name, Address(found[1], found[2].strip("[]"), int(found[3])))
         self._begin(name)
+
+    @property
+    def _may_encrypt(self) -> bool:
+        return self.tls is not None and self.tls.pair.to_nodes is not None
 
     def _begin(self, name: str) -> None:
         neighbour = self._links.neighbours.get(name)  # None: there are too many
@@ -76,14 +88,30 @@ class Dialer:
         try:
             with gevent.Timeout(self._limits.connect_timeout_s):
                 connected = _connected(address)
-            transport = tcp.transport(connected, address.host, address.port, self._limits.tcp_timeout_s)
+                plain = tcp.transport(connected, address.host, address.port, self._limits.tcp_timeout_s)
+                transport = self._encrypted(plain, address.host) if address.scheme == PEERS else plain
         except gevent.Timeout:
             self._links.refused(name, place, "cannot be dialled: it does not answer")
             return
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             self._links.refused(name, place, f"cannot be dialled: {getattr(error, 'strerror', None) or error}")
             return
         self._connections.link(transport, name)
+
+    def _encrypted(self, plain: SocketTransport, host: str) -> Transport:
+        """Once the handshake is over: before that nothing may be said. Raises OSError or ValueError where it fails."""
+        try:
+            assert self.tls is not None, "a configuration with such an address has [tls]"
+            transport = self.tls.wrap_dialled(plain, host)
+            while not transport.says_first:
+                gevent.socket.wait_read(transport.fileno())
+                with contextlib.suppress(BlockingIOError):
+                    early = transport.receive(CONNECT_MAX_BYTES)
+                    raise OSError(0, "TLS: it speaks first, as no node does" if early else "TLS: it hung up")
+        except BaseException:
+            plain.close()
+            raise
+        return transport
 
 
 def _connected(address: Address) -> socket.socket:

@@ -16,8 +16,6 @@ from radiator.protocols import Session
 from radiator.protocols.peer.session import PeerSession
 from radiator.server.log import EventLog
 
-PEER = "peer"  # the scheme of their addresses
-
 
 @dataclass(slots=True)
 class DialledNode:
@@ -63,11 +61,15 @@ class LinkDialer:
             for name, address in node.peers.items():
                 self.know(name, address)
 
-    def session(self, number: int, dialled: str | None = None) -> Session:
-        """A new session. dialled: the node that this one called, or None for an incoming connection."""
+    def session(self, number: int, certificate_sha256: bytes, dialled: str | None = None) -> Session:
+        """A new session. certificate_sha256: as its transport has it. dialled: the node that this one called, or None
+        for an incoming connection.
+        """
         assert self._node is not None
         nonce = os.urandom(NONCE_BYTES)
-        return PeerSession(number, self._limits, self._node, self._store_id, nonce, dialled, self.is_known)
+        return PeerSession(
+            number, self._limits, self._node, self._store_id, nonce, dialled, self.is_known, certificate_sha256
+        )
 
     def know(self, name: str, address: Address | None) -> None:
         """From now on that node may be linked with. One too many, or one that is known already, changes nothing."""

@@ -40,7 +40,7 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.recovery import Recovery
-from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
+from radiator.model.settings import PEER, PEERS, SOCKET_FILE, Address, Config, ListenAddress, UnixAddress
 from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
 from radiator.protocols import SCHEMES
@@ -208,12 +208,19 @@ class Server:
         self._log.info("access", sentence=_access(config))
         for sentence in config.useless:
             self._log.warning("no_effect", sentence=sentence)
+        if plain := _plain_links(config):
+            more = f", and {len(plain) - 1} more" if len(plain) > 1 else ""
+            sentence = (
+                f"What nodes say to each other can be read and changed on the way: {plain[0]}{more}. Write peers://."
+            )
+            self._log.warning("links_not_encrypted", sentence=sentence)
 
     def _listen(self, config: Config) -> None:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
         if self._credentials.pair is not None:
             self._tls = TlsListeners(self._loop, self._credentials.pair, config.users.values(), self._log)
             self._dispatcher.certificate_left_s = self._tls.left_s
+            self._dialer.tls = self._tls
         operators = config.operators_socket
         node = config.node
         listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]
@@ -233,7 +240,7 @@ class Server:
         encrypt: Callable[[SocketTransport], Transport] | None = None
         if SCHEMES[address.scheme].is_encrypted:
             assert self._tls is not None, "a configuration with such a listener has [tls]"
-            encrypt = self._tls.wrap
+            encrypt = self._tls.wrap_link if address.scheme == PEERS else self._tls.wrap
         self._listeners.append(Listener(self._loop, address, limits, admit, self._log, encrypt))
 
     def _close_listeners(self) -> None:
@@ -355,6 +362,13 @@ def _access(config: Config) -> str:
         return "this machine only; no password until config.toml has a [user]"
     anonymous = "; a client without a login is anonymous" if ANONYMOUS in config.users else ""
     return f"{count_text(len(config.users.keys() - {ANONYMOUS}), 'user')}, each with a login{anonymous}"
+
+
+def _plain_links(config: Config) -> list[Address]:
+    """The addresses of this node and of those that it dials, where what is said leaves this machine without TLS."""
+    node = config.node
+    known = [] if node is None else [node.listen, *node.peers.values()]
+    return [one for one in known if one is not None and one.scheme == PEER and not one.is_loopback]
 
 
 def _authenticator(config: Config, credentials: Credentials, log: EventLog) -> Authenticator | None:

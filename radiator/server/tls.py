@@ -1,4 +1,4 @@
-"""TLS below a connection, by ssl.MemoryBIO: the transport, and what all encrypted listeners share.
+"""TLS below a connection, by ssl.MemoryBIO: the transport at both ends, and what all encrypted listeners share.
 
     socket --bytes--> TlsTransport --do_handshake, then records--> what was sent
 
@@ -8,6 +8,7 @@ listened on, and by a reload before they take the place of the old ones. Connect
 
 import contextlib
 import errno
+import hashlib
 import os
 import ssl
 import stat
@@ -30,26 +31,35 @@ from radiator.model.limits import (
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import NONE, OPTIONAL, REQUIRED, TlsSettings
 from radiator.model.users import User
+from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.server.certificate import Certificate, day_text, read_certificate, user_of
 from radiator.server.log import EventLog
 from radiator.server.transport import PeerActivity, Sendable, SocketTransport
 
 HANDSHAKE = 0x16
 """The first byte of every TLS connection."""
+_ALERT = 0x15  # or of its answer
 
 # others are too weak, or keep all other clients waiting: one handshake with RSA 4096 takes 5 ms
 KEYS = ("EC P-256", "EC P-384", "Ed25519", "RSA 2048")
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all as good
 _VERIFY = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
+_LINK = "radiator-link"  # the protocol between nodes
 _NOT_FOR_A_KEY = 0o037  # a group may read it, as that of systemd's credentials and of Debian's ssl-cert does
 
 
 @dataclass(slots=True, frozen=True)
 class Pair:
-    """A certificate and its key, which belong together, ready to be used."""
+    """A certificate and its key, which belong together, ready to be used.
+
+    context: for clients. of_nodes: for nodes that dial this one, which are asked for no certificate. to_nodes: for
+    those that this one dials; None: without peer_ca.
+    """
 
     certificate: Certificate
     context: ssl.SSLContext
+    of_nodes: ssl.SSLContext
+    to_nodes: ssl.SSLContext | None
 
 
 def load_pair(settings: TlsSettings) -> Pair:
@@ -63,16 +73,30 @@ def load_pair(settings: TlsSettings) -> Pair:
 def _load(settings: TlsSettings) -> Pair:
     certificate = _certificate(settings.certificate)
     _check("key", settings.key, _NOT_FOR_A_KEY)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context, of_nodes = _context(ssl.PROTOCOL_TLS_SERVER, "stomp"), _context(ssl.PROTOCOL_TLS_SERVER, _LINK)
+    for one in (context, of_nodes):
+        _load_key(one, settings)
+    context.verify_mode = _VERIFY[settings.client_certificates]
+    if settings.client_ca is not None:
+        _load_ca(context, "client_ca", settings.client_ca, "clients'")
+    to_nodes = None
+    if settings.peer_ca is not None:
+        to_nodes = _context(ssl.PROTOCOL_TLS_CLIENT, _LINK)  # it verifies the certificate and its name
+        to_nodes.hostname_checks_common_name = False  # names stand in subjectAltName alone (RFC 9525)
+        _load_ca(to_nodes, "peer_ca", settings.peer_ca, "nodes'")
+    if _certificate(settings.certificate) != certificate:
+        raise ValueError(f"tls.certificate is {settings.certificate}, which was replaced as it was read; read it again")
+    return Pair(certificate, context, of_nodes, to_nodes)
+
+
+def _context(side: int, protocol: str) -> ssl.SSLContext:
+    """protocol: as ALPN names it."""
+    context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_ciphers(_CIPHERS)
-    context.set_alpn_protocols(["stomp"])
-    _load_key(context, settings)
-    context.verify_mode = _VERIFY[settings.client_certificates]
-    if settings.client_ca is not None:
-        _load_client_ca(context, settings.client_ca)
-    return Pair(certificate, context)
+    context.set_alpn_protocols([protocol])
+    return context
 
 
 def _check(key: str, path: Path, forbidden: int = 0) -> None:
@@ -109,13 +133,13 @@ def _certificate(path: Path) -> Certificate:
     return certificate
 
 
-def _load_client_ca(context: ssl.SSLContext, path: Path) -> None:
-    _check("client_ca", path, stat.S_IWOTH)
+def _load_ca(context: ssl.SSLContext, key: str, path: Path, whose: str) -> None:
+    _check(key, path, stat.S_IWOTH)
     try:
         context.load_verify_locations(path)
     except OSError as error:
-        wrong = f"tls.client_ca is {path}, which has no certificate of a CA ({_reason(error)})"
-        raise ValueError(f"{wrong}; it must have in PEM the CAs that clients' certificates come from") from None
+        wrong = f"tls.{key} is {path}, which has no certificate of a CA ({_reason(error)})"
+        raise ValueError(f"{wrong}; it must have in PEM the CAs that {whose} certificates come from") from None
 
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -145,7 +169,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
 def _reason(error: OSError) -> str:
     """In OpenSSL's words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
+        return f"the certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return (error.reason or "unknown error").replace("_", " ").lower()
     return error.strerror or type(error).__name__
@@ -172,9 +196,22 @@ class TlsListeners:
         self.pair = pair
         self.look(time.time())
 
-    def wrap(self, below: SocketTransport) -> "TlsTransport":
-        """The transport of a connection that was accepted, over that of its socket."""
-        return TlsTransport(below, self)
+    def wrap(self, below: SocketTransport) -> "AcceptedTls":
+        """The transport of a client's connection that was accepted, over that of its socket."""
+        return AcceptedTls(below, self, self.pair.context)
+
+    def wrap_link(self, below: SocketTransport) -> "AcceptedTls":
+        """The same of a node's."""
+        return AcceptedTls(below, self, self.pair.of_nodes, is_link=True)
+
+    def wrap_dialled(self, below: SocketTransport, host: str) -> "DialledTls":
+        """That of a connection which this node has dialled. host: by which, and which the other's certificate must
+        name. ValueError where no certificate can; OSError where there is no CA to judge it by.
+        """
+        context = self.pair.to_nodes
+        if context is None:
+            raise OSError(errno.ENOENT, "[tls] has no peer_ca any more to judge its certificate by")
+        return DialledTls(below, context, host)
 
     def look(self, now_s: float) -> None:
         """Warns where the certificate is not valid, or will soon be no more."""
@@ -200,43 +237,42 @@ class TlsListeners:
         self._steps_left -= 1
         return True
 
-    def failed(self, transport: "TlsTransport", reason: str) -> None:
+    def failed(self, transport: "AcceptedTls", reason: str) -> None:
         """In the log: a handshake that came to nothing."""
         fields = {"peer": transport.peer, "reason": reason}
         self._log.write("warning", "tls_failed", fields, transport.network)
 
 
 class TlsTransport:
-    """A connection's bytes, encrypted on their way to another transport. principal: ANYONE until the handshake is over.
+    """A connection's bytes, encrypted on their way to another transport: what both ends have in common.
 
-    Nothing can be sent before that: an OSError.
+    Nothing can be sent before the handshake is over: an OSError.
     """
 
     __slots__ = (
         "_below",
-        "_certificate",
         "_has_begun",
         "_in",
         "_is_shaken",
-        "_listeners",
         "_out",
         "_tls",
         "_unsent",
         "_withheld",
+        "certificate_sha256",
         "fileno",
         "network",
         "peer",
     )
 
-    def __init__(self, below: SocketTransport, listeners: TlsListeners) -> None:
+    def __init__(self, below: SocketTransport, context: ssl.SSLContext, host: str | None) -> None:
+        """host: that was dialled; None: this end has accepted."""
         self.peer = below.peer
         self.network = below.network
-        self._certificate: Any = None
+        self.certificate_sha256 = b""
         self.fileno = below.fileno
         self._below = below
-        self._listeners = listeners
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = listeners.pair.context.wrap_bio(self._in, self._out, server_side=True)
+        self._tls = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._has_begun = self._is_shaken = False
         self._unsent = b""  # encrypted
         self._withheld = b""  # a last byte that was encrypted, and is not counted as taken yet
@@ -246,17 +282,18 @@ class TlsTransport:
         """Only once the handshake is over."""
         return self._is_shaken
 
+    @property
+    def principal(self) -> Principal:
+        return ANYONE
+
     # ---- reading
 
     def receive(self, most_bytes: int, /) -> bytes:
-        # a socket that is not read from is reported again in the next turn
-        if not self._is_shaken and not self._listeners.may_step():
-            raise BlockingIOError
         data = self._below.receive(most_bytes)
         if not data:
             return b""
-        if not self._has_begun and data[0] != HANDSHAKE:
-            self._fail("the client does not speak TLS: it needs stomps://, or another port")
+        if not self._has_begun:
+            self._begin(data)
         self._has_begun = True
         pieces: list[bytes] = []
         is_over = False
@@ -268,7 +305,7 @@ class TlsTransport:
         if self._out.pending:
             self._flush()
             if len(self._unsent) > TLS_UNSENT_BYTES:
-                raise ConnectionAbortedError(errno.ECONNABORTED, "the client does not read what TLS answers it")
+                raise ConnectionAbortedError(errno.ECONNABORTED, "the other end does not read what TLS answers it")
         if is_over and not pieces:
             return b""
         if is_over:
@@ -276,6 +313,9 @@ class TlsTransport:
         if not pieces:
             raise BlockingIOError
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _begin(self, data: bytes) -> None:
+        """The first that has come. Raises OSError where that is no TLS."""
 
     def _decrypt(self, pieces: list[bytes]) -> bool:
         """Everything that can be, of what has come. Returns whether the other end has said that nothing follows."""
@@ -296,26 +336,9 @@ class TlsTransport:
 
     def _recognise(self) -> None:
         """What the other end's certificate says, which is verified."""
-        try:
-            self._certificate = self._tls.getpeercert()
-        except ValueError:  # of names that are no UTF-8
-            self._fail("the client's certificate has a name that is no text")
-
-    @property
-    def principal(self) -> Principal:
-        """By the users of now: a reload may have given the certificate to another one."""
-        if not self._certificate:
-            return ANYONE
-        user = user_of(self._certificate, self._listeners.users)
-        if user is None:
-            return ANYONE
-        until_ms = int(ssl.cert_time_to_seconds(self._certificate["notAfter"])) * 1000
-        return Principal(user.name, RecognisedBy.CERTIFICATE, until_ms=until_ms, proof=user.certificate or "")
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be said by TLS but why. Raises OSError."""
-        if not self._is_shaken:
-            self._listeners.failed(self, reason)
         with contextlib.suppress(OSError):
             self._flush()  # the alert
         raise ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {reason}")
@@ -369,3 +392,82 @@ class TlsTransport:
 
     def ask(self) -> PeerActivity:
         return self._below.ask()
+
+
+class AcceptedTls(TlsTransport):
+    """At the end that has accepted. principal: ANYONE until the handshake is over.
+
+    is_link: the other end is a node, and whoever has accepted it says in the log what comes of that.
+    """
+
+    __slots__ = ("_certificate", "_is_link", "_listeners")
+
+    def __init__(
+        self, below: SocketTransport, listeners: TlsListeners, context: ssl.SSLContext, is_link: bool = False
+    ) -> None:
+        super().__init__(below, context, None)
+        self.certificate_sha256 = bytes.fromhex(listeners.pair.certificate.sha256)
+        self._certificate: Any = None
+        self._is_link = is_link
+        self._listeners = listeners
+
+    def receive(self, most_bytes: int, /) -> bytes:
+        # a socket that is not read from is reported again in the next turn
+        if not self._is_shaken and not self._listeners.may_step():
+            raise BlockingIOError
+        return super().receive(most_bytes)
+
+    def _begin(self, data: bytes) -> None:
+        if data[0] == HANDSHAKE:
+            return
+        if not self._is_link:
+            self._fail("the client does not speak TLS: it needs stomps://, or another port")
+        with contextlib.suppress(OSError):
+            self._below.send(NEEDS_TLS)
+        self._fail("the other side does not speak TLS: it must have peers:// in this node's address")
+
+    def _recognise(self) -> None:
+        try:
+            self._certificate = self._tls.getpeercert()
+        except ValueError:  # of names that are no UTF-8
+            self._fail("the client's certificate has a name that is no text")
+
+    @property
+    def principal(self) -> Principal:
+        """By the users of now: a reload may have given the certificate to another one."""
+        if not self._certificate:
+            return ANYONE
+        user = user_of(self._certificate, self._listeners.users)
+        if user is None:
+            return ANYONE
+        until_ms = int(ssl.cert_time_to_seconds(self._certificate["notAfter"])) * 1000
+        return Principal(user.name, RecognisedBy.CERTIFICATE, until_ms=until_ms, proof=user.certificate or "")
+
+    def _fail(self, reason: str) -> None:
+        if not self._is_shaken and not self._is_link:
+            self._listeners.failed(self, reason)
+        super()._fail(reason)
+
+
+class DialledTls(TlsTransport):
+    """At the end that has dialled, which verifies the other's certificate: that it comes from a CA of peer_ca, is valid
+    now, is meant for servers where it says what it is meant for, and names the host that was dialled.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, below: SocketTransport, context: ssl.SSLContext, host: str) -> None:
+        """Begins the handshake; `receive` goes on with it. ValueError: no certificate can name that host."""
+        super().__init__(below, context, host.partition("%")[0])  # without the zone of an IPv6 address
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self._flush()
+
+    def _begin(self, data: bytes) -> None:
+        if data[0] not in (HANDSHAKE, _ALERT):
+            self._fail("the other side does not speak TLS: is peer:// its address?")
+
+    def _recognise(self) -> None:
+        shown = self._tls.getpeercert(binary_form=True)
+        assert shown, "it is verified, so there is one"
+        self.certificate_sha256 = hashlib.sha256(shown).digest()

@@ -43,7 +43,8 @@ class Transport(Protocol):
 
     peer: the other end, as the log names it. network: connections of one network are counted together; "": of none.
     principal: the other end's identity, as far as the transport can tell, at the latest once it has returned bytes.
-    says_first: whether anything can be sent before that.
+    says_first: whether anything can be sent before that. certificate_sha256: of the certificate of the end that has
+    accepted, as shown on this connection; b"": without TLS, or before the handshake.
     """
 
     @property
@@ -57,6 +58,9 @@ class Transport(Protocol):
 
     @property
     def says_first(self) -> bool: ...
+
+    @property
+    def certificate_sha256(self) -> bytes: ...
 
     def fileno(self) -> int:
         """What the hub watches for bytes to read, or room to write."""
@@ -83,6 +87,7 @@ class SocketTransport:
     __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send")
 
     says_first = True
+    certificate_sha256 = b""
 
     def __init__(
         self,

@@ -69,6 +69,7 @@ def test_every_setting_of_tls_stands_there_with_its_default() -> None:
         "key": "needed",
         "client_ca": "none",
         "client_certificates": '`"none"`',
+        "peer_ca": "none",
     }
 
 

@@ -4,14 +4,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import gevent
 import pytest
 
 from radiator.model.commands import NotLinked
 from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
-from radiator.model.settings import Address, Node
-from radiator.server.dialer import back_off_s
+from radiator.model.settings import Address, Node, TlsSettings
+from radiator.server.dialer import Dialer, back_off_s
 from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
+from radiator.server.tls import TlsListeners, load_pair
+from tests.certificates import Authority
 
 B = Address("peer", "127.0.0.1", 61614)
 
@@ -147,3 +150,30 @@ def test_the_broker_is_told_each_time_why_there_is_no_link(logged: Logged) -> No
         NotLinked("c", "refused: wrong-secret: No.", True),
     ]
     assert len(logged.lines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("with_ca", "address", "is_dialled"),
+    [
+        (False, "peer://127.0.0.1:1", True),
+        (False, "peers://127.0.0.1:1", False),
+        (True, "peer://127.0.0.1:1", False),
+        (True, "peers://127.0.0.1:1", True),
+        (True, "", False),
+    ],
+)
+def test_what_others_tell_is_dialled_over_tls_by_who_has_a_ca_to_judge_by(
+    logged: Logged, tmp_path: Path, with_ca: bool, address: str, is_dialled: bool
+) -> None:
+    dialer = Dialer(logged.links, None, Limits())  # type: ignore[arg-type]  # nothing is dialled yet
+    if with_ca:
+        authority = Authority(tmp_path)
+        made = authority.pair("server")
+        given = TlsSettings(certificate=made.certificate, key=made.key, peer_ca=authority.certificate)
+        dialer.tls = TlsListeners(gevent.get_hub().loop, load_pair(given), [], logged.log)
+    dialer.add("d", address)
+    dialer.stop()
+    assert logged.links.is_known("d") is is_dialled
+    if address and not is_dialled:
+        why = "over TLS only, since [tls] has peer_ca" if with_ca else "without TLS, for want of peer_ca"
+        assert logged.reports == [NotLinked("d", f"is not dialled: what others tell is dialled {why}", False)]

@@ -32,10 +32,14 @@ SECRET = b"0123456789abcdef0123456789abcdef"
 
 
 class Place:
-    """Where nodes of one test live: a directory, and for each name a port that stays. End all with `stop`."""
+    """Where nodes of one test live: a directory, and for each name a port that stays. End all with `stop`.
 
-    def __init__(self, directory: Path) -> None:
+    scheme: of their addresses. tls: the table [tls] of each.
+    """
+
+    def __init__(self, directory: Path, scheme: str = "peer", tls: str = "") -> None:
         self.directory = directory
+        self.scheme, self.tls = scheme, tls
         self.nodes: dict[str, BrokerProcess] = {}
         self.ports: dict[str, int] = {}
 
@@ -54,18 +58,22 @@ class Place:
         lines: str = "",
         tables: str = "",
         heart_beat_ms: int = HEART_BEAT_MS,
+        scheme: str | None = None,
+        host: str = "127.0.0.1",
     ) -> BrokerProcess:
-        """Not started yet. peers: the port that each is dialled at. lines: more of [node]."""
+        """Not started yet. peers: the port that each is dialled at, and host its name. lines: more of [node]."""
+        scheme = scheme or self.scheme
         directory = self.directory / name
         directory.mkdir(exist_ok=True)
         (directory / "secret").touch(0o600)
         (directory / "secret").write_bytes(secret)
+        tables += self.tls if scheme == "peers" else ""
         text = f'{EVERYTHING_MAY_BE_CREATED}\n{tables}\n[node]\nname = "{name}"\nsecret_file = "secret"\n'
         text += f"heart_beat_ms = {heart_beat_ms}\n{lines}\n"
         if listens:
-            text += f'listen = "peer://127.0.0.1:{self.port(name)}"\n'
+            text += f'listen = "{scheme}://127.0.0.1:{self.port(name)}"\n'
         for peer, port in peers.items():
-            text += f'[peer."{peer}"]\n' + (f'address = "peer://127.0.0.1:{port}"\n' if port is not None else "")
+            text += f'[peer."{peer}"]\n' + (f'address = "{scheme}://{host}:{port}"\n' if port is not None else "")
         self.nodes[name] = broker = BrokerProcess(directory, text)
         return broker
 

@@ -1,5 +1,6 @@
 """TLS below a connection: the pair of certificate and key, the transport, and a broker whose listener encrypts."""
 
+import contextlib
 import re
 import shutil
 import socket
@@ -21,8 +22,10 @@ from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYT
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import OPTIONAL, TlsSettings
 from radiator.model.users import User
+from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.server.certificate import read_certificate
 from radiator.server.tls import TlsListeners, load_pair
+from radiator.server.transport import PeerActivity, SocketTransport
 from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
@@ -106,7 +109,6 @@ def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_p
     right = settings(pair)
     assert "cannot be read (No such file or directory)" in refused(replace(right, certificate=tmp_path / "none"))
     assert "cannot be read (No such file or directory)" in refused(replace(right, key=tmp_path / "none"))
-    assert "cannot be read (No such file or directory)" in refused(replace(right, client_ca=tmp_path / "none"))
     assert "which is no file; name one in PEM" in refused(replace(right, key=tmp_path))
     empty = tmp_path / "empty"
     empty.write_text("")
@@ -115,7 +117,11 @@ def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_p
         replace(right, certificate=empty)
     )
     assert "cannot be used" in refused(replace(right, key=empty))
-    assert "has no certificate of a CA" in refused(replace(right, client_ca=empty))
+    for key, whose in (("client_ca", "clients'"), ("peer_ca", "nodes'")):
+        assert "cannot be read (No such file or directory)" in refused(replace(right, **{key: tmp_path / "none"}))
+        sentence = refused(replace(right, **{key: empty}))
+        assert f"tls.{key} is {empty}, which has no certificate of a CA" in sentence
+        assert f"it must have in PEM the CAs that {whose} certificates come from" in sentence
 
 
 def test_a_certificate_with_its_chain_has_a_bound(pair: MadePair, tmp_path: Path) -> None:
@@ -320,6 +326,119 @@ def test_so_many_steps_of_handshakes_are_made_in_one_turn(opened: Open, pair: Ma
     assert pipes[-1].input.pending > 0
     for pipe in others:
         pipe.close()
+
+
+def test_nodes_share_the_steps_of_handshakes_with_clients(opened: Open, authority: Authority) -> None:
+    """The port for nodes is no way round the bound."""
+    first = opened()
+    client = ssl.create_default_context(cafile=authority.certificate)
+    nodes = [Pipe(first.transport._listeners, client, is_link=True) for _ in range(HANDSHAKES_PER_TURN)]
+    for pipe in (*nodes, first):
+        with pytest.raises(ssl.SSLWantReadError):
+            pipe.tls.do_handshake()
+        pipe.client_sends()
+    gevent.sleep(0.001)
+    for pipe in (*nodes, first):
+        assert pipe.receive() == b"-"
+        pipe.client_takes()
+    assert [pipe.input.pending > 0 for pipe in (*nodes, first)] == [True] * HANDSHAKES_PER_TURN + [False]
+    for pipe in nodes:
+        pipe.close()
+
+
+# ---- between nodes
+
+
+class Ends:
+    """What has dialled and what has accepted, in one process."""
+
+    def __init__(self, given: TlsSettings, log: KeptLog, host: str = "localhost") -> None:
+        one, other = socket.socketpair()
+        for end in (one, other):
+            end.setblocking(False)
+        self.listeners = TlsListeners(gevent.get_hub().loop, load_pair(given), [], log)
+        self.acceptor = self.listeners.wrap_link(SocketTransport(one, "a", "", lambda _: PeerActivity()))
+        self.below = SocketTransport(other, "b", "", lambda _: PeerActivity())
+        self.dialler = self.listeners.wrap_dialled(self.below, host)
+
+    def shake(self) -> None:
+        for _ in range(6):
+            gevent.sleep(0)
+            for end in (self.acceptor, self.dialler):
+                with contextlib.suppress(BlockingIOError):
+                    assert end.receive(65_536) is None, "nobody has said anything"
+        assert self.dialler.says_first and self.acceptor.says_first
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_both_ends_of_a_link_know_the_certificate_that_was_shown(
+    pair: MadePair, authority: Authority, log: KeptLog, host: str
+) -> None:
+    ends = Ends(settings(pair, peer_ca=authority.certificate), log, host)
+    before = ends.listeners.pair
+    assert ends.dialler.certificate_sha256 == b"" and not ends.dialler.says_first
+    ends.listeners.use(load_pair(settings(authority.pair("renewed"))))
+    ends.shake()
+    shown = bytes.fromhex(before.certificate.sha256)
+    assert ends.dialler.certificate_sha256 == ends.acceptor.certificate_sha256 == shown
+    assert ends.listeners.pair.certificate.sha256 != before.certificate.sha256
+    assert ends.dialler.send(b"radiator-link/3\n") == 16 and ends.acceptor.receive(100) == b"radiator-link/3\n"
+    assert ends.dialler._tls.selected_alpn_protocol() == "radiator-link"
+
+
+@pytest.mark.parametrize("host", ["other.example", "127.0.0.2", "::1", "fe80::1%eth0"])
+def test_a_name_that_the_certificate_has_not_ends_the_handshake(
+    pair: MadePair, authority: Authority, log: KeptLog, host: str
+) -> None:
+    ends = Ends(settings(pair, peer_ca=authority.certificate), log, host)
+    with pytest.raises(ConnectionAbortedError, match="the certificate is not accepted: .* mismatch"):
+        ends.shake()
+    with pytest.raises(ConnectionAbortedError, match="alert"):
+        ends.acceptor.receive(65_536)
+    assert not ends.acceptor.says_first and log.lines == [], "who has dialled, or accepted, says it"
+
+
+def test_without_a_ca_of_nodes_nobody_is_dialled(pair: MadePair, authority: Authority, log: KeptLog) -> None:
+    ends = Ends(settings(pair, peer_ca=authority.certificate), log)
+    ends.listeners.use(load_pair(settings(pair)))
+    with pytest.raises(OSError, match="has no peer_ca any more"):
+        ends.listeners.wrap_dialled(ends.below, "localhost")
+
+
+def test_a_node_that_speaks_no_tls_is_told_so_without(pair: MadePair, authority: Authority, log: KeptLog) -> None:
+    ends = Ends(settings(pair, peer_ca=authority.certificate), log)
+    one, other = socket.socketpair()
+    with other:
+        one.setblocking(False)
+        accepted = ends.listeners.wrap_link(SocketTransport(one, "a", "", lambda _: PeerActivity()))
+        other.sendall(b"radiator-link/2 radiator/0.1.0\n")
+        gevent.sleep(0)
+        with pytest.raises(ConnectionAbortedError, match="it must have peers:// in this node's address"):
+            accepted.receive(65_536)
+        assert other.recv(1000) == NEEDS_TLS
+        accepted.close()
+    assert log.lines == []
+
+
+class Renewed(type(Path())):  # type: ignore[misc]
+    """A file that is another one as soon as it was read."""
+
+    def open(self, *arguments: Any, **others: Any) -> Any:
+        found = super().open(*arguments, **others)
+        following = Path(self).with_suffix(".next")
+        if following.exists():
+            following.rename(self)
+        return found
+
+
+def test_a_certificate_that_changes_while_it_is_read_is_refused(authority: Authority, tmp_path: Path) -> None:
+    """Else the proof of links would be of another one than is shown."""
+    made = authority.pair("often")
+    for name in ("now.pem", "now.next"):
+        signed = (made.key.with_suffix(".csr"), "-CA", authority.certificate, "-CAkey", authority.key)
+        openssl("x509", "-req", "-in", *signed, "-CAcreateserial", "-days", 9, "-out", tmp_path / name)
+    wrong = refused(TlsSettings(certificate=Renewed(tmp_path / "now.pem"), key=made.key))
+    assert "which was replaced as it was read; read it again." in wrong
 
 
 @pytest.mark.parametrize(("certificate", "name"), [("CN=ops,O=Shop", "operations"), ("Till.example", "operations")])

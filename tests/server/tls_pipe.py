@@ -12,13 +12,14 @@ from radiator.server.transport import PeerActivity, SocketTransport
 class Pipe:
     """A TlsTransport at one end of a pair of sockets, and its client at the other; no hub between them."""
 
-    def __init__(self, listeners: TlsListeners, client: ssl.SSLContext) -> None:
+    def __init__(self, listeners: TlsListeners, client: ssl.SSLContext, is_link: bool = False) -> None:
         ours, self.socket = socket.socketpair()
         ours.setblocking(False)
         self.socket.setblocking(False)
         for one in (ours, self.socket):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 * 1024)
-        self.transport: TlsTransport = listeners.wrap(SocketTransport(ours, "peer", "net", lambda _: PeerActivity()))
+        wrap = listeners.wrap_link if is_link else listeners.wrap
+        self.transport: TlsTransport = wrap(SocketTransport(ours, "peer", "net", lambda _: PeerActivity()))
         self.input, self.output = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = client.wrap_bio(self.input, self.output, server_hostname="localhost")
 

@@ -131,7 +131,7 @@ def _list(item: FieldCodec, most: Callable[[Limits], int], least: int = 0) -> Fi
 # ---- texts ----------------------------------------------------------------------------------------------------------
 
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
-_ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
+_ADDRESS = re.compile(rb"peers?://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
 _MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id gives them
 _MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
@@ -218,7 +218,9 @@ def _address(raw: bytes) -> str:
         if found[1]:
             ipaddress.IPv6Address(found[1].decode())
     except ValueError:
-        raise Violation(f"{shown(raw)} is no address of a node: it is peer://HOST:PORT.") from None
+        raise Violation(
+            f"{shown(raw)} is no address of a node: it is peer://HOST:PORT, or peers://HOST:PORT."
+        ) from None
     return raw.decode()
 
 

@@ -12,15 +12,16 @@ guessed, goes to whatever answers at an address that it dials, or listens on the
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from radiator import __version__
 from radiator.model.commands import Command, Fail, Open, PeerMessage
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
-from radiator.model.peer import Identity
+from radiator.model.peer import Identity, NodeState
 from radiator.model.principal import Check, Principal, Verdict, node_principal
 from radiator.model.replies import Deliver, Refuse, Reply, Scope, SendToPeer
-from radiator.model.settings import Node
+from radiator.model.settings import PEERS, Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
 from radiator.protocols.peer.spec import (
@@ -28,6 +29,7 @@ from radiator.protocols.peer.spec import (
     BEFORE_PROOF,
     CODES,
     LINK_VERSION,
+    TLS_LINK_VERSION,
     Challenge,
     LinkFrame,
     Proof,
@@ -35,8 +37,14 @@ from radiator.protocols.peer.spec import (
 )
 
 PROTOCOL_CODE = "protocol"
-GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
+_BEHIND_VERSION = b" radiator/" + __version__.encode() + b"\n"
+GREETING, TLS_GREETING = LINK_VERSION + _BEHIND_VERSION, TLS_LINK_VERSION + _BEHIND_VERSION
+NEEDS_TLS = GREETING + encode(
+    Refused("link-version", "This node listens for others over TLS: its address is peers://HOST:PORT.")
+)
+"""What a listener over TLS answers to who does not speak it: as a plain link would."""
 
+_TLS_RECORDS = (b"\x15", b"\x16")  # an alert, a handshake: what TLS begins with
 _LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
 _ALIKE = {  # in which table: otherwise messages might be stuck, or each node takes the other for dead
     "max_frame_bytes": "[limits]",
@@ -49,13 +57,16 @@ _GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
 
 class PeerSession:
     """One connection. nonce: 32 random bytes, never used before. expected: the node that was dialled, or None where
-    this node was. is_known: whether that node may be linked with.
+    this node was. is_known: whether that node may be linked with. certificate_sha256: of the acceptor's certificate, as
+    shown on this very connection; b"": without TLS.
     """
 
     __slots__ = (
+        "_certificate_sha256",
         "_connection",
         "_expected",
         "_frames",
+        "_greeting",
         "_is_greeted",
         "_is_known",
         "_line",
@@ -65,6 +76,7 @@ class PeerSession:
         "_secret",
         "_state",
         "_theirs",
+        "_version",
         "buffered_bytes",
         "closing_cause",
         "heart_beat_expect_s",
@@ -87,6 +99,7 @@ class PeerSession:
         nonce: bytes,
         expected: str | None,
         is_known: Callable[[str], bool],
+        certificate_sha256: bytes = b"",
     ) -> None:
         self.is_open = False
         self.is_closing = False
@@ -104,11 +117,15 @@ class PeerSession:
         self._secret = node.secret
         self._expected = expected
         self._is_known = is_known
+        self._certificate_sha256 = certificate_sha256
+        self._version, self._greeting = (
+            (TLS_LINK_VERSION, TLS_GREETING) if certificate_sha256 else (LINK_VERSION, GREETING)
+        )
         self._ours = Challenge(
             node.name,
             nonce,
             store_id,
-            str(node.advertise or ""),
+            self._carried(str(node.advertise or "")),
             limits.max_frame_bytes,
             limits.max_header_bytes,
             limits.max_headers,
@@ -118,7 +135,7 @@ class PeerSession:
         self._frames = Frames(limits, BEFORE_PROOF)
         self._line = b""  # of the other side, while it is not whole
         self._state = _GREETING
-        self._outgoing = GREETING + encode(self._ours) if expected is not None else b""
+        self._outgoing = self._greeting + encode(self._ours) if expected is not None else b""
         self._is_greeted = expected is not None  # by this node
 
     def recognise(self, principal: Principal) -> None:
@@ -169,7 +186,10 @@ class PeerSession:
     def encode(self, reply: Reply) -> bytes:
         """A word, or a refusal."""
         if type(reply) is SendToPeer:
-            return encode(reply.word)
+            word = reply.word
+            if type(word) is NodeState:
+                word = replace(word, address=self._carried(word.address))
+            return encode(word)
         if isinstance(reply, Refuse):
             return self._refusal(reply.code, reply.sentence)
         return b""
@@ -182,25 +202,34 @@ class PeerSession:
         """A frame without fields."""
         return HEART_BEAT
 
+    def _carried(self, address: str) -> str:
+        """A node's address as this link can say it: the version of a plain one has none of TLS."""
+        return "" if address.startswith(f"{PEERS}:") and not self._certificate_sha256 else address
+
     # ---- the handshake ----------------------------------------------------------------------------------------------
 
     def _behind_line(self, data: bytes) -> bytes:
         """The bytes after the line with which the other side begins; none while that is not whole."""
         line, end, rest = (self._line + data).partition(b"\n")
+        if line[:1] in _TLS_RECORDS and not self._certificate_sha256:
+            raise Violation(
+                "The other side speaks TLS, and here there is none: this node's address is peer://HOST:PORT."
+            )
         if not line.startswith(_LINK[: len(line)]) or (end and len(line) < len(_LINK)):
-            raise Violation(f"A link begins with the line {shown(LINK_VERSION)}; these bytes do not: {shown(line)}.")
+            raise Violation(f"A link begins with the line {shown(self._version)}; these bytes do not: {shown(line)}.")
         if len(line) >= GREETING_MAX_BYTES:
             raise Violation(f"The line that a link begins with is longer than {GREETING_MAX_BYTES} bytes.")
         if not end:
             self._line = line
             return b""
         version = line.partition(b" ")[0]
-        if version != LINK_VERSION:
-            raise Refusal("link-version", f"{shown(line)} is spoken there, and {shown(LINK_VERSION)} here.")
+        if version != self._version:
+            why = ": over TLS no other version is taken" if self._certificate_sha256 else ""
+            raise Refusal("link-version", f"{shown(line)} is spoken there, and {shown(self._version)} here{why}.")
         self._line = b""
         self._state = _CHALLENGING
         if not self._is_greeted:
-            self._say(GREETING)
+            self._say(self._greeting)
         return rest
 
     def _handshake(self, word: LinkFrame, commands: list[Open | Command]) -> None:
@@ -243,13 +272,16 @@ class PeerSession:
         assert self._theirs is not None
         we_dialled = self._expected is not None
         dialler, acceptor = (self._ours, self._theirs) if we_dialled else (self._theirs, self._ours)
-        return proof(self._secret, of_us == we_dialled, dialler, acceptor)
+        return proof(self._secret, of_us == we_dialled, dialler, acceptor, self._certificate_sha256)
 
     def _open(self, theirs: Proof, commands: list[Open | Command]) -> None:
         assert self._theirs is not None
         name = self._theirs.name
         if not is_right(theirs.mac, self._proof(of_us=False)):
-            raise Refusal("wrong-secret", f"The proof of {name} is wrong: it has not the secret that is set here.")
+            why = "it has not the secret that is set here"
+            if self._certificate_sha256:
+                why += ", or somebody between the two nodes has shown it another certificate"
+            raise Refusal("wrong-secret", f"The proof of {name} is wrong: {why}.")
         if self._expected is None:
             self._say(encode(Proof(self._proof(of_us=True))))
         self._frames.take(AFTER_PROOF)
@@ -289,6 +321,6 @@ class PeerSession:
 
     def _refusal(self, code: str, sentence: str) -> bytes:
         """Always after our line: a peer with another version of the link, or none, can read at least that."""
-        greeting = b"" if self._is_greeted else GREETING
+        greeting = b"" if self._is_greeted else self._greeting
         self._is_greeted = True
         return greeting + encode(Refused(code, sentence))

@@ -59,8 +59,8 @@ from radiator.protocols.peer.fields import (
     FieldCodec,
 )
 
-LINK_VERSION = b"radiator-link/2"
-"""The first bytes of a link. Any change of the table below takes another number."""
+LINK_VERSION, TLS_LINK_VERSION = b"radiator-link/2", b"radiator-link/3"
+"""The first bytes of a link, and of one over TLS. Any change of the table below takes other numbers for both."""
 
 
 # ---- words of the session itself ------------------------------------------------------------------------------------

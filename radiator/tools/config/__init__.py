@@ -253,7 +253,7 @@ def _tls(file: File, directory: Path) -> TlsSettings | None:
     if file.tls is None or not {"certificate", "key"} <= file.tls.keys():
         return None
     table = dict(file.tls)
-    for key in {"certificate", "key", "client_ca"} & table.keys():
+    for key in {"certificate", "key", "client_ca", "peer_ca"} & table.keys():
         table[key] = Path(os.path.normpath(directory / table[key]))
     return TlsSettings(**table)
 

@@ -11,7 +11,16 @@ from typing import Any
 
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
-from radiator.model.settings import CLUSTER, DEFAULT_LISTEN, DIRECT, NONE, STANDARD_EXCHANGES, Address, UnixAddress
+from radiator.model.settings import (
+    CLUSTER,
+    DEFAULT_LISTEN,
+    DIRECT,
+    NONE,
+    PEERS,
+    STANDARD_EXCHANGES,
+    Address,
+    UnixAddress,
+)
 from radiator.model.users import User
 from radiator.model.validation import (
     LOG_PREFIX,
@@ -141,11 +150,26 @@ def _judge_tls(file: File, mistakes: Mistakes) -> None:
     if encrypted and file.tls is None:
         right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
         mistakes.add(("server", "listen"), f"has {encrypted[0]}, and there is no certificate; {right}")
+    _judge_tls_of_nodes(file, mistakes)
     asked = (file.tls or {}).get("client_certificates", NONE)
     if asked != NONE and not {"client_ca"} & {*(file.tls or {}), *mistakes.are_in("tls")}:
         wrong = f"is {shown(asked)}, and there is no client_ca to judge them by"
         right = "name the file of the CA that clients' certificates come from"
         mistakes.add(("tls", "client_certificates"), f"{wrong}; {right}")
+
+
+def _judge_tls_of_nodes(file: File, mistakes: Mistakes) -> None:
+    """So has one for nodes; and who dials a node over TLS has a CA to judge its certificate by."""
+    listen = (file.node or {}).get("listen")
+    if listen is not None and listen.scheme == PEERS and file.tls is None:
+        right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
+        mistakes.add(("node", "listen"), f"is {listen}, and there is no certificate; {right}")
+    dialled = {name: table["address"] for name, table in file.peers.items() if "address" in table}
+    encrypted = [(name, address) for name, address in dialled.items() if address.scheme == PEERS]
+    if encrypted and not {"peer_ca"} & {*(file.tls or {}), *mistakes.are_in("tls")}:
+        name, address = encrypted[0]
+        right = "name the file of the CA that the nodes' certificates come from, as peer_ca in [tls]"
+        mistakes.add(("peer", name, "address"), f"is {address}, and there is no CA to judge it by; {right}")
 
 
 def _judge_ports(file: File, mistakes: Mistakes) -> None:
@@ -213,6 +237,9 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
     elif "advertise" in node and not _may_listen(file, mistakes):
         wrong = f"is {node['advertise']}, but this node has no listen"
         mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
+    elif "advertise" in node and "listen" in node and node["advertise"].scheme != node["listen"].scheme:
+        wrong = f"is {node['advertise']}, but this node listens on {node['listen']}"
+        mistakes.add(("node", "advertise"), f"{wrong}; write both with one scheme")
     elif node.get("discover") and "advertise" not in node and "listen" in node:
         listen = node["listen"]
         if not _can_be_dialled(listen):
@@ -238,7 +265,7 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
         return
     can_be_dialled = _may_listen(file, mistakes)
     own = [key for key in ("listen", "advertise") if key in file.node]
-    taken: dict[Address, str] = {file.node[key]: f"node.{key}" for key in own}
+    taken = {_socket(file.node[key]): f"node.{key}" for key in own}
     for name, table in file.peers.items():
         if name == file.node.get("name"):
             wrong = f"has the name of this node (node.name is {shown(name)})"
@@ -247,11 +274,16 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
             if not can_be_dialled and not mistakes.are_in("peer", name):
                 wrong = "has no address, and this node has no listen, so neither can dial the other"
                 mistakes.add(("peer", name), f"{wrong}; give one of them")
-        elif table["address"] in taken:
-            wrong = f"is {table['address']}, as is {taken[table['address']]}"
+        elif (place := _socket(table["address"])) in taken:
+            wrong = f"is {table['address']}, as is {taken[place]}"
             mistakes.add(("peer", name, "address"), f"{wrong}; every node has an address of its own")
         else:
-            taken[table["address"]] = f"peer.{name}.address"
+            taken[place] = f"peer.{name}.address"
+
+
+def _socket(address: Address) -> tuple[str, int]:
+    """Of one, only one node can be told, with or without TLS."""
+    return address.host, address.port
 
 
 def _judge_scopes(file: File, mistakes: Mistakes) -> None:

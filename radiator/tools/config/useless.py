@@ -7,7 +7,7 @@ from typing import Any
 
 from radiator.model.limits import Limits, high_water_bytes
 from radiator.model.patterns import is_pattern
-from radiator.model.settings import FANOUT, MAP_SIZE, NONE, LogSettings, QueueSettings
+from radiator.model.settings import FANOUT, MAP_SIZE, NONE, PEERS, LogSettings, QueueSettings
 from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
 from radiator.protocols import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
@@ -47,8 +47,14 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
 def _find_in_tls(file: File, found: Mistakes) -> None:
     if file.tls is None:
         return
-    if not any(SCHEMES[one.scheme].is_encrypted for one in file.listen()):
+    node = file.node or {}
+    dialled = [table["address"] for table in file.peers.values() if "address" in table]
+    listen = [*file.listen(), *([node["listen"]] if "listen" in node else [])]
+    if not any(SCHEMES[one.scheme].is_encrypted for one in (*listen, *dialled)):
         _add(found, ("tls",), "is given, but no listener is encrypted; add stomps://HOST:PORT to server.listen")
+    elif "peer_ca" in file.tls and not node.get("discover") and PEERS not in {one.scheme for one in dialled}:
+        wrong = "is given, but no node is dialled over TLS"
+        _add(found, ("tls", "peer_ca"), f'{wrong}; write address = "peers://HOST:PORT" in [peer.NAME]')
     if "client_ca" in file.tls and file.tls.get("client_certificates", NONE) == NONE:
         wrong = "is given, but clients are asked for no certificate"
         _add(found, ("tls", "client_ca"), f'{wrong}; set client_certificates = "optional" or "required"')

@@ -326,6 +326,7 @@ TLS: dict[str, Check] = {
     "key": path_of("file"),
     "client_ca": path_of("file"),
     "client_certificates": choice(*CLIENT_CERTIFICATES),
+    "peer_ca": path_of("file"),
 }
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}

@@ -77,13 +77,23 @@ def test_a_pattern_has_so_many_words_and_wildcards_and_a_topic_none() -> None:
         fields._topic(b"a.*")
 
 
-@pytest.mark.parametrize("raw", [b"", b"peer://h:1", b"peer://a.b-c_d:65535", b"peer://[::1]:61614"])
+@pytest.mark.parametrize("raw", [b"", b"peer://h:1", b"peers://h:1", b"peer://a.b-c_d:65535", b"peers://[::1]:61614"])
 def test_an_address_of_a_node_comes_back(raw: bytes) -> None:
     assert fields._address(raw) == raw.decode()
 
 
 @pytest.mark.parametrize(
-    "raw", [b"h:1", b"peer://h", b"peer://h:0", b"peer://h:65536", b"peer://[::g]:1", b"peer://a b:1", b"peer://h:1/"]
+    "raw",
+    [
+        b"h:1",
+        b"peerss://h:1",
+        b"peer://h",
+        b"peer://h:0",
+        b"peer://h:65536",
+        b"peer://[::g]:1",
+        b"peer://a b:1",
+        b"peer://h:1/",
+    ],
 )
 def test_what_is_none_is_refused(raw: bytes) -> None:
     with pytest.raises(Violation, match="it is peer://HOST:PORT"):

@@ -1,9 +1,13 @@
 """What proves that a node has the secret: of both challenges, of the role, and of nothing else."""
 
+import hashlib
+import hmac
+import struct
 from dataclasses import fields, replace
 
 import pytest
 
+from radiator.protocols.peer.frame import encode
 from radiator.protocols.peer.proof import is_right, proof
 from radiator.protocols.peer.spec import Challenge
 
@@ -38,3 +42,19 @@ def test_each_field_of_both_challenges_is_in_it(field: str) -> None:
     assert proof(b"secret", True, changed, B) != right and proof(b"secret", True, B, changed) != proof(
         b"secret", True, B, A
     )
+
+
+def signed(*parts: bytes) -> bytes:
+    """Each behind its length."""
+    return b"".join(struct.pack(">H", len(part)) + part for part in parts)
+
+
+def test_it_is_made_as_the_protocol_says_without_tls_and_over_it() -> None:
+    for version, more in ((b"radiator-link/2", b""), (b"radiator-link/3", bytes(range(32)))):
+        whole = signed(version, b"acceptor", encode(A), encode(B), *[more] * bool(more))
+        assert proof(b"secret", False, A, B, more) == hmac.new(b"secret", whole, hashlib.sha256).digest()
+
+
+def test_over_tls_the_certificate_is_in_it() -> None:
+    proofs = {proof(b"secret", True, A, B, certificate) for certificate in (b"", b"c" * 32, b"d" * 32)}
+    assert len(proofs) == 3

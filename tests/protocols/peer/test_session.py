@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,14 +12,14 @@ from hypothesis import strategies as st
 
 from radiator.model.commands import Fail, Open, PeerMessage
 from radiator.model.limits import CONNECT_MAX_BYTES, GREETING_MAX_BYTES, Limits
-from radiator.model.peer import Identity, PeerFrame, Taken
+from radiator.model.peer import Identity, NodeState, PeerFrame, Taken, Version
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.replies import Bye, Pause, Receipt, Refuse, Resume, SendToPeer
 from radiator.model.settings import Address, Node
 from radiator.protocols import Session
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.proof import proof
-from radiator.protocols.peer.session import GREETING, PeerSession
+from radiator.protocols.peer.session import GREETING, NEEDS_TLS, TLS_GREETING, PeerSession
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, Proof, Refused
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side, talk
 
@@ -235,7 +236,13 @@ def test_everything_that_was_said_is_in_the_proof() -> None:
         replace(a, name="a6", store_id="1"), replace(a, max_frame_bytes=1), replace(a, max_header_bytes=1),
         replace(a, max_headers=1), replace(a, heart_beat_ms=1),
     ]  # fmt: skip
-    parts = [(SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B), (SECRET, True, B, a)]
+    parts: list[tuple[Any, ...]] = [(SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B)]
+    parts += [
+        (SECRET, True, B, a),
+        (SECRET, True, a, B, SHOWN),
+        (SECRET, True, a, B, OTHER),
+        (SECRET, False, a, B, SHOWN),
+    ]
     parts += [(SECRET, True, other, B) for other in others] + [(SECRET, True, B, other) for other in others]
     assert len({proof(*part) for part in parts}) == len(parts)
 
@@ -245,7 +252,9 @@ def test_everything_that_was_said_is_in_the_proof() -> None:
     [
         (b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", "these bytes do not: 'CONNECT'"),
         (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", r"these bytes do not: 'GET / HTTP/1.1\r'"),
-        (b"\x16\x03\x01\x02\x00\x01", r"these bytes do not: '\x16\x03\x01\x02\x00\x01'"),
+        (b"\x16\x03\x01\x02\x00\x01", "speaks TLS, and here there is none: this node's address is peer://HOST:PORT."),
+        (b"\x15\x03\x01\x00\x02", "speaks TLS, and here there is none"),
+        (b"\x17\x03\x01\x00\x02", r"these bytes do not: '\x17\x03\x01\x00\x02'"),
         (b"\n", "these bytes do not: ''"),
         (b"radiator\n", "these bytes do not: 'radiator'"),
         (b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 15) + b"\n", "is longer than 80 bytes"),
@@ -267,6 +276,88 @@ def test_what_is_no_link_is_told_so_once(data: bytes, sentence: str) -> None:
         if len(pieces) == 1:
             assert sentence in refused(acceptor).sentence
         assert acceptor.buffered_bytes == 0
+
+
+# ---- over TLS --------------------------------------------------------------------------------------------------------
+
+SHOWN, OTHER = bytes(range(32)), bytes(range(1, 33))  # SHA-256 of certificates
+
+
+def test_over_tls_the_line_has_another_version_and_both_prove_the_certificate() -> None:
+    dialler, acceptor = side("a", "b", certificate_sha256=SHOWN), side("b", certificate_sha256=SHOWN)
+    transcript = talk(dialler, acceptor)[2]
+    assert dialler.is_open and acceptor.is_open
+    assert transcript.startswith(b"radiator-link/3 radiator/")
+    assert proof(SECRET, True, A, B, SHOWN) in transcript
+    assert acceptor.encode(SendToPeer(7, Taken(1))) == encode(Taken(1))
+
+
+@pytest.mark.parametrize(("seen", "shown"), [(OTHER, SHOWN), (SHOWN, OTHER)])
+def test_a_proof_of_another_certificate_is_refused(seen: bytes, shown: bytes) -> None:
+    """Somebody stands between, and passes on what each says."""
+    dialler, acceptor = side("a", "b", certificate_sha256=seen), side("b", certificate_sha256=shown)
+    assert talk(dialler, acceptor)[:2] == ([], [])
+    sentence = (
+        "wrong-secret: The proof of a is wrong: it has not the secret that is set here, or somebody between the two "
+        "nodes has shown it another certificate."
+    )
+    assert acceptor.closing_cause == f"refused: {sentence}"
+    assert dialler.closing_cause == f"b refused: {sentence}"
+
+
+def test_a_dialler_refuses_the_proof_of_another_certificate() -> None:
+    dialler = side("a", "b", certificate_sha256=SHOWN)
+    dialler.take_outgoing()
+    dialler.receive(TLS_GREETING + encode(B))
+    assert dialler.take_outgoing() == encode(Proof(proof(SECRET, True, A, B, SHOWN)))
+    for certificate_sha256 in (OTHER, b""):
+        again = side("a", "b", certificate_sha256=SHOWN)
+        again.take_outgoing()
+        again.receive(TLS_GREETING + encode(B) + encode(Proof(proof(SECRET, False, A, B, certificate_sha256))))
+        assert "wrong-secret" in again.closing_cause and not again.is_open
+    dialler.receive(encode(Proof(proof(SECRET, False, A, B, SHOWN))))
+    assert dialler.is_open
+
+
+@pytest.mark.parametrize(
+    ("ours", "line", "end"),
+    [
+        (SHOWN, GREETING, "and 'radiator-link/3' here: over TLS no other version is taken."),
+        (b"", TLS_GREETING, "and 'radiator-link/2' here."),
+    ],
+)
+def test_each_end_refuses_the_version_of_the_other_kind_of_link(ours: bytes, line: bytes, end: str) -> None:
+    for one in (side("a", "b", certificate_sha256=ours), side("b", certificate_sha256=ours)):
+        one.receive(line)
+        assert one.closing_cause.startswith("refused: link-version: ") and one.closing_cause.endswith(end)
+
+
+def test_tls_within_tls_is_told_as_what_it_is() -> None:
+    acceptor = side("b", certificate_sha256=SHOWN)
+    acceptor.receive(b"\x16\x03\x01\n")
+    assert r"begins with the line 'radiator-link/3'; these bytes do not: '\x16\x03\x01'" in acceptor.closing_cause
+
+
+def test_who_speaks_no_tls_to_a_listener_over_tls_is_told_so() -> None:
+    dialler = side("a", "b")
+    dialler.receive(NEEDS_TLS)
+    assert dialler.closing_cause == (
+        "b refused: link-version: This node listens for others over TLS: its address is peers://HOST:PORT."
+    )
+
+
+def test_a_plain_link_says_no_address_over_tls() -> None:
+    """Its version has none; what it is told it passes over links that have."""
+    encrypted, plain = Address("peers", "h", 1), Address("peer", "h", 1)
+    for certificate_sha256, address, sent in (
+        (b"", encrypted, ""), (b"", plain, "peer://h:1"), (SHOWN, encrypted, "peers://h:1"), (SHOWN, plain, "peer://h:1"),
+    ):  # fmt: skip
+        dialler = side("a", "b", advertise=address, certificate_sha256=certificate_sha256)
+        out = dialler.take_outgoing().partition(b"\n")[2]
+        assert out == encode(challenge("a", b"a" * 32, "61", sent))
+        news = NodeState(Version("c", 1, 1), True, [], [], [], [], str(address))
+        assert dialler.encode(SendToPeer(7, news)) == encode(replace(news, address=sent))
+        assert news.address == str(address)
 
 
 def test_a_line_at_its_bound_is_taken() -> None:

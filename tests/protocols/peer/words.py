@@ -30,7 +30,7 @@ from radiator.model.peer import (
     Want,
     Welcome,
 )
-from radiator.model.settings import HEART_BEAT_MS, Node
+from radiator.model.settings import HEART_BEAT_MS, Address, Node
 from radiator.protocols.peer.session import PeerSession
 from radiator.protocols.peer.spec import Challenge
 
@@ -89,7 +89,7 @@ def working(chance: Random) -> str:
 
 
 def address(chance: Random) -> str:
-    return chance.choice(("", "peer://10.0.0.1:61614", "peer://[::1]:1", "peer://node-b.example:61614"))
+    return chance.choice(("", "peer://10.0.0.1:61614", "peer://[::1]:1", "peer://node-b.example:61614", "peers://b:1"))
 
 
 MAKERS: dict[type[PeerFrame], Callable[[Random], PeerFrame]] = {
@@ -149,16 +149,19 @@ def side(
     store_id: str | None = None,
     limits: Limits | None = None,
     heart_beat_ms: int = HEART_BEAT_MS,
+    advertise: Address | None = None,
+    certificate_sha256: bytes = b"",
 ) -> PeerSession:
-    """One session of the node `own`."""
+    """One session of the node `own`. certificate_sha256: b"": without TLS."""
     return PeerSession(
         7,
         limits or Limits(),
-        Node(name=own, secret=secret, heart_beat_ms=heart_beat_ms),
+        Node(name=own, secret=secret, heart_beat_ms=heart_beat_ms, advertise=advertise),
         store_id or own.encode().hex(),
         nonce or own[0].encode() * 32,
         dials,
         lambda name: name in knows,
+        certificate_sha256,
     )
 
 

@@ -604,6 +604,7 @@ def test_files_of_tls_are_found_from_the_file(tmp_path: Path) -> None:
         key = "../k"
         client_ca = "/ca.pem"
         client_certificates = "optional"
+        peer_ca = "nodes.pem"
     """
     config = loaded(tmp_path, text)
     assert config.tls == TlsSettings(
@@ -611,6 +612,7 @@ def test_files_of_tls_are_found_from_the_file(tmp_path: Path) -> None:
         key=tmp_path.parent / "k",
         client_ca=Path("/ca.pem"),
         client_certificates="optional",
+        peer_ca=tmp_path / "nodes.pem",
     )
     assert loaded(tmp_path, render(config)) == config
     assert loaded(tmp_path, "").tls is None

@@ -28,6 +28,9 @@ def peers(number: int) -> str:
 
 NODE = "node.name = 'a'\nnode.secret_file = 's'\n"
 PEER = NODE + "peer.b.address = 'peer://10.0.0.2:61614'\n"
+TLS = "[tls]\ncertificate = 'c'\nkey = 'k'\n"
+PEER_CA = TLS + "peer_ca = 'n'\n"
+PEERS = NODE + "peer.b.address = 'peers://10.0.0.2:61614'\n"
 
 RIGHT = {
     "a loopback listener": "server.listen = ['stomp://127.0.0.1:0', 'stomp://[::1]:0', 'stomp://localhost:0']",
@@ -65,6 +68,10 @@ RIGHT = {
     "a zone that nobody is told": PEER + "node.listen = 'peer://[fe80::1%eth0]:61614'",
     "a zone where it is found elsewhere": PEER
     + "node.discover = true\nnode.listen = 'peer://[fe80::1%eth0]:1'\nnode.advertise = 'peer://[fd00::1]:1'",
+    "nodes over TLS": PEERS
+    + "node.listen = 'peers://[::]:61614'\npeer.c.address = 'peer://10.0.0.3:61614'\n"
+    + PEER_CA,
+    "a node that is only dialled, over TLS": NODE + "node.listen = 'peers://[::]:61614'\npeer.b = {}\n" + TLS,
     "two nodes of one machine": PEER + "peer.c.address = 'peer://10.0.0.2:61615'",
     "clients and nodes beside each other": PEER
     + "server.listen = ['stomp://127.0.0.1:7', 'stomp://[::1]:7', 'stomp://127.0.0.2:7', 'stomp://localhost:0']\n"
@@ -100,7 +107,6 @@ RIGHT |= {
     "the journal, and a log": "[journal]\nenabled = true\n[log.journals]",
 }
 
-TLS = "[tls]\ncertificate = 'c'\nkey = 'k'\n"
 ENCRYPTED = "server.listen = ['stomps://127.0.0.1:0']\n"
 RIGHT |= {
     "an encrypted listener": ENCRYPTED + TLS,
@@ -307,6 +313,27 @@ WRONG = {
     "a peer that nobody can dial": (
         PEER + "peer.c = {}",
         "peer.c has no address, and this node has no listen, so neither can dial the other; give one of them",
+    ),
+    "nodes that connect over TLS, and no certificate": (
+        NODE + "node.listen = 'peers://[::]:61614'\npeer.b = {}",
+        "node.listen is peers://[::]:61614, and there is no certificate; add [tls] with certificate =",
+    ),
+    "a node that is dialled over TLS, and no CA": (
+        PEERS + TLS,
+        "peer.b.address is peers://10.0.0.2:61614, and there is no CA to judge it by; name the file of the CA that the",
+    ),
+    "a node that is dialled over TLS, and no table for it": (
+        PEERS,
+        "peer.b.address is peers://10.0.0.2:61614, and there is no CA to judge it by",
+    ),
+    "a wrong CA of nodes": (PEERS + TLS + "peer_ca = 1", "tls.peer_ca is 1; it must be the path of a file, as text"),
+    "two peers at one port, one of them over TLS": (
+        PEER + "peer.c.address = 'peers://10.0.0.2:61614'\n" + PEER_CA,
+        "peer.c.address is peers://10.0.0.2:61614, as is peer.b.address; every node has an address of its own",
+    ),
+    "another scheme than nodes are served with": (
+        PEER + "node.discover = true\nnode.listen = 'peers://0.0.0.0:1'\nnode.advertise = 'peer://10.0.0.1:1'\n" + TLS,
+        "node.advertise is peer://10.0.0.1:1, but this node listens on peers://0.0.0.0:1; write both with one scheme",
     ),
     "two peers at one address": (
         PEER + "peer.c.address = 'peer://10.0.0.2:61614/'",

@@ -39,6 +39,10 @@ USELESS = {
         "server.listen = ['stomps://127.0.0.1:0']\n[tls]\ncertificate = 'c'\nkey = 'k'\nclient_ca = 'a'",
         "tls.client_ca",
     ),
+    "a CA of nodes that are not dialled": (
+        "server.listen = ['stomps://127.0.0.1:0']\n[tls]\ncertificate = 'c'\nkey = 'k'\npeer_ca = 'a'",
+        "tls.peer_ca",
+    ),
     "more of one address than of all": (
         "limits.max_half_open = 10\nlimits.max_half_open_per_address = 20",
         "limits.max_half_open_per_address",

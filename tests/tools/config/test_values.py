@@ -121,8 +121,12 @@ def test_what_is_no_address_is_refused(text: str, sentence: str) -> None:
     ("text", "sentence"),
     [
         ("peer://host", "write an address as peer://HOST:PORT"),
-        ("stomp://host:1", 'has the scheme "stomp" (clients connect to listen of [server]); it must be one of "peer"'),
-        ("pear://host:1", 'has the scheme "pear"; it must be one of "peer"; did you mean "peer"?'),
+        ("peers://host", "write an address as peers://HOST:PORT"),
+        (
+            "stomp://host:1",
+            'has the scheme "stomp" (clients connect to listen of [server]); it must be one of "peer", "peers"',
+        ),
+        ("pear://host:1", 'has the scheme "pear"; it must be one of "peer", "peers"; did you mean "peer"?'),
     ],
 )
 def test_what_is_no_address_of_a_node_is_refused(text: str, sentence: str) -> None:
