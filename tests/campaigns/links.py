@@ -1,9 +1,10 @@
 """S32 and S33: the link between nodes, at the door of its session: strangers, and a proven node that lies.
 
-Strangers claim names, guess, replay, reflect, and send anything else, in pieces: no session says Open to them, holds
-more than CONNECT_MAX_BYTES, or says anything after its refusal. Liars mutate frames of every word: nothing is raised,
-one Fail ends it, and what is heard is within bounds that are written down here once more, gives the same bytes again,
-and can be said to every client. They do not see sockets, nor what the broker does with right words that are false.
+Strangers claim names, guess, replay, reflect, stand between two nodes, and send anything else, in pieces, with TLS and
+without: no session says Open to them, holds more than CONNECT_MAX_BYTES, or says anything after its refusal. Liars
+mutate frames of every word: nothing is raised, one Fail ends it, and what is heard is within bounds that are written
+down here once more, gives the same bytes again, and can be said to every client. They do not see sockets, nor what the
+broker does with right words that are false.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import proof
-from radiator.protocols.peer.session import GREETING, PeerSession
+from radiator.protocols.peer.session import GREETING, TLS_GREETING, PeerSession
 from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, LinkFrame, Proof, Refused
 from radiator.protocols.stomp.frame import encode_message
 from tests.campaigns.campaign import Campaign, Run
@@ -25,14 +26,25 @@ from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, s
 # ---- strangers -------------------------------------------------------------------------------------------------------
 
 
-def node(chance: Random, own: str, dials: str | None = None, secret: bytes = SECRET) -> PeerSession:
-    """A session of that node, with a nonce of its own; it knows a and b."""
-    return side(own, dials, nonce=chance.randbytes(32), secret=secret)
+def node(
+    chance: Random, own: str, dials: str | None = None, secret: bytes = SECRET, certificate: bytes = b""
+) -> PeerSession:
+    """A session of that node, with a nonce of its own; it knows a and b. certificate: its SHA-256; b"": without TLS."""
+    return side(own, dials, nonce=chance.randbytes(32), secret=secret, certificate_sha256=certificate)
+
+
+def some_certificate(chance: Random) -> bytes:
+    """SHA-256 of one, or b"" for a link without TLS."""
+    return chance.choice((b"", chance.randbytes(32)))
+
+
+def greeting(certificate: bytes) -> bytes:
+    return TLS_GREETING if certificate else GREETING
 
 
 def words_in(data: bytes) -> list[LinkFrame]:
     """Of a handshake."""
-    return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING)))
+    return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING).removeprefix(TLS_GREETING)))
 
 
 def hear(run: Run, what: str, session: PeerSession, data: bytes) -> list[Open | Command]:
@@ -83,16 +95,17 @@ def answer_of(run: Run, acceptor: PeerSession) -> bytes:
 
 def wrong_secret(run: Run) -> None:
     wrong = run.chance.choice((b"another secret of its own", SECRET + b"0", SECRET[:-1], SECRET[::-1], b"\0" * 16))
-    dialler, acceptor = node(run.chance, "a", "b"), node(run.chance, "b")
+    shown = some_certificate(run.chance)
+    dialler, acceptor = node(run.chance, "a", "b", certificate=shown), node(run.chance, "b", certificate=shown)
     first = dialler.take_outgoing()
     acceptor.receive(first)
     answer = answer_of(run, acceptor)
     dialler.receive(answer)
     dialler.take_outgoing()
     challenges = [word for word in words_in(first) + words_in(answer) if isinstance(word, Challenge)]
-    guess = run.chance.choice((proof(wrong, False, *challenges), run.chance.randbytes(32), b"\0" * 32))
+    guess = run.chance.choice((proof(wrong, False, *challenges, shown), run.chance.randbytes(32), b"\0" * 32))
     must_not_open(run, "an acceptor without the secret", dialler, encode(Proof(guess)), "wrong-secret")
-    ours, stranger = node(run.chance, "b"), node(run.chance, "a", "b", secret=wrong)
+    ours, stranger = node(run.chance, "b", certificate=shown), node(run.chance, "a", "b", wrong, shown)
     ours.receive(stranger.take_outgoing())
     stranger.receive(answer_of(run, ours))
     guesses = (stranger.take_outgoing(), encode(Proof(run.chance.randbytes(32))), encode(Proof(b"\0" * 32)))
@@ -101,7 +114,8 @@ def wrong_secret(run: Run) -> None:
 
 def replayed(run: Run) -> None:
     """Both halves of a real handshake, said again to the same node."""
-    dialler, acceptor = node(run.chance, "a", "b"), node(run.chance, "b")
+    shown = some_certificate(run.chance)
+    dialler, acceptor = node(run.chance, "a", "b", certificate=shown), node(run.chance, "b", certificate=shown)
     first = dialler.take_outgoing()
     hear(run, "a right dialler", acceptor, first)
     answer = answer_of(run, acceptor)
@@ -112,28 +126,64 @@ def replayed(run: Run) -> None:
     hear(run, "a right acceptor", dialler, last)
     if not (dialler.is_open and acceptor.is_open):
         run.violation("Two right nodes were not linked.")
-    must_not_open(run, "a replayed dialler", node(run.chance, "b"), first + second, "wrong-secret")
-    again = node(run.chance, "a", "b")
+    again = node(run.chance, "b", certificate=shown)
+    must_not_open(run, "a replayed dialler", again, first + second, "wrong-secret")
+    again = node(run.chance, "a", "b", certificate=shown)
     again.take_outgoing()
     must_not_open(run, "a replayed acceptor", again, answer + last, "wrong-secret")
 
 
 def reflected(run: Run) -> None:
     """Who sends back what it was told: on the same connection, or from one that we dialled to one that we accepted."""
-    dialler = node(run.chance, "b", "a")
+    shown = some_certificate(run.chance)
+    line = greeting(shown)
+    dialler = node(run.chance, "b", "a", certificate=shown)
     must_not_open(run, "an echo", dialler, dialler.take_outgoing(), "echo")
-    dialler = node(run.chance, "b", "a")
+    dialler = node(run.chance, "b", "a", certificate=shown)
     dialler.take_outgoing()
-    dialler.receive(GREETING + encode(challenge("a", run.chance.randbytes(32), "61")))
+    dialler.receive(line + encode(challenge("a", run.chance.randbytes(32), "61")))
     must_not_open(run, "our own proof", dialler, dialler.take_outgoing(), "wrong-secret")
-    dialler, ours = node(run.chance, "b", "a"), node(run.chance, "b")
+    dialler, ours = node(run.chance, "b", "a", certificate=shown), node(run.chance, "b", certificate=shown)
     (of_dialler,) = words_in(dialler.take_outgoing())
     assert isinstance(of_dialler, Challenge)
-    ours.receive(GREETING + encode(challenge("a", of_dialler.nonce, "61")))
+    ours.receive(line + encode(challenge("a", of_dialler.nonce, "61")))
     (of_ours,) = words_in(answer_of(run, ours))
     assert isinstance(of_ours, Challenge)
-    dialler.receive(GREETING + encode(challenge("a", of_ours.nonce, "61")))
+    dialler.receive(line + encode(challenge("a", of_ours.nonce, "61")))
     must_not_open(run, "a proof from another connection", ours, dialler.take_outgoing(), "wrong-secret")
+
+
+def between(run: Run) -> None:
+    """Somebody passes on what two nodes say, each over a connection of its own with it: at most one of them is without
+    TLS, and no two show one certificate.
+    """
+    chance = run.chance
+    seen, shown = chance.choice(((b"", chance.randbytes(32)), (chance.randbytes(32), b""), (chance.randbytes(32),) * 2))
+    if seen and shown:
+        seen = bytes([seen[0] ^ 1 << chance.randrange(8)]) + seen[1:]
+
+    def passed_on(data: bytes, certificate: bytes) -> bytes:
+        """With the line that the other end wants."""
+        return greeting(certificate) + data.removeprefix(GREETING).removeprefix(TLS_GREETING)
+
+    dialler, acceptor = node(chance, "a", "b", certificate=seen), node(chance, "b", certificate=shown)
+    first = dialler.take_outgoing()
+    as_it_was = node(chance, "b", certificate=shown)
+    if bool(seen) is not bool(shown):
+        must_not_open(run, "the version of the other kind of link", as_it_was, first, "link-version")
+    acceptor.receive(passed_on(first, shown))
+    dialler.receive(passed_on(answer_of(run, acceptor), seen))
+    must_not_open(run, "a proof that was passed on", acceptor, dialler.take_outgoing(), "wrong-secret")
+
+
+def downgraded(run: Run) -> None:
+    """Within TLS, who has the secret offers the plain version, whose proof is of no certificate."""
+    stranger, ours = node(run.chance, "a", "b"), node(run.chance, "b", certificate=run.chance.randbytes(32))
+    ours.receive(stranger.take_outgoing())
+    stranger.receive(ours.take_outgoing())
+    must_not_open(run, "the plain version within TLS", ours, stranger.take_outgoing())
+    if "link-version" not in ours.closing_cause:
+        run.violation(f"The plain version within TLS should be refused, and the log says {ours.closing_cause!r}.")
 
 
 FOREIGN = (
@@ -141,6 +191,7 @@ FOREIGN = (
     b"GET /admin HTTP/1.1\r\nHost: h\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"radiator-link/2 radiator/9\n",
+    b"radiator-link/3 radiator/9\n",
     b"radiator-link/" + b"A" * 100_000,
     b"\0" * 100_000,
 )
@@ -163,7 +214,9 @@ def foreign(run: Run) -> None:
     must_not_open(run, f"foreign bytes {data[:60]!r}", ours, data)
 
 
-WAYS: tuple[Callable[[Run], None], ...] = (unknown, wrong_secret, replayed, reflected, foreign, foreign)
+WAYS: tuple[Callable[[Run], None], ...] = (
+    unknown, wrong_secret, replayed, reflected, between, downgraded, foreign, foreign
+)  # fmt: skip
 
 
 def strangers(run: Run) -> None:
@@ -353,16 +406,18 @@ CAMPAIGNS = (
     Campaign(
         number="S32",
         name="link-strangers",
-        title="strangers at the door of a link: unknown, guessing, replayed, reflected, foreign",
+        title="strangers at the door of a link: unknown, guessing, replayed, reflected, between, foreign",
         unit="strangers",
         run=strangers,
         cases=(5000, 200_000, 3_000_000),
         mutants=(
             "link-proof-not-checked",
+            "link-certificate-not-in-proof",
             "link-acceptor-proves-first",
             "link-role-not-in-proof",
             "link-nonce-not-in-proof",
             "link-unknown-node-accepted",
+            "link-plain-version-over-tls",
         ),
         mutant_cases=600,
         quick_mutants=2,

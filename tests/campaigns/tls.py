@@ -6,11 +6,14 @@ are changed, cut, doubled or made up, in the handshake or behind it: the transpo
 ends with an OSError and one line in the log, and nothing else. Clients shake hands at once: only so many steps are made
 in one turn. Files of a certificate and a key are put together by chance: only those that belong together, with a key
 that is its owner's, are taken. Certificates of clients have subjects and names by chance: they stand for the user who
-has exactly that one.
+has exactly that one. Nodes dial each other by hosts of chance, with CAs of chance: the handshake comes to its end where
+the certificate comes from that CA and has that name, and nowhere else, and both ends know the same certificate; harmed
+bytes of the other end change nothing of that.
 """
 
 import contextlib
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 
 import gevent
@@ -24,19 +27,39 @@ from radiator.server.tls import TlsListeners, load_pair
 from tests.campaigns.campaign import Campaign, Run
 from tests.certificates import Authority, MadePair
 from tests.server.shell import KeptLog
-from tests.server.tls_pipe import Pipe
+from tests.server.tls_pipe import Ends, Pipe
 
 MODES = (0o400, 0o440, 0o600, 0o640, 0o604, 0o644, 0o660, 0o666)
 PARTS = ("CN=ops", "O=Shop", "ops", "Shop", "CN=ops,O=Shop", "ops.shop.example", "CN=ops\\,O=Shop")
 KINDS = {"CN": "commonName", "O": "organizationName", "OU": "organizationalUnitName"}
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a node shows. hosts: those that it names."""
+
+    pair: MadePair
+    authority: Authority
+    hosts: tuple[str, ...]
+    is_valid: bool = True
+
+
 class House:
     """What all cases share: it takes openssl 0.1 s to make."""
 
     def __init__(self, directory: Path) -> None:
-        authority = Authority(directory)
+        self.authority, self.other = authority, other = Authority(directory), Authority(directory / "other")
         self.pairs = [authority.pair(name) for name in ("one", "two", "three")]
+        local = ("localhost", "127.0.0.1")
+        self.of_nodes = [
+            Shown(self.pairs[0], authority, local),
+            Shown(other.pair("four"), other, local),
+            Shown(authority.pair("five", names="DNS:a.example,IP:10.0.0.1"), authority, ("a.example", "10.0.0.1")),
+            Shown(authority.pair("six", names="DNS:*.b.example"), authority, ("x.b.example",)),
+            Shown(authority.pair("seven", "/CN=a.example", "DNS:*.a.example"), authority, ("b.a.example",)),
+            Shown(authority.pair("eight", days=-1), authority, local, is_valid=False),
+            Shown(authority.pair("nine", "/CN=localhost", names=""), authority, ()),
+        ]
         self.client = ssl.create_default_context(cafile=authority.certificate)
         self.log = KeptLog()
         self.listeners = TlsListeners(gevent.get_hub().loop, load_pair(settings(self.pairs[0])), [], self.log)
@@ -61,6 +84,7 @@ def stream(run: Run, house: House) -> None:
     """Both ways at once, in any pieces."""
     pipe = house.pipe()
     to_broker, to_client = run.chance.randbytes(size(run)), run.chance.randbytes(size(run))
+    to_broker = to_broker.replace(b"-", b"+")  # b"-" alone is how a pipe says that nothing has come
     pipe.tls.write(to_broker)
     wire, heard, got, sent = pipe.output.read(), b"", b"", 0
     while wire or sent < len(to_client):
@@ -170,7 +194,55 @@ def names(run: Run, house: House) -> None:
         run.violation(f"{wanted!r} of a user, and a certificate with {subject} and {dns}: {found}.")
 
 
-CASES = (stream, hostile, crowd, files, names)
+def nodes(run: Run, house: House) -> None:
+    """A node judges the certificate that it is shown."""
+    chance = run.chance
+    shown, authority = chance.choice(house.of_nodes), chance.choice((house.authority, house.other))
+    host = chance.choice(("localhost", "127.0.0.1", "a.example", "b.a.example", "x.b.example", "10.0.0.1", "::1"))
+    of = TlsSettings(certificate=shown.pair.certificate, key=shown.pair.key, peer_ca=authority.certificate)
+    is_right = authority is shown.authority and host in shown.hosts and shown.is_valid
+    ends = Ends(of, house.log, host)
+    case = f"The certificate of {shown} was judged by {authority.certificate}, dialled by {host!r}"
+    try:
+        ends.shake()
+        if not is_right:
+            run.violation(f"{case}, and taken.")
+        if ends.dialler.certificate_sha256 != ends.acceptor.certificate_sha256:
+            run.violation(f"{case}: the two ends have seen two certificates.")
+    except OSError as refused:
+        if is_right:
+            run.violation(f"{case}, and refused: {refused}")
+    finally:
+        ends.close()
+
+
+def answers(run: Run, house: House) -> None:
+    """Bytes that no node means, in the handshake with one that was dialled."""
+    shown = run.chance.choice(house.of_nodes)
+    of = TlsSettings(certificate=shown.pair.certificate, key=shown.pair.key, peer_ca=shown.authority.certificate)
+    ends = Ends(of, house.log)
+    with contextlib.suppress(BlockingIOError):
+        gevent.sleep(0)
+        ends.acceptor.receive(65_536)  # its answer is on the way, and is taken from there
+    data = broken(run, ends.intercepted())
+    try:
+        while data:
+            data = data[ends.inject(data[: run.chance.randrange(1, 5000)]) :]
+            with contextlib.suppress(BlockingIOError):
+                if heard := ends.dialler.receive(65_536):
+                    run.violation(f"A node would take {heard[:40]!r} for what another one has said.")
+                break
+    except OSError:
+        pass  # the connection is closed
+    is_right = shown.is_valid and "localhost" in shown.hosts
+    if ends.dialler.says_first and (
+        not is_right or ends.dialler.certificate_sha256 != ends.acceptor.certificate_sha256
+    ):
+        run.violation(f"After harmed bytes the certificate of {shown} was taken.")
+    ends.close()
+
+
+CASES = (stream, hostile, crowd, files, names, nodes, answers)
 
 
 def tls(run: Run) -> None:
@@ -190,10 +262,11 @@ CAMPAIGNS = (
         cases=(1500, 30_000, 300_000),
         mutants=(
             "tls-pair-not-checked", "tls-one-record-a-read", "tls-counts-what-it-keeps", "tls-handshakes-unbounded",
-            "tls-key-for-everybody", "tls-name-passes-for-subject",
+            "tls-key-for-everybody", "tls-name-passes-for-subject", "link-tls-not-verified",
+            "link-tls-name-not-verified",
         ),
         mutant_cases=300,
-        quick_mutants=6,
+        quick_mutants=8,
         needs=("openssl",),
     ),
 )  # fmt: skip

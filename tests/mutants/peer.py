@@ -11,6 +11,24 @@ MUTANTS = (
         new="self._say(encode(self._ours) * (self._expected is None) + encode(Proof(self._proof(of_us=True))))",
     ),
     Mutant(
+        "link-certificate-not-in-proof",
+        "Over TLS the proof says nothing of the certificate: whoever stands between with another one passes it on.",
+        function="proof",
+        old="parts = [TLS_LINK_VERSION, *parts[1:], certificate_sha256]",
+        new="parts = [TLS_LINK_VERSION, *parts[1:]]",
+    ),
+    Mutant(
+        "link-plain-version-over-tls",
+        "Who offers the plain version within TLS is taken by it: its proof is of no certificate.",
+        function="PeerSession._behind_line",
+        old="if version != self._version:",
+        new="""
+        if version == LINK_VERSION:
+            self._certificate_sha256 = b""
+        elif version != self._version:
+        """,
+    ),
+    Mutant(
         "link-leftovers-ignored",
         "Bytes behind the last field of a frame are passed over.",
         function="Frames._word",

@@ -298,6 +298,23 @@ MUTANTS = (
         new="_NOT_FOR_A_KEY = 0",
     ),
     Mutant(
+        "link-tls-not-verified",
+        "A node takes any certificate that it is shown.",
+        function="_load",
+        old="to_nodes.hostname_checks_common_name = False",
+        new="""
+        to_nodes.check_hostname = False
+        to_nodes.verify_mode = ssl.CERT_NONE
+        """,
+    ),
+    Mutant(
+        "link-tls-name-not-verified",
+        "A node takes any certificate of its CA, whatever host it names.",
+        function="_load",
+        old="to_nodes.hostname_checks_common_name = False",
+        new="to_nodes.check_hostname = False",
+    ),
+    Mutant(
         "tls-handshakes-unbounded",
         "As many steps of handshakes are made in one turn of the loop as clients want.",
         function="TlsListeners.may_step",

@@ -1,6 +1,5 @@
 """TLS below a connection: the pair of certificate and key, the transport, and a broker whose listener encrypts."""
 
-import contextlib
 import re
 import shutil
 import socket
@@ -30,7 +29,7 @@ from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
 from tests.server.shell import KeptLog
-from tests.server.tls_pipe import Pipe
+from tests.server.tls_pipe import Ends, Pipe
 from tests.tls_broker import CONFIG, TlsBroker
 
 DAY_S = 86_400
@@ -347,27 +346,6 @@ def test_nodes_share_the_steps_of_handshakes_with_clients(opened: Open, authorit
 
 
 # ---- between nodes
-
-
-class Ends:
-    """What has dialled and what has accepted, in one process."""
-
-    def __init__(self, given: TlsSettings, log: KeptLog, host: str = "localhost") -> None:
-        one, other = socket.socketpair()
-        for end in (one, other):
-            end.setblocking(False)
-        self.listeners = TlsListeners(gevent.get_hub().loop, load_pair(given), [], log)
-        self.acceptor = self.listeners.wrap_link(SocketTransport(one, "a", "", lambda _: PeerActivity()))
-        self.below = SocketTransport(other, "b", "", lambda _: PeerActivity())
-        self.dialler = self.listeners.wrap_dialled(self.below, host)
-
-    def shake(self) -> None:
-        for _ in range(6):
-            gevent.sleep(0)
-            for end in (self.acceptor, self.dialler):
-                with contextlib.suppress(BlockingIOError):
-                    assert end.receive(65_536) is None, "nobody has said anything"
-        assert self.dialler.says_first and self.acceptor.says_first
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])

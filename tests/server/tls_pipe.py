@@ -1,11 +1,14 @@
-"""A TlsTransport and its client in one process, at the ends of a pair of real sockets."""
+"""A TlsTransport and its client, or two nodes, in one process, at the ends of a pair of real sockets."""
 
+import contextlib
 import socket
 import ssl
 
 import gevent
 
-from radiator.server.tls import TlsListeners, TlsTransport
+from radiator.model.settings import TlsSettings
+from radiator.server.log import EventLog
+from radiator.server.tls import TlsListeners, TlsTransport, load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
 
 
@@ -71,3 +74,38 @@ class Pipe:
     def close(self) -> None:
         self.transport.close()
         self.socket.close()
+
+
+class Ends:
+    """A node that has dialled, by that host, and one that has accepted; both have the files of `given`."""
+
+    def __init__(self, given: TlsSettings, log: EventLog, host: str = "localhost") -> None:
+        one, other = socket.socketpair()
+        for end in (one, other):
+            end.setblocking(False)
+        self.listeners = TlsListeners(gevent.get_hub().loop, load_pair(given), [], log)
+        self.acceptor = self.listeners.wrap_link(SocketTransport(one, "a", "", lambda _: PeerActivity()))
+        self._one, self._other = one, other
+        self.below = SocketTransport(other, "b", "", lambda _: PeerActivity())
+        self.dialler = self.listeners.wrap_dialled(self.below, host)
+
+    def shake(self) -> None:
+        """Raises OSError where the handshake fails."""
+        for _ in range(6):
+            gevent.sleep(0)
+            for end in (self.acceptor, self.dialler):
+                with contextlib.suppress(BlockingIOError):
+                    assert end.receive(65_536) is None, "nobody has said anything"
+        assert self.dialler.says_first and self.acceptor.says_first
+
+    def intercepted(self) -> bytes:
+        """What is on its way to the dialler, and does not arrive."""
+        return self._other.recv(65_536)
+
+    def inject(self, data: bytes) -> int:
+        """How much of it goes to the dialler, as if the acceptor had sent it."""
+        return self._one.send(data)
+
+    def close(self) -> None:
+        self.acceptor.close()
+        self.below.close()
