@@ -6,7 +6,8 @@ everything is taken out. Nothing that was receipted is lost, no body came twice 
 with its node, and nothing is left: no message, no copy in an outbox, no doubt.
 
 T11 puts a fault proxy between them and runs anywhere; T11b gives each a network of its own, whose cables are pulled.
-It cannot see what only happens in moments that a kill does not meet: those are the simulation's (T10).
+T11c and T11d are the same with links over TLS, where each node has a certificate of its own. It cannot see what only
+happens in moments that a kill does not meet: those are the simulation's (T10).
 """
 
 import os
@@ -14,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 from tests.acceptance.conftest import queues_that_do_not_add_up
@@ -40,7 +42,9 @@ LIMITS = 'block_timeout_s = 0.5\nmax_frame_bytes = "1MiB"\nmax_batch_bytes = "1M
 class Life:
     """Some nodes with a crowd, from their start until nothing is left in them."""
 
-    def __init__(self, run: Run, number: int, names: str, network: Network | None = None) -> None:
+    def __init__(
+        self, run: Run, number: int, names: str, network: Network | None = None, over_tls: bool = False
+    ) -> None:
         self.run = run
         self.chance = Random(run.chance.randrange(1 << 60))
         directory = run.directory / f"life-{number}"
@@ -53,6 +57,7 @@ class Life:
             map_size=MAP_SIZE,
             limits=LIMITS,
             network=network,
+            over_tls=over_tls,
         )
         self.books = Books()
         # where nobody works, jobs must be handed over
@@ -242,20 +247,20 @@ def names_of(number: int, run: Run) -> str:
     return "abc" if run.is_hunt or number % 2 == 0 else "abcde"
 
 
-def nodes(run: Run) -> None:
+def nodes(run: Run, over_tls: bool = False) -> None:
     for number, fault in enumerate(faults_of(run)):
-        Life(run, number, names_of(number, run)).live(fault)
+        Life(run, number, names_of(number, run), over_tls=over_tls).live(fault)
         run.case()
         if run.is_over:
             return
 
 
-def cables(run: Run) -> None:
+def cables(run: Run, over_tls: bool = False) -> None:
     network_for_this_process_only()
     for number, fault in enumerate(faults_of(run)):
         names = names_of(number, run)
         with Namespaces(names) as network:
-            Life(run, number, names, network).live(fault)
+            Life(run, number, names, network, over_tls).live(fault)
         run.case()
         if run.is_over:
             return
@@ -284,6 +289,30 @@ CAMPAIGNS = (
         mutants=("give-back-on-disconnect",),
         mutant_cases=4,
         needs=("netns",),
+        limit_s=(120, 7200, 6 * 3600),
+    ),
+    Campaign(
+        number="T11c",
+        name="nodes-over-tls",
+        title="T11 with links over TLS",
+        unit="lives",
+        run=partial(nodes, over_tls=True),
+        cases=(1, 9, 36),
+        mutants=("give-back-on-disconnect",),
+        mutant_cases=4,
+        needs=("linux", "openssl"),
+        limit_s=(120, 7200, 6 * 3600),
+    ),
+    Campaign(
+        number="T11d",
+        name="cables-over-tls",
+        title="T11b with links over TLS",
+        unit="lives",
+        run=partial(cables, over_tls=True),
+        cases=(1, 9, 36),
+        mutants=("give-back-on-disconnect",),
+        mutant_cases=4,
+        needs=("netns", "openssl"),
         limit_s=(120, 7200, 6 * 3600),
     ),
 )

@@ -1,6 +1,7 @@
 """Several real brokers that are linked: `with Nodes(directory, mesh("abc"), TABLES) as nodes:`.
 
 Where RADIATOR_TREE_BEFORE names the checkout of another version, every second of them (b, d, ...) is that version.
+Where RADIATOR_LINKS_OVER_TLS is set, their links are over TLS, unless it is said otherwise.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any, Self
 
 from tests.acceptance.wire import Wire
 from tests.broker_process import CHECKOUT, BrokerProcess
+from tests.certificates import Authority
 from tests.nodes.network import Network, Proxied
 
 Edges = Iterable[tuple[str, str]]
@@ -25,6 +27,7 @@ HEART_BEAT_MS = 1000
 LINES_SHOWN = 30
 LINKED_WITHIN_S = 15.0
 TREE_BEFORE = "RADIATOR_TREE_BEFORE"
+OVER_TLS = "RADIATOR_LINKS_OVER_TLS"
 
 CONFIG = """\
 [server]
@@ -38,6 +41,12 @@ name = "{name}"
 listen = "{listen}"
 secret_file = "../secret"
 heart_beat_ms = {heart_beat_ms}
+"""
+TLS = """\
+[tls]
+certificate = "../{name}.pem"
+key = "../{name}.key"
+peer_ca = "../ca.pem"
 """
 
 
@@ -64,7 +73,7 @@ class Node(BrokerProcess):
     @property
     def peer_port(self) -> int:
         """Where it listens for others, or did when it last ran; 0: nowhere yet."""
-        found = re.findall(r'address="?peer://\S+:(\d+)', self.log)
+        found = re.findall(r'address="?peers?://\S+:(\d+)', self.log)
         return int(found[-1]) if found else 0
 
     def wire(self) -> Wire:
@@ -99,7 +108,8 @@ class Node(BrokerProcess):
 class Nodes:
     """edges: who is linked with whom; both name and dial each other. tables: what all their configurations end with.
 
-    network: what lies between them; by default fault proxies. limits: lines of [limits].
+    network: what lies between them; by default fault proxies. limits: lines of [limits]. over_tls: whether their links
+    are; each node has a certificate of its own, of one CA.
     """
 
     def __init__(
@@ -112,8 +122,11 @@ class Nodes:
         map_size: str = "1GiB",
         limits: str = "",
         network: Network | None = None,
+        over_tls: bool | None = None,
     ) -> None:
         edges = list(edges)
+        is_encrypted = bool(os.environ.get(OVER_TLS)) if over_tls is None else over_tls
+        self.scheme = "peers" if is_encrypted else "peer"
         self.names = sorted({name for edge in edges for name in edge})
         self.neighbours = {
             name: sorted({other for edge in edges if name in edge for other in edge} - {name}) for name in self.names
@@ -123,6 +136,7 @@ class Nodes:
         secret = directory / "secret"
         secret.touch(mode=0o600)
         secret.write_text(SECRET)
+        authority = Authority(directory) if is_encrypted else None
         trees = (CHECKOUT, Path(os.environ.get(TREE_BEFORE) or CHECKOUT))
         for number, name in enumerate(self.names):
             (directory / name).mkdir()
@@ -130,11 +144,15 @@ class Nodes:
                 server=self.network.server(name),
                 map_size=map_size,
                 name=name,
-                listen=self.network.listen(name),
+                listen=f"{self.scheme}://{self.network.listen(name)}",
                 heart_beat_ms=heart_beat_ms,
             )
             for other in self.neighbours[name]:
-                lines += f'[peer."{other}"]\naddress = "{self.network.address(name, other)}"\n'
+                lines += f'[peer."{other}"]\naddress = "{self.scheme}://{self.network.address(name, other)}"\n'
+            if authority is not None:
+                host = self.network.listen(name).rpartition(":")[0]
+                authority.pair(name, f"/CN={name}", f"IP:{host}")
+                lines += TLS.format(name=name)
             lines += self.network.users()
             if limits:
                 lines += f"[limits]\n{limits}"

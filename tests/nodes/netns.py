@@ -75,10 +75,10 @@ class Namespaces:
         return '[user.anonymous]\nrole = "operator"\n'
 
     def listen(self, name: str) -> str:
-        return f"peer://{self._hosts[name]}:{PEER_PORT}"
+        return f"{self._hosts[name]}:{PEER_PORT}"
 
     def address(self, dialler: str, name: str) -> str:
-        return f"peer://{self._hosts[name]}:{PEER_PORT}"
+        return f"{self._hosts[name]}:{PEER_PORT}"
 
     def program(self, name: str) -> tuple[str, ...]:
         return ("-c", WITHIN.format(path=f"/proc/{self._holders[name].pid}/ns/net"))

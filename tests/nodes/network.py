@@ -22,10 +22,10 @@ class Network(Protocol):
         """The tables of users that such a place needs."""
 
     def listen(self, name: str) -> str:
-        """What the node listens on for others."""
+        """What the node listens on for others, as HOST:PORT."""
 
     def address(self, dialler: str, name: str) -> str:
-        """Where it is dialled."""
+        """Where it is dialled, as HOST:PORT."""
 
     def program(self, name: str) -> tuple[str, ...]:
         """What Python runs to be that node."""
@@ -60,10 +60,10 @@ class Proxied:
         return ""
 
     def listen(self, name: str) -> str:
-        return "peer://127.0.0.1:0"
+        return "127.0.0.1:0"
 
     def address(self, dialler: str, name: str) -> str:
-        return f"peer://127.0.0.1:{self._proxies[dialler, name].port}"
+        return f"127.0.0.1:{self._proxies[dialler, name].port}"
 
     def program(self, name: str) -> tuple[str, ...]:
         return ("-m", "radiator")
