@@ -107,8 +107,9 @@ class Namespaces:
 
     def close(self) -> None:
         """Twice does no harm."""
-        with suppress(OSError):
-            command("ip", "link", "del", BRIDGE)
+        for link in (*(f"to-{name}" for name in self._hosts), BRIDGE):  # with its namespace one would go when it likes
+            with suppress(OSError):
+                command("ip", "link", "del", link)
         for one in self._holders.values():
             one.kill()
             one.wait()
