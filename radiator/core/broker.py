@@ -323,7 +323,7 @@ class Broker:
             return True  # nothing may be written behind StoppedClean
         parts = self.parts
         parts.half_open = event.half_open
-        parts.certificate_left_s = event.certificate_left_s
+        parts.certificates_left_s = event.certificates_left_s
         parts.timers.watch_clock()
         parts.clients.ticked()
         parts.disk.measured(event)

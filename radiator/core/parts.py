@@ -2,7 +2,7 @@
 reload. Code that has the parts can read and call them; only the Broker takes turns and seals batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from radiator.core.acks import Acks
@@ -61,8 +61,8 @@ class Machine:
 
 
 class Parts:
-    """unblocked: what may have room again for its waiters. half_open and certificate_left_s: as the server reports them
-    in each Tick.
+    """unblocked: what may have room again for its waiters. half_open and certificates_left_s: as the server reports
+    them in each Tick.
     """
 
     reload: ReloadPort  # given by the Broker: it needs the parts
@@ -85,7 +85,7 @@ class Parts:
         self.started_s = machine.now_s
         self.limits = limits
         self.half_open = 0
-        self.certificate_left_s: int | None = None
+        self.certificates_left_s: Mapping[str, int] = {}
         self.connections: dict[int, Connection] = {}
         self.unblocked: dict[Waitable, None] = {}
         self.background = BackgroundTasks()

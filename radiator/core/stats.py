@@ -32,12 +32,12 @@ class Blocked(Protocol):
 
 
 class StatsPort(TopologyPort, Protocol):
-    """All that has numbers. half_open and certificate_left_s: as the server reports them in each Tick."""
+    """All that has numbers. half_open and certificates_left_s: as the server reports them in each Tick."""
 
     version: str
     started_s: float
     half_open: int
-    certificate_left_s: int | None
+    certificates_left_s: Mapping[str, int]
 
     @property
     def blocking(self) -> Blocked: ...
@@ -136,7 +136,8 @@ def of(port: StatsPort) -> BrokerNumbers:
         prepared=port.prepared.count,
         parked=len(port.blocking.connections),
         half_open=port.half_open,
-        certificate_left_s=port.certificate_left_s,
+        certificate_left_s=min(port.certificates_left_s.values(), default=None),
+        certificates_left_s={of: left_s for of, left_s in port.certificates_left_s.items() if of},
         memory_bytes=memory.in_all_bytes,
         memory_counted_bytes=memory.weighed_bytes,
         memory_holders=holders(memory),

@@ -4,6 +4,7 @@
 receipt id asked for, or None. Commands are never changed after construction.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -435,8 +436,8 @@ class Tick:
 
     Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
     pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
-    log_keep keeps wal_kept_bytes; certificate_left_s: until the end of the certificate of encrypted listeners, below 0
-    when that is over; None: there are none.
+    log_keep keeps wal_kept_bytes; certificates_left_s: until the end of each certificate of encrypted listeners, below
+    0 when that is over: by the address of a listener with its own; "": that of all others.
     """
 
     disk_free_bytes: int
@@ -447,7 +448,7 @@ class Tick:
     half_open: int = 0
     wal_bytes: int = 0
     wal_kept_bytes: int = 0
-    certificate_left_s: int | None = None
+    certificates_left_s: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -185,8 +185,9 @@ class LatencyNumbers:
 class BrokerNumbers:
     """The whole broker. docs/OPERATING.md defines each number.
 
-    limits, store, counters: numbers by name. parked: connections that wait for room. sections: by the names of
-    administration.sections, the numbers of each thing of one kind, such as QueueNumbers.
+    limits, store, counters: numbers by name. certificate_left_s: of the certificate that ends first;
+    certificates_left_s: by the address of a listener with its own. parked: connections that wait for room. sections:
+    by the names of administration.sections, the numbers of each thing of one kind, such as QueueNumbers.
     """
 
     version: str
@@ -201,6 +202,7 @@ class BrokerNumbers:
     parked: int
     half_open: int
     certificate_left_s: int | None
+    certificates_left_s: Mapping[str, int]
     memory_bytes: int
     memory_counted_bytes: int
     memory_holders: list[Holder]

@@ -229,6 +229,7 @@ def tables_of(config: Config) -> Tables:
         tables |= {("peer", name): {"address": address} for name, address in config.node.peers.items()}
     if config.tls is not None:
         tables["tls", ""] = asdict(config.tls)
+        tables |= {("tls", address): asdict(one) for address, one in config.tls_of_listeners.items()}
     if config.jwt is not None:
         tables["jwt", ""] = asdict(config.jwt)
     tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
@@ -258,6 +259,7 @@ def _config(running: Config, tables: Tables) -> Config:
         limits=Limits(**named["limits"][""]),
         logging=Logging(**named["logging"][""]),
         tls=TlsSettings(**named["tls"][""]) if named["tls"] else None,
+        tls_of_listeners={address: TlsSettings(**table) for address, table in named["tls"].items() if address},
         jwt=JwtSettings(**named["jwt"][""]) if named["jwt"] else None,
         declarations=declarations_of(named),
     )

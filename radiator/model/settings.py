@@ -299,9 +299,10 @@ class Logging:
 @dataclass(slots=True, kw_only=True)
 class Config:
     """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names. unix:
-    whether operators_socket is listened on too. plain: those of listen that other machines reach without TLS. users: by
-    name, those of users_file too; none: nobody is asked for a login. useless: a sentence for each setting that has no
-    effect beside the others.
+    whether operators_socket is listened on too. plain: those of listen that other machines reach without TLS.
+    tls_of_listeners: by the address of a listener for which `tls` does not hold as it is. users: by name, those of
+    users_file too; none: nobody is asked for a login. useless: a sentence for each setting that has no effect beside
+    the others.
     """
 
     listen: list[ListenAddress] = field(default_factory=lambda: [DEFAULT_LISTEN])
@@ -318,6 +319,7 @@ class Config:
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
     tls: TlsSettings | None = None
+    tls_of_listeners: dict[str, TlsSettings] = field(default_factory=dict)
     jwt: JwtSettings | None = None
     logging: Logging = field(default_factory=Logging)
     users: dict[str, User] = field(default_factory=dict)

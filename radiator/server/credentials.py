@@ -4,7 +4,8 @@ verify JSON Web Tokens. A start reads them before it listens, a reload before an
 
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +21,42 @@ _NOT_FOR_A_SECRET = 0o037  # a group may read it, as that of systemd's credentia
 
 @dataclass(slots=True, frozen=True)
 class Credentials:
-    """What was in the files. pair: of [tls]. jwt: whose tokens are taken."""
+    """What was in the files. pair: of [tls]. own: of listeners that have their own, by address. jwt: whose tokens are
+    taken.
+    """
 
     pair: Pair | None = None
+    own: Mapping[str, Pair] = field(default_factory=dict)
     jwt: JwtMechanism | None = None
 
 
 def load_credentials(config: Config) -> Credentials:
     """ConfigError: what is wrong with the files that it names."""
-    mistakes, pair, jwt = [], None, None
-    try:
-        pair = None if config.tls is None else load_pair(config.tls)
-    except ConfigError as wrong:
-        mistakes += wrong.mistakes
+    mistakes, pairs, jwt = [], {}, None
+    tables = {"": config.tls, **config.tls_of_listeners} if config.tls is not None else {}
+    for address, settings in tables.items():
+        try:
+            pairs[address] = load_pair(settings)
+        except ConfigError as wrong:
+            mistakes += [f"For {address}, {one}" if address else one for one in wrong.mistakes]
     try:
         jwt = None if config.jwt is None else _load_jwt(config.jwt)
     except ValueError as wrong:
         mistakes.append(f"{wrong}.")
     if mistakes:
         raise ConfigError(mistakes)
-    return Credentials(pair, jwt)
+    pair = pairs.pop("", None)
+    return Credentials(pair, pairs, jwt)
 
 
 def differences(old: Credentials, new: Credentials) -> list[dict[str, Any]]:
     """What a reload changes though the configuration names the same files. Nothing that is secret is shown."""
     found = []
-    if old.pair is not None and new.pair is not None and old.pair.certificate.sha256 != new.pair.certificate.sha256:
-        found.append(("tls.certificate", str(old.pair.certificate), str(new.pair.certificate)))
+    before, after = ({"tls": one.pair, **{f'tls."{key}"': own for key, own in one.own.items()}} for one in (old, new))
+    for table, pair in after.items():
+        was = before.get(table)
+        if was is not None and pair is not None and was.certificate.sha256 != pair.certificate.sha256:
+            found.append((f"{table}.certificate", str(was.certificate), str(pair.certificate)))
     if old.jwt is not None and new.jwt is not None and old.jwt.text != new.jwt.text:
         found.append(("jwt.keys", "keys", "other keys"))
     return [{"setting": key, "old": was, "new": is_, "takes_effect": NOW} for key, was, is_ in found]

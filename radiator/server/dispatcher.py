@@ -90,7 +90,7 @@ class Dispatcher:
         self._awaited = 0
         self._gather_until_s = 0.0
         self._gathering = loop.timer(0)
-        self.certificate_left_s: Callable[[], int | None] = lambda: None
+        self.certificates_left_s: Callable[[], dict[str, int]] = dict
         self.committer = committer(loop, store, self._committed)
         self._loader = loader(loop, store, data_dir, self._found)
         self._store = store
@@ -318,7 +318,7 @@ class Dispatcher:
                 self._connections.half_open,
                 space.wal_bytes,
                 space.wal_kept_bytes,
-                self.certificate_left_s(),
+                self.certificates_left_s(),
             )
         )
         self._measure_due = True

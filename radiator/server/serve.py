@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -218,8 +219,9 @@ class Server:
     def _listen(self, config: Config) -> None:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
         if self._credentials.pair is not None:
-            self._tls = TlsListeners(self._loop, self._credentials.pair, config.users.values(), self._log)
-            self._dispatcher.certificate_left_s = self._tls.left_s
+            pair, own = self._credentials.pair, self._credentials.own
+            self._tls = TlsListeners(self._loop, pair, config.users.values(), self._log, own)
+            self._dispatcher.certificates_left_s = self._tls.left_s
             self._dialer.tls = self._tls
         operators = config.operators_socket
         node = config.node
@@ -240,7 +242,8 @@ class Server:
         encrypt: Callable[[SocketTransport], Transport] | None = None
         if SCHEMES[address.scheme].is_encrypted:
             assert self._tls is not None, "a configuration with such a listener has [tls]"
-            encrypt = self._tls.wrap_link if address.scheme == PEERS else self._tls.wrap
+            wrap = self._tls.wrap_link if address.scheme == PEERS else self._tls.wrap
+            encrypt = partial(wrap, address=str(address))
         self._listeners.append(Listener(self._loop, address, limits, admit, self._log, encrypt))
 
     def _close_listeners(self) -> None:
@@ -283,7 +286,7 @@ class Server:
         if self._tls is not None:
             self._tls.users = config.users.values()
             if credentials.pair is not None:
-                self._tls.use(credentials.pair)
+                self._tls.use(credentials.pair, credentials.own)
         self._log.use(config.logging)
         if self._authenticator is not None:
             self._authenticator.use(config.users, credentials.jwt)

@@ -13,7 +13,7 @@ import os
 import ssl
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,9 @@ class TlsListeners:
     Used on the hub only.
     """
 
-    def __init__(self, loop: Any, pair: Pair, users: Iterable[User], log: EventLog) -> None:
+    def __init__(
+        self, loop: Any, pair: Pair, users: Iterable[User], log: EventLog, own: Mapping[str, Pair] | None = None
+    ) -> None:
         self._loop = loop
         self._log = log
         self._turn = -1
@@ -189,20 +191,21 @@ class TlsListeners:
         self._timer = loop.timer(CERTIFICATE_LOOK_S, CERTIFICATE_LOOK_S, ref=False)
         self._timer.start(lambda: self.look(time.time()))
         self.users = users
-        self.use(pair)
+        self.use(pair, own)
 
-    def use(self, pair: Pair) -> None:
-        """For connections from now on."""
+    def use(self, pair: Pair, own: Mapping[str, Pair] | None = None) -> None:
+        """For connections from now on. own: by its address, that of a listener which has not this pair."""
         self.pair = pair
+        self.own = own or {}
         self.look(time.time())
 
-    def wrap(self, below: SocketTransport) -> "AcceptedTls":
-        """The transport of a client's connection that was accepted, over that of its socket."""
-        return AcceptedTls(below, self, self.pair.context)
+    def wrap(self, below: SocketTransport, address: str = "") -> "AcceptedTls":
+        """The transport of a client's connection that the listener there has accepted, over that of its socket."""
+        return AcceptedTls(below, self, self.own.get(address, self.pair))
 
-    def wrap_link(self, below: SocketTransport) -> "AcceptedTls":
+    def wrap_link(self, below: SocketTransport, address: str = "") -> "AcceptedTls":
         """The same of a node's."""
-        return AcceptedTls(below, self, self.pair.of_nodes, is_link=True)
+        return AcceptedTls(below, self, self.own.get(address, self.pair), is_link=True)
 
     def wrap_dialled(self, below: SocketTransport, host: str) -> "DialledTls":
         """That of a connection which this node has dialled. host: by which, and which the other's certificate must
@@ -214,18 +217,24 @@ class TlsListeners:
         return DialledTls(below, context, host)
 
     def look(self, now_s: float) -> None:
-        """Warns where the certificate is not valid, or will soon be no more."""
-        one = self.pair.certificate
-        if now_s < one.valid_from_s:
-            self._log.warning("certificate_not_valid", sentence=f"It is valid from {day_text(one.valid_from_s)} on.")
-        elif now_s >= one.valid_to_s:
-            self._log.warning("certificate_not_valid", sentence=f"It was valid until {day_text(one.valid_to_s)}.")
-        elif one.days_left(now_s) < CERTIFICATE_WARN_DAYS:
-            self._log.warning("certificate_ends", days=one.days_left(now_s), ends=day_text(one.valid_to_s))
+        """Warns where a certificate is not valid, or will soon be no more."""
+        for of, pair in {"[tls]": self.pair, **self.own}.items():
+            one = pair.certificate
+            if now_s < one.valid_from_s:
+                sentence = f"It is valid from {day_text(one.valid_from_s)} on."
+                self._log.warning("certificate_not_valid", of=of, sentence=sentence)
+            elif now_s >= one.valid_to_s:
+                sentence = f"It was valid until {day_text(one.valid_to_s)}."
+                self._log.warning("certificate_not_valid", of=of, sentence=sentence)
+            elif one.days_left(now_s) < CERTIFICATE_WARN_DAYS:
+                self._log.warning("certificate_ends", of=of, days=one.days_left(now_s), ends=day_text(one.valid_to_s))
 
-    def left_s(self) -> int:
-        """How long until the certificate's end; below 0: since then."""
-        return int(self.pair.certificate.valid_to_s - time.time())
+    def left_s(self) -> dict[str, int]:
+        """How long until the end of each certificate; below 0: since then. By the address of a listener with its own;
+        "": that of all others.
+        """
+        now_s = time.time()
+        return {of: int(pair.certificate.valid_to_s - now_s) for of, pair in {"": self.pair, **self.own}.items()}
 
     def may_step(self) -> bool:
         """Whether one more step of a handshake may be made in this turn of the loop. If so it is counted."""
@@ -402,11 +411,9 @@ class AcceptedTls(TlsTransport):
 
     __slots__ = ("_certificate", "_is_link", "_listeners")
 
-    def __init__(
-        self, below: SocketTransport, listeners: TlsListeners, context: ssl.SSLContext, is_link: bool = False
-    ) -> None:
-        super().__init__(below, context, None)
-        self.certificate_sha256 = bytes.fromhex(listeners.pair.certificate.sha256)
+    def __init__(self, below: SocketTransport, listeners: TlsListeners, pair: Pair, is_link: bool = False) -> None:
+        super().__init__(below, pair.of_nodes if is_link else pair.context, None)
+        self.certificate_sha256 = bytes.fromhex(pair.certificate.sha256)
         self._certificate: Any = None
         self._is_link = is_link
         self._listeners = listeners

@@ -183,10 +183,10 @@ def test_each_bound_stands_beside_its_use() -> None:
     )
     node.open(1, 9)
     node.say(send(9, "q"), subscribe(1, "/topic/t", AUTO), send(9, "m", bytes(1000)))
-    assert node.stats()["certificate_left_s"] is None
-    node.turn([Tick(GIB, 3 * MIB, 100, 2 * GIB, 8 * MIB, 4, 5 * MIB, 2 * MIB, -7)])
+    assert node.stats()["certificate_left_s"] is None and node.stats()["certificates_left_s"] == {}
+    node.turn([Tick(GIB, 3 * MIB, 100, 2 * GIB, 8 * MIB, 4, 5 * MIB, 2 * MIB, {"": 9, "stomps://a:1": -7})])
     answer = node.stats()
-    assert answer["certificate_left_s"] == -7
+    assert (answer["certificate_left_s"], answer["certificates_left_s"]) == (-7, {"stomps://a:1": -7})
     assert (answer["half_open"], answer["destinations"], answer["bindings"], answer["positions"]) == (4, 3, 0, 0)
     assert answer["limits"] == {
         "max_connections": 7, "max_half_open": 2000, "max_memory_bytes": GIB, "outbox_max_bytes": 32 * MIB,

@@ -28,6 +28,7 @@ from radiator.server.transport import PeerActivity, SocketTransport
 from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
+from tests.ports import free_ports
 from tests.server.shell import KeptLog
 from tests.server.tls_pipe import Ends, Pipe
 from tests.tls_broker import CONFIG, TlsBroker
@@ -493,6 +494,16 @@ def test_from_30_days_before_its_end_on_the_log_warns(
     assert log.events == events
 
 
+def test_each_certificate_is_looked_at(authority: Authority, pair: MadePair, log: KeptLog) -> None:
+    own = {"stomps://a:1": load_pair(settings(authority.pair("own", days=20)))}
+    listeners = TlsListeners(gevent.get_hub().loop, load_pair(settings(pair)), [], log, own)
+    assert log.events == ["certificate_ends"]
+    left_s = listeners.left_s()
+    assert 19 * DAY_S < left_s["stomps://a:1"] <= 20 * DAY_S and 89 * DAY_S < left_s[""] <= 90 * DAY_S
+    listeners.use(listeners.pair)
+    assert [*listeners.left_s()] == [""] and log.events == ["certificate_ends"]
+
+
 def test_one_that_is_not_valid_yet_is_a_warning(pair: MadePair, log: KeptLog) -> None:
     listeners = TlsListeners(gevent.get_hub().loop, load_pair(settings(pair)), [], log)
     listeners.look(listeners.pair.certificate.valid_from_s - 1)
@@ -603,6 +614,78 @@ def test_stats_and_metrics_say_how_long_it_is_valid(broker: TlsBroker) -> None:
         broker.hang_up("reloaded")
         answers = (client.admin({"do": "stats"})["certificate_left_s"] for _ in range(10_000))
         assert next(left_s for left_s in answers if left_s <= 10 * DAY_S) > 9 * DAY_S
+
+
+OWN = """
+[tls."stomps://127.0.0.1:{port}"]
+certificate = "own.pem"
+key = "own.key"
+"""
+
+
+def two_listeners(text: str, port: int) -> str:
+    return text.replace('"stomps://127.0.0.1:0"', f'"stomps://127.0.0.1:0", "stomps://127.0.0.1:{port}"')
+
+
+def shown_at(broker: TlsBroker, port: int, client: ssl.SSLContext | None = None) -> bytes:
+    """The certificate of the listener there, verified."""
+    context = client or ssl.create_default_context(cafile=broker.authority.certificate)
+    with (
+        socket.create_connection(("127.0.0.1", port), 5) as one,
+        context.wrap_socket(one, server_hostname="localhost") as tls,
+    ):
+        tls.recv(0)
+        return tls.getpeercert(True) or b""
+
+
+def test_a_listener_has_a_pair_of_its_own_and_a_reload_swaps_each(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    broker = TlsBroker(tmp_path, two_listeners(CONFIG, port) + OWN.format(port=port))
+    broker.authority.pair("own", days=20)
+    with broker, Client(broker.address) as client:
+        broker.wait_for_log(f"certificate_ends of=stomps://127.0.0.1:{port} days=19")
+        ours, own = shown_at(broker, broker_port(broker, port)), shown_at(broker, port)
+        assert ours != own
+        answer = client.admin({"do": "stats"})
+        assert answer["certificates_left_s"].keys() == {f"stomps://127.0.0.1:{port}"}
+        assert answer["certificates_left_s"][f"stomps://127.0.0.1:{port}"] == answer["certificate_left_s"] < 20 * DAY_S
+        metric = f'radiator_listener_certificate_left_seconds{{listener="stomps://127.0.0.1:{port}"}}'
+        assert f"{metric} {answer['certificate_left_s']}\n" in exposition(answer)
+        # one of the two is wrong: neither changes
+        broker.replaced(broker.authority.pair("new"))
+        made = broker.authority.pair("other")
+        made.certificate.rename(tmp_path / "own.pem")
+        line = broker.hang_up("reload_refused")
+        assert f"For stomps://127.0.0.1:{port}, tls.key is" in line and "does not belong to the certificate" in line
+        assert (shown_at(broker, broker_port(broker, port)), shown_at(broker, port)) == (ours, own)
+        made.key.rename(tmp_path / "own.key")
+        broker.hang_up("reloaded")
+        assert shown_at(broker, broker_port(broker, port)) != ours and shown_at(broker, port) != own
+        assert "setting_changed setting=tls.certificate" in broker.log
+        assert re.search(rf"setting=.*tls.*127.0.0.1:{port}.*certificate", broker.log)
+
+
+def broker_port(broker: TlsBroker, other: int) -> int:
+    """Of the listener without a pair of its own."""
+    found = [int(one) for one in re.findall(r"listening address=stomps://127.0.0.1:(\d+)", broker.log)]
+    return next(one for one in found if one != other)
+
+
+def test_a_listener_asks_for_certificates_of_clients_that_the_other_does_not(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    own = f'[tls."stomps://127.0.0.1:{port}"]\nclient_ca = "ca.pem"\nclient_certificates = "required"\n'
+    with TlsBroker(tmp_path, two_listeners(CONFIG, port) + own) as broker:
+        shown_at(broker, broker_port(broker, port))
+        context = ssl.create_default_context(cafile=broker.authority.certificate)
+        with (
+            socket.create_connection(("127.0.0.1", port), 5) as one,
+            pytest.raises((ssl.SSLError, ConnectionResetError)),
+        ):
+            context.wrap_socket(one, server_hostname="localhost").recv(1)
+        mine = broker.authority.pair("me", "/CN=me", "")
+        context = ssl.create_default_context(cafile=broker.authority.certificate)
+        context.load_cert_chain(mine.certificate, mine.key)
+        assert shown_at(broker, port, context)
 
 
 def test_a_reload_of_a_wrong_pair_leaves_the_old_one_in_force(broker: TlsBroker) -> None:

@@ -45,7 +45,7 @@ _BROKER = (
         "certificate_left_seconds",
         GAUGE,
         "certificate_left_s",
-        "Until the end of the certificate of [tls]; below 0: it is over.",
+        "Until the end of the certificate that ends first; below 0: it is over.",
     ),
     Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of all connections."),
     Metric("transactions", GAUGE, "transactions", "Transactions that are open."),
@@ -178,6 +178,12 @@ _OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "pee
 
 _INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
 _UNREAD = Metric("log_unread", GAUGE, "unread", "Records of a log that a group has not acked.")
+_CERTIFICATE = Metric(
+    "listener_certificate_left_seconds",
+    GAUGE,
+    "certificates_left_s",
+    "The same of a listener with a certificate of its own.",
+)
 _UP = Metric("peer_up", GAUGE, "state", "1: this node is linked with that one.")
 
 Sample = tuple[str, dict[str, str], int | float]  # the end of its name, its labels, its value
@@ -197,7 +203,7 @@ def metrics() -> Iterator[Metric]:
     for kind, of_each in _OF_EACH.items():
         for metric in of_each:
             yield replace(metric, name=f"radiator_{kind}_{metric.name}")
-    for metric in (_UNREAD, _UP):
+    for metric in (_CERTIFICATE, _UNREAD, _UP):
         yield replace(metric, name=f"radiator_{metric.name}")
 
 
@@ -228,6 +234,11 @@ def _families(answer: _Numbers) -> Iterator[tuple[str, Metric, list[Sample]]]:
             ]
             if samples:
                 yield f"radiator_{kind}_{metric.name}", metric, samples
+    listeners: list[Sample] = [
+        ("", {"listener": name}, left_s) for name, left_s in sorted(answer.get(_CERTIFICATE.field, {}).items())
+    ]
+    if listeners:
+        yield f"radiator_{_CERTIFICATE.name}", _CERTIFICATE, listeners
     unread: list[Sample] = [
         ("", {"log": log, "group": group}, count)
         for log, one in sorted(answer.get("logs", {}).items())

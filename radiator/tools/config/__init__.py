@@ -72,6 +72,7 @@ from radiator.tools.config.values import (
     SERVER,
     THIS_NODE,
     TLS,
+    TLS_OF_LISTENER,
     TOPIC,
     log_keep_text,
     node_name_mistake,
@@ -178,6 +179,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         create=settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
         tls=_tls_table(tables, mistakes),
+        tls_of_listeners=_tls_of_listeners(tables, mistakes),
         jwt=jwt_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
@@ -206,6 +208,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         declarations=_declarations(file),
         node=node,
         tls=_tls(file, directory),
+        tls_of_listeners=_tls_with_defaults(file, directory),
         jwt=jwt_settings(file.jwt, directory),
         logging=Logging(**file.logging),
         users=file.users,
@@ -245,17 +248,55 @@ def _tls_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] 
                 ("tls",),
                 f'has no {key}; name the file, such as {key} = "server.{"pem" if key == "certificate" else "key"}"',
             )
+    if isinstance(table, dict):
+        table = {key: value for key, value in table.items() if not _is_of_listener(key, value)}
     return settings(("tls",), table, TLS, mistakes)
+
+
+def _is_of_listener(key: str, value: object) -> bool:
+    return isinstance(value, dict) and key not in TLS
+
+
+def _tls_of_listeners(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, dict[str, Any]]:
+    """The tables [tls.ADDRESS], by the address of a listener as it is written in one way."""
+    found: dict[str, dict[str, Any]] = {}
+    table = tables.get("tls")
+    for key, value in table.items() if isinstance(table, dict) else ():
+        if not _is_of_listener(key, value):
+            continue
+        keys = ("tls", key)
+        own = settings(keys, value, TLS_OF_LISTENER, mistakes)
+        try:
+            address = str(parse_address(key, is_of_nodes=key.startswith("peer")))
+        except ValueError as error:
+            mistakes.add(keys, f"is the table of a listener, whose address {error}")
+            continue
+        if address in found:
+            mistakes.add(keys, f"is there twice, as {address} too; keep one of both")
+        found[address] = own
+    return found
 
 
 def _tls(file: File, directory: Path) -> TlsSettings | None:
     """To be used only if no mistake was found."""
     if file.tls is None or not {"certificate", "key"} <= file.tls.keys():
         return None
-    table = dict(file.tls)
+    return _with_paths(file.tls, directory)
+
+
+def _with_paths(given: Mapping[str, Any], directory: Path) -> TlsSettings:
+    table = dict(given)
     for key in {"certificate", "key", "client_ca", "peer_ca"} & table.keys():
         table[key] = Path(os.path.normpath(directory / table[key]))
     return TlsSettings(**table)
+
+
+def _tls_with_defaults(file: File, directory: Path) -> dict[str, TlsSettings]:
+    """What a listener's own table leaves out is that of [tls]. To be used only if no mistake was found."""
+    if _tls(file, directory) is None:
+        return {}
+    usual = {key: value for key, value in (file.tls or {}).items() if key in TLS_OF_LISTENER}
+    return {address: _with_paths({**usual, **own}, directory) for address, own in file.tls_of_listeners.items()}
 
 
 def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:

@@ -55,6 +55,7 @@ class File:
     create: Table
     node: Table | None  # None: no such table
     tls: Table | None
+    tls_of_listeners: dict[str, Table]
     jwt: Table | None
     peers: dict[str, Table]
     queues: dict[str, Table]
@@ -102,6 +103,7 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
     _judge_tls(file, mistakes)
+    _judge_tls_of_listeners(file, mistakes)
     judge_jwt(file.users.values(), file.jwt is not None, mistakes)
     _judge_ports(file, mistakes)
     _judge_unix_sockets(file, mistakes)
@@ -156,6 +158,27 @@ def _judge_tls(file: File, mistakes: Mistakes) -> None:
         wrong = f"is {shown(asked)}, and there is no client_ca to judge them by"
         right = "name the file of the CA that clients' certificates come from"
         mistakes.add(("tls", "client_certificates"), f"{wrong}; {right}")
+
+
+def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
+    """Each is of a listener that encrypts, has a whole pair or none, and a CA where it asks for certificates."""
+    node = (file.node or {}).get("listen")
+    listen = {str(one): one for one in (*file.listen(), *([node] if node is not None else []))}
+    for address, table in file.tls_of_listeners.items():
+        keys = ("tls", address)
+        if address not in listen:
+            mistakes.add(keys, f"is no listener{meant(address, listen) or '; there is ' + ', '.join(listen)}")
+        elif not SCHEMES[listen[address].scheme].is_encrypted:
+            mistakes.add(keys, "is a listener without TLS; write stomps:// in both places, or take it out")
+        if ("certificate" in table) is not ("key" in table) and not mistakes.are_in(*keys):
+            has, lacks = ("certificate", "key") if "certificate" in table else ("key", "certificate")
+            mistakes.add(keys, f"has a {has} of its own and no {lacks}; name both, or neither")
+        whole = {**(file.tls or {}), **table}
+        asked = whole.get("client_certificates", NONE)
+        if "client_certificates" in table and asked != NONE and "client_ca" not in whole:
+            right = "name the file of the CA that clients' certificates come from"
+            wrong = f"is {shown(asked)}, and there is no client_ca to judge them by"
+            mistakes.add((*keys, "client_certificates"), f"{wrong}; {right}")
 
 
 def _judge_tls_of_nodes(file: File, mistakes: Mistakes) -> None:

@@ -55,7 +55,8 @@ def _find_in_tls(file: File, found: Mistakes) -> None:
     elif "peer_ca" in file.tls and not node.get("discover") and PEERS not in {one.scheme for one in dialled}:
         wrong = "is given, but no node is dialled over TLS"
         _add(found, ("tls", "peer_ca"), f'{wrong}; write address = "peers://HOST:PORT" in [peer.NAME]')
-    if "client_ca" in file.tls and file.tls.get("client_certificates", NONE) == NONE:
+    asked = {table.get("client_certificates", NONE) for table in (file.tls, *file.tls_of_listeners.values())}
+    if "client_ca" in file.tls and asked == {NONE}:
         wrong = "is given, but clients are asked for no certificate"
         _add(found, ("tls", "client_ca"), f'{wrong}; set client_certificates = "optional" or "required"')
 

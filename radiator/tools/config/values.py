@@ -328,6 +328,7 @@ TLS: dict[str, Check] = {
     "client_certificates": choice(*CLIENT_CERTIFICATES),
     "peer_ca": path_of("file"),
 }
+TLS_OF_LISTENER = {key: check for key, check in TLS.items() if key != "peer_ca"}
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}
 BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}
