@@ -13,6 +13,7 @@ from radiator.model.reloading import RELOAD, differences, merged
 from radiator.model.settings import Binding, Config, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.validation import LOG, QUEUE
 from radiator.tools.config import load
+from radiator.tools.config.jwt import JWT
 from radiator.tools.config.users import USER
 from radiator.tools.config.values import (
     CREATE,
@@ -488,8 +489,8 @@ def test_no_reload_makes_a_long_turn() -> None:
 def test_the_table_has_every_setting_of_every_table_of_the_file() -> None:
     tables = {
         "server": SERVER, "logging": LOGGING, "limits": LIMITS, "create": CREATE, "journal": JOURNAL,
-        "node": THIS_NODE, "peer": PEER_NODE, "tls": TLS, "queue": QUEUE, "log": LOG, "exchange": EXCHANGE,
-        "fanout": FANOUT, "topic": TOPIC, "user": USER,
+        "node": THIS_NODE, "peer": PEER_NODE, "tls": TLS, "jwt": JWT, "queue": QUEUE, "log": LOG,
+        "exchange": EXCHANGE, "fanout": FANOUT, "topic": TOPIC, "user": USER,
     }  # fmt: skip
     assert {name: set(keys) for name, keys in RELOAD.items()} == {name: set(keys) for name, keys in tables.items()}
     assert {effect for keys in RELOAD.values() for effect in keys.values()} == {"now", "restart"}
