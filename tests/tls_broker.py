@@ -3,6 +3,7 @@
 import re
 import signal
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -20,10 +21,10 @@ CONFIG = ENCRYPTED + "[limits]\nconnect_timeout_s = 1\nmax_connections = 3\n" + 
 class TlsBroker(BrokerProcess):
     """With a CA of its own."""
 
-    def __init__(self, directory: Path, config_text: str = CONFIG) -> None:
+    def __init__(self, directory: Path, config_text: str = CONFIG, program: Sequence[str] = ("-m", "radiator")) -> None:
         self.authority = Authority(directory)
         self.authority.pair("server")
-        super().__init__(directory, config_text)
+        super().__init__(directory, config_text, program)
 
     def start(self) -> Self:
         begun = len(self.log.splitlines())

@@ -59,6 +59,7 @@ MODULES: tuple[str, ...] = (
     "file_modes",
     "unix_sockets",
     "tls",
+    "handshakes",
     "imports",
     "links",
     "carry",
