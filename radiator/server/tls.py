@@ -280,8 +280,9 @@ class TlsTransport:
         self.certificate_sha256 = b""
         self.fileno = below.fileno
         self._below = below
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
+        self._in: Any = ssl.MemoryBIO()
+        self._out: Any = ssl.MemoryBIO()
+        self._tls: Any = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._has_begun = self._is_shaken = False
         self._unsent = b""  # encrypted
         self._withheld = b""  # a last byte that was encrypted, and is not counted as taken yet
@@ -398,6 +399,9 @@ class TlsTransport:
 
     def close(self) -> None:
         self._below.close()
+        self._is_shaken = False
+        # some 35 KiB, which nobody shall hold who holds the connection for a while yet, as the timetable does
+        self._tls = self._in = self._out = None
 
     def ask(self) -> PeerActivity:
         return self._below.ask()

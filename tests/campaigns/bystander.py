@@ -27,16 +27,18 @@ P99_MAX_MS = 100.0
 
 class Bystander:
     """Sends to a durable queue with a receipt, gets it back and acks it, over and over; a process of its own, so that
-    what its campaign does meanwhile does not hold it up.
+    what its campaign does meanwhile does not hold it up. is_operator: it comes by the operators' unix socket, and so
+    needs no login.
 
     times_ms: how long each of these rounds took, since `with` began: then it had QUIET_ROUNDS behind it, in peace.
     Leaving `with` raises what went wrong with it.
     """
 
-    def __init__(self, broker: BrokerProcess, queue: str = "/queue/bystander") -> None:
+    def __init__(self, broker: BrokerProcess, queue: str = "/queue/bystander", *, is_operator: bool = False) -> None:
+        address = (broker.unix_path, "0") if is_operator else (broker.host, str(broker.port))
         self.times_ms: list[float] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.campaigns.bystander", broker.host, str(broker.port), queue],
+            [sys.executable, "-m", "tests.campaigns.bystander", *address, queue],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -99,7 +101,8 @@ class Bystander:
 
 
 def stand_by(host: str, port: int, queue: str) -> None:
-    with Wire((host, port)) as wire:
+    """port: 0 where host is the path of a unix socket."""
+    with Wire((host, port) if port else host) as wire:
         wire.connect()
         wire.subscribe(queue)
         print("ready", flush=True)
@@ -111,10 +114,13 @@ def stand_by(host: str, port: int, queue: str) -> None:
 
 
 class Operator:
-    """A connection that asks /admin, and nothing else. It may come back after a restart of the broker."""
+    """A connection that asks /admin, and nothing else. It may come back after a restart of the broker.
 
-    def __init__(self, broker: BrokerProcess) -> None:
-        self._wire = Wire((broker.host, broker.port))
+    is_unix: it comes by the operators' unix socket.
+    """
+
+    def __init__(self, broker: BrokerProcess, *, is_unix: bool = False) -> None:
+        self._wire = Wire(broker.unix_path if is_unix else (broker.host, broker.port))
         self._wire.connect()
 
     def close(self) -> None:

@@ -59,6 +59,7 @@ MODULES: tuple[str, ...] = (
     "file_modes",
     "unix_sockets",
     "tls",
+    "tls_fuzz",
     "handshakes",
     "imports",
     "links",

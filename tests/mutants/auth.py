@@ -4,6 +4,13 @@ from tests.mutants import Edit, Mutant
 
 MUTANTS = (
     Mutant(
+        "any-password-fits",
+        "Whatever is said for a password is right.",
+        function="PasswordHash.fits",
+        old="return hmac.compare_digest(_digest(self.cost, self.salt, password, len(self.digest)), self.digest)",
+        new="return True",
+    ),
+    Mutant(
         "expired-token-alive",
         "A token lets its machine in after it has run out.",
         function="fitting",

@@ -322,6 +322,13 @@ MUTANTS = (
         new="",
     ),
     Mutant(
+        "tls-closed-keeps-its-buffers",
+        "OpenSSL's part of a connection that is closed stays until it would have had to say CONNECT.",
+        function="TlsTransport.close",
+        old="self._tls = self._in = self._out = None",
+        new="",
+    ),
+    Mutant(
         "tls-one-record-a-read",
         "What OpenSSL has decrypted behind the first record waits until more comes from the client.",
         function="TlsTransport._decrypt",

@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -273,6 +274,20 @@ def test_the_goodbye_is_sent_before_the_end(opened: Open) -> None:
     with pytest.raises(ssl.SSLZeroReturnError):
         pipe.tls.read(100)
         raise ssl.SSLZeroReturnError  # a read that returns b"" says the same
+
+
+def test_who_holds_a_transport_that_is_closed_holds_nothing_of_openssl(opened: Open) -> None:
+    """The timetable holds a connection until connect_timeout_s is over: thousands could come and go meanwhile."""
+    pipe = opened()
+    pipe.shake()
+    tls = weakref.ref(pipe.transport._tls)
+    assert tls() is not None
+    pipe.transport.close()
+    assert tls() is None
+    with pytest.raises(OSError):
+        pipe.transport.send(b"x")
+    with pytest.raises(OSError):
+        pipe.transport.receive(1000)
 
 
 def test_nothing_is_sent_before_the_handshake_is_over(opened: Open) -> None:
