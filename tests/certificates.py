@@ -48,14 +48,18 @@ class Authority:
         names: str = LOCALHOST,
         days: int = 90,
         key: tuple[str, ...] = P_256,
+        serial: int | None = None,
     ) -> MadePair:
-        """Signed by it. names: as openssl has subjectAltName; "": none. days: until its end; below 0: it is over."""
+        """Signed by it. names: as openssl has subjectAltName; "": none. days: until its end; below 0: it is over.
+        serial: its number; None: by chance.
+        """
         made = MadePair(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         request, extensions = self._directory / f"{name}.csr", self._directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
         openssl("req", *key, "-nodes", "-utf8", "-subj", subject, "-keyout", made.key, "-out", request)
+        number = ("-CAcreateserial",) if serial is None else ("-set_serial", serial)
         openssl(
-            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
+            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, *number,
             "-days", days, "-extfile", extensions, "-out", made.certificate,
         )  # fmt: skip
         made.key.chmod(0o600)

@@ -31,6 +31,7 @@ from tests.server.tls_pipe import Ends, Pipe
 
 MODES = (0o400, 0o440, 0o600, 0o640, 0o604, 0o644, 0o660, 0o666)
 PARTS = ("CN=ops", "O=Shop", "ops", "Shop", "CN=ops,O=Shop", "ops.shop.example", "CN=ops\\,O=Shop")
+ISSUER = ((("commonName", "Trial ca"),),)  # two CAs can have one name, and number as they like
 KINDS = {"CN": "commonName", "O": "organizationName", "OU": "organizationalUnitName"}
 
 
@@ -188,7 +189,8 @@ def names(run: Run, house: House) -> None:
     subject = [[(KINDS[chance.choice(["CN", "O", "OU"])], chance.choice(PARTS))] for _ in range(chance.randrange(3))]
     dns = [("DNS", chance.choice(PARTS)) for _ in range(chance.randrange(3))]
     wanted = chance.choice((*PARTS, "O=Shop,CN=ops"))
-    found = user_of({"subject": subject, "subjectAltName": dns}, [User(name="user", certificate=wanted)])
+    shown = {"subject": subject, "subjectAltName": dns, "issuer": ISSUER, "serialNumber": chance.choice(("01", "02"))}
+    found = user_of(shown, [User(name="user", certificate=wanted)])
     is_meant = wanted == subject_text(subject) if "=" in wanted else wanted.lower() in [name.lower() for _, name in dns]
     if (found is not None) is not is_meant:
         run.violation(f"{wanted!r} of a user, and a certificate with {subject} and {dns}: {found}.")
@@ -262,11 +264,11 @@ CAMPAIGNS = (
         cases=(1500, 30_000, 300_000),
         mutants=(
             "tls-pair-not-checked", "tls-one-record-a-read", "tls-counts-what-it-keeps", "tls-handshakes-unbounded",
-            "tls-key-for-everybody", "tls-name-passes-for-subject", "link-tls-not-verified",
+            "tls-key-for-everybody", "tls-name-passes-for-subject", "tls-issuer-and-serial", "link-tls-not-verified",
             "link-tls-name-not-verified",
         ),
         mutant_cases=300,
-        quick_mutants=8,
+        quick_mutants=9,
         needs=("openssl",),
     ),
 )  # fmt: skip

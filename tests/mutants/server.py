@@ -350,6 +350,20 @@ MUTANTS = (
         new="return taken",
     ),
     Mutant(
+        "tls-issuer-and-serial",
+        "A client's certificate is known again by its issuer and serial number alone.",
+        function="user_of",
+        old='subject = subject_text(found.get("subject", ()))',
+        new="""
+            subject = subject_text(found.get("subject", ()))
+            key = str(found.get("issuer")), found.get("serialNumber")
+            known = user_of.__dict__.setdefault("known", {})
+            if key in known:
+                return known[key]
+        """,
+        also=(Edit(function="user_of", old="return user", new="return known.setdefault(key, user)"),),
+    ),
+    Mutant(
         "tls-name-passes-for-subject",
         "A DNS name in a client's certificate is compared with the subjects that users have.",
         function="user_of",

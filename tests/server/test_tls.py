@@ -770,6 +770,36 @@ def test_clients_show_certificates_of_the_ca_that_is_named(tmp_path: Path, wante
                 broker.wait_for_log('reason="peer did not return a certificate"')
 
 
+def test_a_clients_certificate_is_not_known_by_its_issuer_and_serial(tmp_path: Path) -> None:
+    """Whoever makes a CA chooses its name and its numbers."""
+    broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format("required")))
+    stranger = Authority(tmp_path / "stranger")
+    with broker:
+        for authority, is_right in ((broker.authority, True), (stranger, False), (broker.authority, True)):
+            own = authority.pair("client", "/CN=client", "", serial=4711)
+            context = ssl.create_default_context(cafile=broker.authority.certificate)
+            context.load_cert_chain(own.certificate, own.key)
+            with broker.wire(context) as wire:
+                if is_right:
+                    wire.connect()
+                else:
+                    assert is_turned_away(wire)
+        broker.wait_for_log("tls_failed")
+
+
+def test_of_one_issuer_and_serial_each_certificate_is_its_own_subjects(
+    opened: Open, authority: Authority, pair: MadePair
+) -> None:
+    users = {name: User(name=name, certificate=f"CN={name}") for name in ("ann", "bob")}
+    for name in ("ann", "bob", "eve"):
+        own = authority.pair("client", f"/CN={name}", "", serial=4711)
+        client = ssl.create_default_context(cafile=authority.certificate)
+        client.load_cert_chain(own.certificate, own.key)
+        pipe = opened(settings(pair, client_ca=authority.certificate, client_certificates=OPTIONAL), users, client)
+        pipe.shake()
+        assert pipe.transport.principal.name == (name if name in users else ANYONE.name)
+
+
 def test_a_certificate_for_servers_is_none_of_a_client(tmp_path: Path) -> None:
     broker = TlsBroker(tmp_path, CONFIG.replace("[tls]\n", MUTUAL.format("required")))
     with broker:
