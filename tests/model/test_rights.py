@@ -115,11 +115,16 @@ FOR = [
     ("/exchange/*/eu", "/exchange/shop/eu"),
     ("/queue/orders", "/log/$checkout/orders/group"),
     ("/queue/a/b", "/log/$checkout/a/b/group"),
+    ("/queue/%u.{user}.(a|b)", "/queue/%u.{user}.(a|b)"),  # neither a regular expression nor a place for a name
 ]
 NOT_FOR = [
     ("/queue/orders", "/queue/orders.eu"),
     ("/queue/orders", "/topic/orders"),
     ("/queue/#", "/log/a"),
+    ("/queue/%u", "/queue/ann"),
+    ("/queue/{user}", "/queue/ann"),
+    ("/queue/a|b", "/queue/a"),
+    ("/queue/a?.+", "/queue/a.b"),
     ("/queue/orders.*", "/queue/orders"),
     ("/queue/Orders", "/queue/orders"),
     ("/exchange/shop/", "/exchange/shop/eu"),
