@@ -91,8 +91,9 @@ def stream(run: Run, house: House) -> None:
     while wire or sent < len(to_client):
         piece = wire[: run.chance.randrange(1, 30_000)]
         wire = wire[pipe.socket.send(piece) if piece else 0 :]
-        if piece and (data := pipe.receive()) != b"-":
-            heard += data
+        if piece:
+            with contextlib.suppress(BlockingIOError):
+                heard += pipe.transport.receive(65_536)
         try:
             sent += pipe.transport.send(to_client[sent:]) if sent < len(to_client) else 0
         except BlockingIOError:
