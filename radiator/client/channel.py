@@ -102,11 +102,12 @@ class Channel:
 
     def opening(self) -> Generator[Address | float, ClientConnection | RadiatorError | None, None]:
         """Makes the first connection, to the first address that accepts one. Yields an address, and is sent the
-        connection or the error; or yields how many seconds to wait. Raises the error of the last address; with
-        reconnection, a Refusal at once, and ConnectionLost only after the policy's `timeout_s`.
+        connection or the error; or yields how many seconds to wait. Raises the last Refusal, or the error of the last
+        address; with reconnection, a Refusal at once, and ConnectionLost only after the policy's `timeout_s`.
         """
         attempts, is_logged = self._attempts, False
         while True:
+            refused: Refusal | None = None
             for number, address in enumerate(self._addresses, 1):
                 self.connections += 1
                 found = yield address
@@ -116,9 +117,10 @@ class Channel:
                         attempts.proven()
                     return
                 assert found is not None
+                refused = found if isinstance(found, Refusal) else refused
                 is_over = attempts is None or not attempts.failed(time.monotonic(), random.random())
-                if number == len(self._addresses) and (is_over or isinstance(found, Refusal)):
-                    raise found
+                if number == len(self._addresses) and (is_over or refused is not None):
+                    raise refused or found
                 if not is_logged and attempts is not None:
                     _log.warning("%s It is tried again.", found)
                     is_logged = True

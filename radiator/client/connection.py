@@ -28,6 +28,13 @@ def refusal(error: Error) -> Refusal:
     return Refusal(error.headers.get("code", ""), sentence)
 
 
+def refused_connection(address: Address, error: Error) -> Refusal:
+    """The same of CONNECT: which of several addresses it was, and as whom."""
+    why = refusal(error)
+    login = f" of the user {address.login!r}" if address.login else ""
+    return Refusal(why.code, f"{address} has refused the connection{login}: {why}")
+
+
 def cannot_connect(address: Address, failed: OSError) -> ConnectionLost:
     """Why, as a sentence."""
     why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
@@ -104,7 +111,9 @@ class ClientConnection:
             yield from self._greet(versions, heart_beat_ms, timeout_s)
         except Gone as why:
             self.close()
-            raise ConnectionLost(f"The connection to {self.address} is lost: {str(why).rstrip('.')}.") from None
+            is_mute = self.read_at_s == self.opened_at_s and not (self.address.is_tls or self.address.path)
+            hint = " Is that port one of stomps://?" * is_mute
+            raise ConnectionLost(f"The connection to {self.address} is lost: {str(why).rstrip('.')}.{hint}") from None
         except BaseException:
             self.close()
             raise
@@ -133,7 +142,7 @@ class ClientConnection:
                 self.write()
             for event in self.read() if readable else ():
                 if isinstance(event, Error):
-                    raise refusal(event)
+                    raise refused_connection(self.address, event)
                 if isinstance(event, Broken):
                     raise Gone(f"the broker broke the protocol: {event.sentence}")
 

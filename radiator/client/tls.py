@@ -16,6 +16,8 @@ from radiator.client.address import Address, AddressError, addresses_of
 from radiator.client.errors import ConnectionLost
 
 NAMES_SHOWN = 8
+# where a sentence says how a file is given: programs that have other names for it put these in its place
+NAME_CA, NAME_CERTIFICATE = "(ca_file, or --ca)", "(certificate and key)"
 _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _NOT_YET, _EXPIRED = 9, 10
 _NO_CA = frozenset({2, 18, 19, 20, 21})  # whose CA is not there, is itself, or is not trusted
@@ -94,7 +96,7 @@ def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
             raise WrongName from None
         if code in _NO_CA:
             whose = f"the CA of {address.ca_file!r}" if address.ca_file else "any CA that this system trusts"
-            why = f"its certificate does not come from {whose}: name the file of its CA (ca_file, or --ca)"
+            why = f"its certificate does not come from {whose}: name the file of its CA {NAME_CA}"
         elif code == _EXPIRED:
             why = "its certificate has expired: it must be renewed at the broker"
         elif code == _NOT_YET:
@@ -105,7 +107,7 @@ def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
         why = f"the handshake of TLS has failed ({reason(failed)})"
     else:
         why = "it does not answer in TLS: is that port one of stomps://?"
-    return ConnectionLost(f"Cannot connect to {address}: {why}.")
+    return ConnectionLost(f"Cannot connect to {address}: {why}" + "." * (not why.endswith("?")))
 
 
 def wrong_name(address: Address, timeout_s: float) -> ConnectionLost:
@@ -133,5 +135,5 @@ def lost(failed: OSError) -> str:
     if not isinstance(failed, ssl.SSLError):
         return failed.strerror or "it failed"
     if failed.reason in _WANTS_ONE:
-        return "the broker wants a certificate of this client (certificate and key)"
+        return f"the broker wants a certificate of this client {NAME_CERTIFICATE}"
     return f"TLS: {reason(failed)}"

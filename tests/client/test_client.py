@@ -54,13 +54,15 @@ def test_client_sends_login_and_passcode(peer: Callable[[Script], str]) -> None:
 
 def test_client_raises_the_error_of_a_refused_connect(peer: Callable[[Script], str]) -> None:
     error = b"ERROR\nmessage:no\ncode:connections\n\nThere are too many connections.\0"
-    with pytest.raises(Refusal, match=r"^There are too many connections\.$") as refused:
+    with pytest.raises(
+        Refusal, match=r"^stomp://\S+ has refused the connection: There are too many connections\.$"
+    ) as refused:
         Client(peer(lambda connection: greet(connection, error)))
     assert refused.value.code == "connections"
 
 
 def test_client_uses_message_header_of_an_error_without_body(peer: Callable[[Script], str]) -> None:
-    with pytest.raises(Refusal, match=r"^no such luck$"):
+    with pytest.raises(Refusal, match="refused the connection: no such luck$"):
         Client(peer(lambda connection: greet(connection, b"ERROR\nmessage:no such luck\n\n\0")))
 
 

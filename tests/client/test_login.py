@@ -65,6 +65,24 @@ def test_everybody_else_is_refused_without_a_secret_in_the_sentence(
         asyncio.run(sent(AsyncClient(broker.address, user=user, password=password)))
 
 
+@pytest.mark.parametrize("reconnect", [False, True])
+def test_a_refusal_names_the_broker_and_the_user_whatever_the_other_addresses_are(
+    broker: BrokerProcess, reconnect: bool
+) -> None:
+    nobody = "stomp://127.0.0.1:1"
+    sentence = (
+        f"{broker.address} has refused the connection of the user 'nobody': "
+        "CONNECT needs the login and the passcode of a user of this broker."
+    )
+    for addresses in ([broker.address, nobody], [nobody, broker.address]):
+        with pytest.raises(Refusal) as caught:
+            Client(addresses, user="nobody", password="hunter2", reconnect=reconnect)
+        assert str(caught.value) == sentence
+        with pytest.raises(Refusal) as awaited:
+            asyncio.run(sent(AsyncClient(addresses, user="nobody", password="hunter2", reconnect=reconnect)))
+        assert str(awaited.value) == sentence
+
+
 def test_what_is_no_login_is_refused_and_not_repeated() -> None:
     for make in (Client, AsyncClient):
         with pytest.raises(Violation, match="A password without a user"):

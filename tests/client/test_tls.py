@@ -127,7 +127,13 @@ def test_a_certificate_that_is_over(tmp_path: Path) -> None:
 def test_a_port_without_tls(broker: TlsBroker) -> None:
     address = f"stomps://localhost:{broker.port}"
     sentence = f"Cannot connect to {address}: it does not answer in TLS: is that port one of stomps://?"
-    assert refused(address, ca_file=broker.ca_file).rstrip(".") == sentence
+    assert refused(address, ca_file=broker.ca_file) == sentence
+
+
+def test_a_port_with_tls_that_is_taken_for_a_plain_one(broker: TlsBroker) -> None:
+    address = f"stomp://localhost:{broker.tls_port}"
+    sentence = f"The connection to {address} is lost: the broker closed it. Is that port one of stomps://?"
+    assert refused(address) == sentence
 
 
 def test_a_port_that_says_nothing() -> None:
