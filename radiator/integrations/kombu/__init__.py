@@ -1,7 +1,9 @@
-"""A transport of kombu, and so of Celery: `import radiator.kombu` makes `radiator://HOST:61613` an address of a broker.
+"""A transport of kombu, and so of Celery: `import radiator.kombu` makes `radiator://HOST:61613` an address of a broker,
+and `radiators://HOST:61612` one by TLS.
 As a module of settings (`celery --config radiator.kombu`) it has none, and is imported all the same.
 
     transport.py     what kombu asks of a transport, answered by:
+    address.py       where its URL leads to, and the files of TLS
     connection.py    one connection to the broker, and what has come on it
     channel.py       what AMQP calls a channel: a light thing that shares its connection
     message.py       a message of kombu as a frame of STOMP, and back
@@ -13,8 +15,10 @@ Bindings, windows, acks, redelivery and delays are the broker's; nothing is emul
 
 from kombu.transport import TRANSPORT_ALIASES
 
-from radiator.integrations.kombu.transport import Transport
+from radiator.integrations.kombu.address import PLAIN, TLS
+from radiator.integrations.kombu.transport import SSLTransport, Transport
 
-__all__ = ["Transport"]
+__all__ = ["SSLTransport", "Transport"]
 
-TRANSPORT_ALIASES["radiator"] = "radiator.kombu:Transport"
+TRANSPORT_ALIASES[PLAIN] = "radiator.kombu:Transport"
+TRANSPORT_ALIASES[TLS] = "radiator.kombu:SSLTransport"

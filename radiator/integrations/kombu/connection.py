@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from radiator.client import Address, Client
-from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, Unreachable, failure, refused
+from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, failure, not_connected, refused
 from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.model.limits import PREFETCH_COUNT_MAX
 
@@ -54,7 +54,8 @@ class Sharing(Protocol):
 
 
 class SharedConnection:
-    """client: the kombu Connection that it belongs to; None once it is closed. Raises Unreachable where nobody answers.
+    """client: the kombu Connection that it belongs to; None once it is closed. Raises Unreachable where nobody answers,
+    Forbidden where the login is refused, OperationRefused where files of TLS cannot be used.
 
     It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP shows
     the broker when it is. It asks for the broker's own, every heart_beat_s, and checks them.
@@ -87,7 +88,7 @@ class SharedConnection:
                 heart_beat_ms=(0, heart_beat_ms),
             )
         except RadiatorError as error:
-            raise Unreachable(str(error)) from error
+            raise not_connected(error) from error
         self.connected = True
 
     @property

@@ -1,9 +1,17 @@
 """How kombu hears of what went wrong: it retries after the one, and tells its caller of the other."""
 
-from amqp.exceptions import NotFound, PreconditionFailed, RecoverableConnectionError
+from amqp.exceptions import AccessRefused, NotFound, PreconditionFailed, RecoverableConnectionError
 from kombu.exceptions import ChannelError
 
+from radiator.client import AddressError
+from radiator.client.tls import NAME_CA, NAME_CERTIFICATE
 from radiator.model.errors import RadiatorError, Refusal
+
+FORBIDDEN = "forbidden"
+_IN_WORDS_OF_KOMBU = {
+    NAME_CA: "(ca_certs in broker_use_ssl, or ?ssl_ca_certs=FILE in the URL)",
+    NAME_CERTIFICATE: "(certfile and keyfile in broker_use_ssl, or ?ssl_certfile=FILE&ssl_keyfile=FILE in the URL)",
+}
 
 # What the broker says of the very frame that was sent last; every other ERROR is about the connection as a whole.
 _OF_WHAT_WAS_ASKED = frozenset(
@@ -55,7 +63,12 @@ class Otherwise(OperationRefused, PreconditionFailed):
     """It is there with other settings, or in use, or not empty: AMQP's 406."""
 
 
+class Forbidden(OperationRefused, AccessRefused):
+    """The login is not right, or its user has no right to that: AMQP's 403."""
+
+
 _AS_AMQP_HAS_IT = {
+    FORBIDDEN: Forbidden,
     "no-such-destination": Missing,
     "declared-otherwise": Otherwise,
     "in-use": Otherwise,
@@ -69,7 +82,24 @@ def refused(sentence: str, code: str) -> OperationRefused:
 
 
 def failure(error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationRefused:
-    """What to raise for it. is_asked: it was met by who waited for the answer to a request."""
-    if is_asked and isinstance(error, Refusal) and error.code in _OF_WHAT_WAS_ASKED:
+    """What to raise for it. is_asked: it was met by who waited for the answer to a request.
+
+    What is forbidden stays so on another connection, whoever hears of it.
+    """
+    if isinstance(error, Refusal) and (error.code == FORBIDDEN or is_asked and error.code in _OF_WHAT_WAS_ASKED):
         return refused(str(error), error.code)
-    return ConnectionLost(str(error))
+    return ConnectionLost(_sentence(error))
+
+
+def not_connected(error: RadiatorError) -> Unreachable | OperationRefused:
+    """What to raise where there is no connection yet."""
+    if isinstance(error, Refusal) and error.code == FORBIDDEN:
+        return refused(str(error), error.code)
+    return (OperationRefused if isinstance(error, AddressError) else Unreachable)(_sentence(error))
+
+
+def _sentence(error: RadiatorError) -> str:
+    sentence = str(error)
+    for theirs, ours in _IN_WORDS_OF_KOMBU.items():
+        sentence = sentence.replace(theirs, ours)
+    return sentence

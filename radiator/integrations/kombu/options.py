@@ -41,12 +41,14 @@ _warned_of: set[str] = set()
 @dataclass(slots=True)
 class Options:
     """confirm_publish: a publish returns when it is on the disk. persistent_replies: queues for replies are, too.
-    answer_timeout_s: how long any answer may take.
+    answer_timeout_s: how long any answer may take. plain_login: where broker_transport names a class without TLS, a
+    password is sent to other machines all the same.
     """
 
     confirm_publish: bool = True
     persistent_replies: bool = False
     answer_timeout_s: float = ANSWER_TIMEOUT_S
+    plain_login: bool = False
 
 
 def read(given: Mapping[str, Any]) -> Options:

@@ -10,11 +10,12 @@ from kombu.transport.base import Transport as BaseTransport
 from kombu.utils.compat import detect_environment
 
 import radiator
-from radiator.client import Address
+from radiator.client.address import DEFAULT_TLS_PORT
 from radiator.integrations.kombu import options
+from radiator.integrations.kombu.address import address_of
 from radiator.integrations.kombu.channel import Channel
 from radiator.integrations.kombu.connection import SharedConnection
-from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused
+from radiator.integrations.kombu.failures import ConnectionLost
 from radiator.model.settings import EXCHANGE_TYPES, PORT
 
 CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
@@ -26,6 +27,7 @@ class Transport(BaseTransport):
     """Its broker_transport_options are in options.py."""
 
     default_port = PORT
+    is_tls = False
     driver_type = "stomp"
     driver_name = "radiator"
 
@@ -50,22 +52,17 @@ class Transport(BaseTransport):
 
     @property
     def default_connection_params(self) -> dict[str, Any]:
-        return {"hostname": "127.0.0.1", "port": PORT, "virtual_host": "/"}
+        return {"hostname": "127.0.0.1", "port": self.default_port, "virtual_host": "/"}
 
     # ---- connections
 
     def establish_connection(self) -> SharedConnection:
-        """Raises ConnectionLost, which kombu retries, or OperationRefused where the address cannot be right."""
+        """Raises ConnectionLost, which kombu retries; OperationRefused where the address cannot be right, and Forbidden
+        where the login is not.
+        """
         asked = self.client
-        if asked.ssl:
-            raise OperationRefused("Radiator does not speak TLS: leave out broker_use_ssl.")
-        if (asked.virtual_host or "/") != "/":
-            raise OperationRefused(
-                f"Radiator has no virtual hosts: leave {asked.virtual_host!r} out of the broker's URL."
-            )
-        password = asked.password() if callable(asked.password) else asked.password
-        address = Address(asked.hostname or "127.0.0.1", int(asked.port or PORT), asked.userid or "", password or "")
         own = options.read(asked.transport_options or {})
+        address = address_of(asked, self.is_tls, own.plain_login)
         connect_timeout_s = asked.connect_timeout or CONNECT_TIMEOUT_S
         # Celery gives up a publish after 0.4 s: with no other address to try, a restart of the broker is waited for
         end_s = time.monotonic() + (connect_timeout_s if len(asked.alt or ()) < 2 else 0)
@@ -125,3 +122,10 @@ class Transport(BaseTransport):
         `global`.
         """
         return False
+
+
+class SSLTransport(Transport):
+    """The same by TLS, `radiators://`; kombu's own word for such a class."""
+
+    default_port = DEFAULT_TLS_PORT
+    is_tls = True
