@@ -32,7 +32,7 @@ FLOORS: dict[str, set[str]] = {
         "radiator.storage.guard",
     },
     # beside the house: what programs and tools import
-    "radiator.client": {"radiator", "radiator.client", "radiator.model", "radiator.protocols"},
+    "radiator.client": {"radiator", "radiator.auth", "radiator.client", "radiator.model", "radiator.protocols"},
     "radiator.integrations": {"radiator.integrations"},
     "radiator.integrations.kombu": {"radiator", "radiator.client", "radiator.integrations.kombu", "radiator.model"},
     "radiator.integrations.spark": {

@@ -1,17 +1,21 @@
 """What source and sink ask the broker's /admin, over a connection that may be lost and is made again for a while."""
 
 import logging
+import platform
 import time
 from collections.abc import Iterable, Mapping
 from math import inf
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.client import AddressError, Client, ConnectionLost, NoAnswer, Reconnect
 from radiator.client.client import CONNECT_TIMEOUT_S
+from radiator.client.password_file import from_file
+from radiator.client.tls import NAME_CA, NAME_CERTIFICATE
 from radiator.integrations.spark.offsets import LogState, SourceLog
-from radiator.integrations.spark.options import Connect
-from radiator.model.errors import RadiatorError, Refusal
+from radiator.integrations.spark.options import Connect, OptionError
+from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.validation import log_name_mistake
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
@@ -27,11 +31,42 @@ _log = logging.getLogger("radiator.spark")
 _reached: set[tuple[str, ...]] = set()  # the addresses of brokers that this process has had connections to
 
 
+def client_of(connect: Connect, **more: Any) -> Client:
+    """With the password that its file has now, and the files of TLS; more: as of a Client.
+
+    Raises ConnectionLost, Refusal, and OptionError where a file cannot be used on this machine, which need not be the
+    one that others were used on.
+    """
+    try:
+        password = from_file(Path(connect.password_file)) if connect.password_file else None
+        return Client(
+            connect.addresses,
+            user=connect.user or None,
+            password=password,
+            ca_file=connect.ca_file or None,
+            certificate=connect.certificate_file or None,
+            key=connect.key_file or None,
+            **more,
+        )
+    except (AddressError, ConfigError) as wrong:
+        raise OptionError(f"On the machine {platform.node()!r}: {_in_words_of_spark(wrong)}") from None
+    except ConnectionLost as lost:
+        raise ConnectionLost(_in_words_of_spark(lost)) from None
+
+
+def _in_words_of_spark(error: RadiatorError) -> str:
+    ours = {NAME_CA: "(the option caFile)", NAME_CERTIFICATE: "(the options certificateFile and keyFile)"}
+    sentence = str(error)
+    for theirs, option in ours.items():
+        sentence = sentence.replace(theirs, option)
+    return sentence
+
+
 def connected(connect: Connect) -> Client:
     """A connection of its own. Raises ConnectionLost or Refusal."""
     # two tries, where the first gets no answer at all
     timeout_s = min(CONNECT_TIMEOUT_S, _patience_s(connect) / 2 / len(connect.addresses))
-    client = Client(connect.addresses, connect_timeout_s=timeout_s)
+    client = client_of(connect, connect_timeout_s=timeout_s)
     _reached.add(connect.addresses)
     return client
 
@@ -44,7 +79,7 @@ def lasting(connect: Connect, window: int) -> Client:
         try:
             if connect.addresses not in _reached:
                 connected(connect).abandon()
-            return Client(connect.addresses, window=window, reconnect=again)
+            return client_of(connect, window=window, reconnect=again)
         except (ConnectionLost, Refusal) as why:
             if isinstance(why, ConnectionLost) and connect.addresses in _reached:
                 raise  # the client has tried as long as it may be away

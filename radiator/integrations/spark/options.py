@@ -32,9 +32,11 @@ PATTERN_MAX_BYTES = 1024
 NAMES_SHOWN = 8  # of logs, in the description of a source
 UNREACHED_MAX_S = 6.0  # how long a broker is tried that was never reached, where no option says otherwise
 TRIGGER_DELAY = "15m"  # Kafka's default
+PATH_MAX = 4096  # bytes
 DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a key of 255 bytes each
 
-_CONNECT = ["url", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
+_TLS = ["caFile", "certificateFile", "keyFile"]
+_CONNECT = ["url", "user", "passwordFile", *_TLS, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
 _READ = [
     "mode",
     "subscribe",
@@ -62,6 +64,7 @@ _KAFKAS = {  # what there is instead of what Kafka's source and sink have
     "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
     "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
 }
+_SECRETS = frozenset(["password", "passcode", "token", "secret"])  # by any name others could read it
 _DELAY_S = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
@@ -74,13 +77,19 @@ class OptionError(RadiatorError):
 class Connect:
     """Where the broker is, how often a request is tried again when its connection is lost, and after how long.
 
-    unreached_s: for how long at most, where the broker has not been reached yet.
+    unreached_s: for how long at most, where the broker has not been reached yet. user: "" without a login. The files
+    are read where a connection is made; "": none. What they hold is never in here, since Spark keeps and shows this.
     """
 
     addresses: tuple[str, ...]
     retries: int
     retry_interval_s: float
     unreached_s: float = inf
+    user: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
 
     @property
     def timeout_s(self) -> float:
@@ -92,14 +101,7 @@ class Connect:
         """The same to a broker that another process of the query has reached."""
         return replace(self, unreached_s=inf)
 
-    @property
-    def has_login(self) -> bool:
-        """Whether an address has a login or a passcode in it."""
-        parsed = map(Address.parse, self.addresses)
-        return any(one.login or one.passcode for one in parsed)
-
     def __str__(self) -> str:
-        """Without login and passcode."""
         return ", ".join(str(Address.parse(one)) for one in self.addresses)
 
 
@@ -221,6 +223,14 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     return sink
 
 
+def connect_options(given: Mapping[str, str], what: str) -> Connect:
+    """Those alone that say where the broker is. Raises OptionError."""
+    options = _Given(given, _CONNECT, what)
+    connect = options.connect()
+    options.finish()
+    return connect
+
+
 class _Given:
     """The options as Spark gives them; `wrong` remembers a mistake, `finish` raises what there was."""
 
@@ -277,15 +287,42 @@ class _Given:
 
     def connect(self) -> Connect:
         addresses = tuple(one.strip() for one in (self.value("url") or DEFAULT_ADDRESS).split(","))
+        parsed: list[Address] = []
         for address in addresses:
             try:
-                Address.parse(address)
+                parsed.append(Address.parse(address))
             except AddressError as wrong:
                 self.wrong(f"The option url: {wrong}")
+        self._check_login(parsed)
+        self._check_tls(parsed)
         retries = self.whole("fetchOffset.numRetries", 100, 0, 1_000_000)
         interval_s = self.whole("fetchOffset.retryIntervalMs", 300, 1, 600_000) / 1000
         is_set = "fetchOffset.numRetries" in self or "fetchOffset.retryIntervalMs" in self
-        return Connect(addresses, retries, interval_s, inf if is_set else UNREACHED_MAX_S)
+        unreached_s = inf if is_set else UNREACHED_MAX_S
+        names = ("user", "passwordFile", *_TLS)
+        return Connect(
+            addresses, retries, interval_s, unreached_s, *(self.text(name, PATH_MAX) or "" for name in names)
+        )
+
+    def _check_login(self, addresses: list[Address]) -> None:
+        for one in addresses:
+            if one.login or one.passcode:
+                self.wrong(
+                    f"The option url has a login for {one}, which stands in the query's plan for others to read: give "
+                    "the options user and passwordFile instead."
+                )
+        if ("user" in self) != ("passwordFile" in self):
+            self.wrong(
+                "The options user and passwordFile belong together: the name of a user of the broker, and a file whose "
+                "first line is the user's password, or token."
+            )
+
+    def _check_tls(self, addresses: list[Address]) -> None:
+        for name in _TLS:
+            if name in self and not any(one.is_tls for one in addresses):
+                self.wrong(f"The option {name} has no meaning without TLS: write stomps://HOST:PORT in url.")
+        if "keyFile" in self and "certificateFile" not in self:
+            self.wrong("The option keyFile has no meaning without certificateFile, whose key it is.")
 
     def pattern(self) -> str | None:
         pattern = self.text("subscribePattern", PATTERN_MAX_BYTES)
@@ -440,6 +477,11 @@ def _unknown(name: str, allowed: Collection[str], what: str) -> str:
     known = _ALL.get(name)
     if known is not None:
         return f"The option {known} has no meaning for {what}."
+    if name in _SECRETS:
+        return (
+            f"There is no option {name!r}: it would stand in the query's plan for others to read. Write the password, "
+            "or token, into a file, and give that as the option passwordFile."
+        )
     if name == "path":
         return "Nothing is read or written at a path: give the option subscribe, or destination."
     if name in _KAFKAS:

@@ -40,7 +40,6 @@ from radiator.integrations.spark.options import (
     EARLIEST_OFFSET,
     LATEST,
     LATEST_OFFSET,
-    Connect,
     Places,
     SourceOptions,
     matching,
@@ -75,21 +74,18 @@ class RadiatorDataSource(DataSource):
         """Of a batch. Raises OptionError."""
         options = source_options(self.options, is_stream=False)
         self._check_columns(schema)
-        _warn_login(options.connect)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Of a stream. Raises OptionError."""
         options = source_options(self.options, is_stream=True)
         self._check_columns(schema)
-        _warn_login(options.connect)
         return CheckoutReader(options) if options.mode == CHECKOUT else LogReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Of a batch. Raises OptionError."""
         options = sink_options(self.options, is_stream=False)
         check_schema(schema, options)
-        _warn_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use mode("append").')
         return BatchWriter(options)
@@ -98,7 +94,6 @@ class RadiatorDataSource(DataSource):
         """Of a stream. Raises OptionError."""
         options = sink_options(self.options, is_stream=True)
         check_schema(schema, options)
-        _warn_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
         return StreamWriter(options)
@@ -428,14 +423,6 @@ def _placed(broker: BrokerRequests, states: Mapping[str, LogState], places: Plac
 
 def _latest(states: Mapping[str, LogState]) -> Offsets:
     return {state.log: dict(state.next) for state in states.values()}
-
-
-def _warn_login(connect: Connect) -> None:
-    if connect.has_login:
-        _log.warning(
-            "The option url has a login or a passcode in it: they stand in the query's options, for others to read: %s",
-            connect,
-        )
 
 
 def _warn(losses: list[str]) -> None:

@@ -6,8 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from radiator.client.password_file import checked, from_file
 from radiator.model.errors import ConfigError
-from radiator.tools.cli.secret_input import asked, checked, from_file
+from radiator.tools.cli.secret_input import asked
 from radiator.tools.cli.text import printable
 
 PASSWORD_ENVIRONMENT = "RADIATOR_PASSWORD"

@@ -1,16 +1,15 @@
-"""Passwords that a command is given: at a terminal, from a pipe, or in a file. Never as an argument, which everybody on
-the machine can see.
+"""Passwords that a command is given: at a terminal, from a pipe, or in a file (radiator/client/password_file.py). Never
+as an argument, which everybody on the machine can see.
 """
 
 import getpass
-import stat
 import sys
-from pathlib import Path
 
 from radiator.auth.jwt import is_jwt
 from radiator.auth.tokens import is_token
+from radiator.client.password_file import checked
 from radiator.model.errors import ConfigError
-from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
+from radiator.model.limits import JWT_MAX_BYTES
 
 
 def asked(prompt: str) -> str:
@@ -21,41 +20,6 @@ def asked(prompt: str) -> str:
 def from_stdin() -> str:
     """The first line of standard input."""
     return checked(sys.stdin.readline(JWT_MAX_BYTES + 2).removesuffix("\n"), "The password")
-
-
-def from_file(path: Path) -> str:
-    """The first line of a file that nobody else may read. Raises ConfigError."""
-    try:
-        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-            raise ConfigError(
-                [f"{path} holds a password, and everybody on this machine may read it: chmod 600 {path}."]
-            )
-        with path.open("rb") as file:
-            line = file.readline(JWT_MAX_BYTES + 2).removesuffix(b"\n")
-    except OSError as error:
-        raise ConfigError([f"{path} cannot be read: {error.strerror}."]) from None
-    return checked(line.decode("utf-8", "surrogateescape"), f"The password in {path}")
-
-
-def checked(password: str, what: str) -> str:
-    """It can be a passcode of STOMP. Raises ConfigError, which does not repeat it."""
-    given = password.encode("utf-8", "surrogateescape")
-    most = JWT_MAX_BYTES if is_jwt(given) else SECRET_GIVEN_MAX_BYTES
-    if not password:
-        raise ConfigError([f"{what} is empty: it must have 1 to {most} bytes."])
-    if len(given) > most:
-        raise ConfigError([f"{what} is too long: it must have 1 to {most} bytes."])
-    if any(character in password for character in "\0\r\n") or not password.isascii() and not _is_text(password):
-        raise ConfigError([f"{what} has a NUL, a line end or what is no UTF-8 in it, which STOMP cannot say."])
-    return password
-
-
-def _is_text(password: str) -> bool:
-    try:
-        password.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def no_token(password: str) -> str:

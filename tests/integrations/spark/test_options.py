@@ -131,12 +131,41 @@ def test_an_explicit_number_of_tries_holds_of_a_broker_that_was_never_reached_to
         assert of_stream(subscribe="a", **{name: "5"}).connect.unreached_s == float("inf")
 
 
+@pytest.mark.parametrize("url", ["stomp://one:1,stomp://u:hunter2@two:2", "stomps://u@two:2"])
+def test_a_login_in_the_address_is_refused_and_not_shown(url: str) -> None:
+    (sentence,) = mistakes({"subscribe": "a", "url": url})
+    assert sentence.endswith("for others to read: give the options user and passwordFile instead.")
+    assert "two:2" in sentence and "hunter2" not in sentence and "@" not in sentence
+
+
+@pytest.mark.parametrize("name", ["password", "Passcode", "token", "secret"])
+def test_a_secret_among_the_options_is_refused_and_not_shown(name: str) -> None:
+    given = {name: "hunter2"}
+    for several in (mistakes({"subscribe": "a", **given}), sink_mistakes({"destination": "/queue/a", **given})):
+        (one,) = several
+        assert one.startswith(f"There is no option {name.lower()!r}: ") and "the option passwordFile" in one
+        assert "hunter2" not in one
+
+
 @pytest.mark.parametrize(
-    ("url", "has_login"), [("stomp://one:1,stomp://u:p@two:2", True), ("stomp://u@one", True), ("stomp://one", False)]
+    ("given", "sentence"),
+    [
+        ({"user": "etl"}, "The options user and passwordFile belong together: "),
+        ({"passwordFile": "f"}, "The options user and passwordFile belong together: "),
+        ({"user": "etl", "passwordFile": ""}, "The option passwordFile has 0 bytes: it must have 1 to 4096."),
+        ({"caFile": "f"}, "The option caFile has no meaning without TLS: write stomps://HOST:PORT in url."),
+        ({"certificateFile": "f"}, "The option certificateFile has no meaning without TLS"),
+        ({"url": "stomps://a", "keyFile": "f"}, "The option keyFile has no meaning without certificateFile"),
+        (
+            {"url": "stomps://a", "cafiles": "f"},
+            "There is no option 'cafiles' for a stream that is read. Is caFile meant?",
+        ),
+    ],
 )
-def test_a_login_in_the_address_is_seen_and_not_shown(url: str, has_login: bool) -> None:
-    connect = of_stream(subscribe="a", url=url).connect
-    assert connect.has_login == has_login and "@" not in str(connect)
+def test_a_login_or_a_file_that_cannot_be(given: dict[str, str], sentence: str) -> None:
+    (mistake,) = mistakes({"subscribe": "a", **given})
+    assert mistake.startswith(sentence)
+    assert sink_mistakes({"destination": "/queue/a", **given})[0].startswith(sentence.partition(" for a stream")[0])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +174,7 @@ def test_a_login_in_the_address_is_seen_and_not_shown(url: str, has_login: bool)
         ({"subscribe": "b,a"}, "/log/a, /log/b at stomp://127.0.0.1:61613"),
         ({"subscribe": ",".join(map(str, range(10)))}, ", /log/7, 2 more at "),
         ({"assign": '{"a": [2, 0]}'}, "/log/a (partitions 0, 2) at "),
-        ({"subscribePattern": "a.*", "url": "stomp://u:secret@b:1,stomp://c:2"}, "match 'a.*' at stomp://b:1, stomp://c:2"),
+        ({"subscribePattern": "a.*", "url": "stomp://b:1,stomp://c:2"}, "match 'a.*' at stomp://b:1, stomp://c:2"),
         ({"subscribe": "q", "mode": "checkout", "group": "g"}, "/queue/q by checkout of group g at "),
     ],
 )  # fmt: skip

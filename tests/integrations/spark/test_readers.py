@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from pyspark.sql.types import StringType, StructField, StructType
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.integrations.spark import read
@@ -20,8 +19,7 @@ from radiator.integrations.spark.ask import AWAITED_MAX, BrokerRequests, lasting
 from radiator.integrations.spark.offsets import DataLoss, Json, Range, SourceLog
 from radiator.integrations.spark.options import Connect, SourceOptions, source_options
 from radiator.integrations.spark.read import _records, read_range
-from radiator.integrations.spark.schema import ARROW
-from radiator.integrations.spark.source import CheckoutReader, LogReader, RadiatorDataSource
+from radiator.integrations.spark.source import CheckoutReader, LogReader
 from radiator.model.errors import RadiatorError, Refusal
 from radiator.model.limits import PARTITIONS_MAX
 from tests.broker_process import SERVER, BrokerProcess
@@ -543,31 +541,6 @@ def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client
         reader.commit({f"$checkout/{queue}/g@other": {"0": 3}})
     taken = client.admin({"do": "checkout", "queue": queue, "group": "g", "max_messages": 3})
     assert taken["next"] - taken["first"] == 3
-
-
-# ---- what is told of options
-
-
-@pytest.mark.parametrize(
-    ("address", "is_warned"), [("stomp://127.0.0.1:61613", False), ("stomp://u:secret@127.0.0.1:61613", True)]
-)
-def test_a_login_that_others_can_read_is_told(address: str, is_warned: bool, caplog: pytest.LogCaptureFixture) -> None:
-    def columns(*names: str) -> StructType:
-        return StructType([StructField(name, StringType()) for name in names])
-
-    source = RadiatorDataSource({"url": address, "subscribe": "a"})
-    sink = RadiatorDataSource({"url": address, "destination": "/queue/a"})
-    for make, given in (
-        (source.reader, {"schema": columns(*ARROW.names)}),
-        (source.streamReader, {"schema": columns(*ARROW.names)}),
-        (sink.writer, {"schema": columns("value"), "overwrite": False}),
-        (sink.streamWriter, {"schema": columns("value"), "overwrite": False}),
-    ):
-        caplog.clear()
-        make(**given)
-        reported = [record.getMessage() for record in caplog.records]
-        assert len(reported) == is_warned, make
-        assert all("for others to read" in one and "secret" not in one for one in reported)
 
 
 # ---- a broker that is away

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
+from radiator.client.address import DEFAULT_ADDRESS
 from radiator.integrations.spark.jobs.progress import JobProgress
 from radiator.model.errors import EXIT_USAGE, RadiatorError
 from radiator.model.settings import JOURNAL
@@ -104,6 +105,33 @@ def parser(job: Job) -> argparse.ArgumentParser:
     made.add_argument("--quiet", action="store_true", help="no progress, and of Spark's log errors only")
     job.add_arguments(made)
     return made
+
+
+def add_broker(made: argparse.ArgumentParser) -> None:
+    """Where the broker of a job is, and as whom it speaks to that."""
+    made.add_argument("--url", metavar="URL", default=DEFAULT_ADDRESS, help=f"of the broker; {DEFAULT_ADDRESS}")
+    made.add_argument("--user", metavar="NAME", help="log in as this user of the broker")
+    files = {
+        "--password-file": "its first line is the user's password, or token",
+        "--ca": "with stomps://: the CAs in PEM that its certificate must come from; without it those of the system",
+        "--certificate": "with stomps://: your own certificate in PEM, where the broker wants one",
+        "--key": "its private key in PEM, if not in the same file",
+    }
+    for name, text in files.items():
+        made.add_argument(name, metavar="FILE", help=text)
+
+
+def broker_options(args: argparse.Namespace) -> dict[str, str]:
+    """The same as options of `format("radiator")`."""
+    given = {
+        "url": args.url,
+        "user": args.user,
+        "passwordFile": args.password_file,
+        "caFile": args.ca,
+        "certificateFile": args.certificate,
+        "keyFile": args.key,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def session(name: str, args: argparse.Namespace) -> SparkSession:

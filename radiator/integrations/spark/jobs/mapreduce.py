@@ -22,8 +22,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer, TransactionLost
-from radiator.client.address import DEFAULT_ADDRESS
-from radiator.integrations.spark.jobs.job import Job, JobFailed, main, read_log, sentence
+from radiator.integrations.spark.ask import client_of
+from radiator.integrations.spark.jobs.job import (
+    Job,
+    JobFailed,
+    add_broker,
+    broker_options,
+    main,
+    read_log,
+    sentence,
+)
+from radiator.integrations.spark.options import connect_options
 from radiator.model.errors import RadiatorError, Refusal
 
 KEYS_MAX = 10_000  # of a result
@@ -228,7 +237,8 @@ def answer(spark: SparkSession, archive: str, body: bytes, works: dict[str, Work
 def serve(spark: SparkSession, args: argparse.Namespace, works: dict[str, Work]) -> int:
     """Does one job after the other, each by one worker; with --once what is there now. How many it has answered."""
     done = 0
-    with Client(args.url, heart_beats="thread", reconnect=True) as client:
+    connect = connect_options(broker_options(args), "a job")
+    with client_of(connect, heart_beats="thread", reconnect=True) as client:
         client.subscribe(f"/queue/{args.queue}", ack="client-individual", prefetch=1)
         while True:
             job = client.receive(LOOK_S)
@@ -279,7 +289,7 @@ def named(text: str) -> tuple[str, Work]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queue", metavar="NAME", required=True, help="where the jobs come from")
-    parser.add_argument("--url", metavar="URL", default=DEFAULT_ADDRESS, help=f"of the broker; {DEFAULT_ADDRESS}")
+    add_broker(parser)
     parser.add_argument("--work", metavar="NAME=MODULE:OBJECT", action="append", default=[], type=named)
     parser.add_argument("--once", action="store_true", help="ends when no job is there")
 

@@ -14,9 +14,16 @@ import pyarrow as pa
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
-from radiator.client.address import DEFAULT_ADDRESS
 from radiator.integrations.spark.ask import BrokerRequests
-from radiator.integrations.spark.jobs.job import Job, JobFailed, main, print_table, read_log
+from radiator.integrations.spark.jobs.job import (
+    Job,
+    JobFailed,
+    add_broker,
+    broker_options,
+    main,
+    print_table,
+    read_log,
+)
 from radiator.integrations.spark.options import sink_options
 from radiator.integrations.spark.sink import ledger
 
@@ -103,7 +110,7 @@ def was_sent(spark: SparkSession, options: dict[str, str]) -> bool:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", metavar="NAME", required=True)
     parser.add_argument("--to", metavar="DESTINATION", required=True, help="/queue/NAME, /fanout/NAME, /log/NAME, ...")
-    parser.add_argument("--url", metavar="URL", default=DEFAULT_ADDRESS, help=f"of the broker; {DEFAULT_ADDRESS}")
+    add_broker(parser)
     parser.add_argument(
         "--where", metavar="SQL", help="""such as "partition = 0 and timestamp >= '2026-11-21 08:00'" """
     )
@@ -126,7 +133,7 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
         print(f"\nNothing has been sent to {args.to}: --go does it.")
         return 0
     sent = messages(records, args.label)
-    options = {"url": args.url, "destination": args.to, "delivery": "exactlyOnce"}
+    options = {**broker_options(args), "destination": args.to, "delivery": "exactlyOnce"}
     if args.name:
         options |= {"txnAppId": f"replay {args.name}", "txnVersion": "1"}
         if was_sent(spark, options):
