@@ -2,12 +2,14 @@
 
 T20 kills and stops workers, and single processes of their pools, at random: no task is lost, and none is run twice but
 those that somebody who was killed had in the middle. T20b takes the broker from one worker of each kind of pool, again
-and again: by a restart, by `kill -9`, by a cut of all connections; each time the worker must go on by itself.
+and again: by a restart, by `kill -9`, by a cut of all connections; each time the worker must go on by itself. T20c does
+some of both by TLS, with the users and rights that docs/CELERY.md has.
 
 A kill of the broker proves nothing about the disk (T2 and T3 do); that a result comes back is for tests/celery.
 """
 
 import time
+from collections.abc import Callable
 from random import Random
 
 from tests.campaigns.campaign import Campaign, Run
@@ -25,16 +27,25 @@ POOLS = ("prefork", "threads", "gevent", "eventlet", "solo")
 
 
 def kills(run: Run) -> None:
+    _kills(run, is_secured=False)
+
+
+def secured(run: Run) -> None:
+    _kills(run, is_secured=True)
+
+
+def _kills(run: Run, is_secured: bool) -> None:
     life = 0
     while not run.is_over:
         count = min(JOBS_OF_A_LIFE, run.cases - run.done)
-        with Crew(run.directory / f"life-{life}", WORKERS) as crew:
-            _work_and_die(run, crew, count)
+        with Crew(run.directory / f"life-{life}", WORKERS, is_secured=is_secured) as crew:
+            _work_and_die(run, crew, count, (crew.lose_connections, crew.lose_broker) if is_secured else ())
         life += 1
         run.case(count)
 
 
-def _work_and_die(run: Run, crew: Crew, count: int) -> None:
+def _work_and_die(run: Run, crew: Crew, count: int, between: tuple[Callable[[Random], None], ...]) -> None:
+    """between: what happens each second time."""
     chance = Random(run.chance.randrange(1 << 60))
     happenings = (
         crew.kill_a_worker,
@@ -43,10 +54,10 @@ def _work_and_die(run: Run, crew: Crew, count: int) -> None:
         crew.stop_a_worker,
         crew.stop_a_worker_cold,
     )
-    for first in range(0, count, JOBS_BETWEEN[run.level]):
+    for number, first in enumerate(range(0, count, JOBS_BETWEEN[run.level])):
         crew.publish(range(first, min(first + JOBS_BETWEEN[run.level], count)), chance.choice(SECONDS))
         until(lambda: any(crew.books.running(worker.signature) for worker in crew.workers), chance.uniform(0.0, 0.2))
-        happening = chance.choice(happenings)
+        happening = chance.choice(between if between and number % 2 else happenings)
         happening(chance)
         _note(run, happening.__name__.replace("_", " "), 1)
     for fault in crew.faults(HUNT_WITHIN_S if run.is_hunt else DONE_WITHIN_S[run.level]):
@@ -113,6 +124,19 @@ CAMPAIGNS = (
         mutants=("kombu-does-not-tell-the-loop",),
         mutant_cases=4,
         needs=("linux",),
+        limit_s=(180, 3600, 3 * 3600),
+        is_waiting=True,
+    ),
+    Campaign(
+        number="T20c",
+        name="celery-secured",
+        title="kills, stops and cuts them by TLS, as users with the rights that the documents give them",
+        unit="tasks",
+        run=secured,
+        cases=(60, 2000, 4000),
+        mutants=("client-leaves-what-tls-has-read",),
+        mutant_cases=60,
+        needs=("linux", "openssl"),
         limit_s=(180, 3600, 3 * 3600),
         is_waiting=True,
     ),

@@ -1,4 +1,4 @@
-"""The transport of kombu."""
+"""The transport of kombu, and the client below it."""
 
 from tests.mutants import Edit, Mutant
 
@@ -33,5 +33,12 @@ MUTANTS = (
             self._is_reported = True
             self._lose(error, is_asked=False)
         """,
+    ),
+    Mutant(
+        "client-leaves-what-tls-has-read",
+        "The client reads less than a record of TLS at a time; poll does not see what is left of it in OpenSSL.",
+        function="ClientConnection.read",
+        old="data = self._socket.recv(READ_BYTES)",
+        new="data = self._socket.recv(1000)",
     ),
 )

@@ -9,13 +9,15 @@ from typing import Any, Self
 
 from celery import Celery
 
-from radiator.client import Client
+from radiator.client import Address, Client
 from radiator.model.errors import RadiatorError
 from tests.broker_process import BrokerProcess
 from tests.integrations.celery.books import Books
 from tests.integrations.celery.publisher import publisher, task
+from tests.integrations.celery.secured import url_of, users_of
 from tests.integrations.celery.worker_process import WorkerProcess
 from tests.nodes.proxy import Proxy
+from tests.tls_broker import ENCRYPTED, TlsBroker
 
 CONFIG = "[create]\nqueues = false\ntopics = false\n"
 QUEUE = "jobs"
@@ -36,13 +38,29 @@ class Crew:
     """`with Crew(directory, 2) as crew:` has everything running; all of it ends with the block.
 
     Everybody reaches the broker through a proxy, so that it may come back at another port, and connections be cut.
-    Jobs are acked when they have ended, and given back where their child process was killed.
+    Jobs are acked when they have ended, and given back where their child process was killed. is_secured: by TLS, and
+    as the users of docs/CELERY.md.
     """
 
-    def __init__(self, directory: Path, workers: int, *, concurrency: int = 2, pools: tuple[str, ...] = ("prefork",)):
+    def __init__(
+        self,
+        directory: Path,
+        workers: int,
+        *,
+        concurrency: int = 2,
+        pools: tuple[str, ...] = ("prefork",),
+        is_secured: bool = False,
+    ):
         directory.mkdir(exist_ok=True)
-        self.broker = BrokerProcess(directory, CONFIG)
-        self.proxy = Proxy(lambda: self.broker.port)
+        self.broker: BrokerProcess
+        urls = {"web": "", "worker": ""}
+        if is_secured:
+            self.broker = broker = TlsBroker(directory, ENCRYPTED + CONFIG + users_of(QUEUE))
+            self.proxy = Proxy(lambda: broker.tls_port)
+            urls = {user: url_of(user, self.proxy.port, broker.ca_file) for user in urls}
+        else:
+            self.broker = BrokerProcess(directory, CONFIG)
+            self.proxy = Proxy(lambda: self.broker.port)
         self.books = Books(directory / "book")
         self.workers = [
             WorkerProcess(
@@ -52,10 +70,11 @@ class Crew:
                 concurrency=concurrency,
                 name=f"w{number}",
                 queues=QUEUE,
+                url=urls["worker"],
             )
             for number in range(workers)
         ]
-        self._publisher = publisher(self.proxy.port)
+        self._publisher = publisher(self.proxy.port, url=urls["web"])
         self.app: Celery
 
     def __enter__(self) -> Self:
@@ -79,6 +98,11 @@ class Crew:
         self.broker.kill()
         self.proxy.close()
 
+    @property
+    def _operators_address(self) -> Address | str:
+        """Where everything may be asked."""
+        return Address.unix(self.broker.unix_path) if isinstance(self.broker, TlsBroker) else self.broker.address
+
     # ---- work
 
     def publish(self, numbers: range, seconds: float = 0.0) -> None:
@@ -93,7 +117,7 @@ class Crew:
     def is_empty(self) -> bool:
         """Nothing is left in the queue, unacked included."""
         try:
-            with Client(self.broker.address) as client:
+            with Client(self._operators_address) as client:
                 return bool(client.admin({"do": "describe", "queue": QUEUE})["messages"] == 0)
         except RadiatorError:
             return False
@@ -146,6 +170,12 @@ class Crew:
             assert self.broker.stop() == 0, self.broker.log
         self.proxy.cut()
         self.broker.start()
+
+    def lose_connections(self, _: Random) -> None:
+        self.cut()
+
+    def lose_broker(self, _: Random) -> None:
+        self.restart_broker(is_killed=True)
 
     def _excuse_everybody(self) -> None:
         """What runs now is given to somebody else while it is done to its end here."""

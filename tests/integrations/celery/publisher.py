@@ -12,8 +12,9 @@ RETRIES = {"interval_start": 0, "interval_step": 0.05, "interval_max": 0.3, "max
 
 
 @contextmanager
-def publisher(port: int, backend: str = "rpc://") -> Iterator[Celery]:
-    app = Celery("publisher", broker=f"radiator://127.0.0.1:{port}", backend=backend, set_as_current=False)
+def publisher(port: int, backend: str = "rpc://", url: str = "") -> Iterator[Celery]:
+    """url: as of a WorkerProcess."""
+    app = Celery("publisher", broker=url or f"radiator://127.0.0.1:{port}", backend=backend, set_as_current=False)
     app.conf.update(task_publish_retry_policy=RETRIES, broker_transport_options=RETRIES)
     try:
         yield app

@@ -10,36 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from radiator.auth.tokens import sha256_of, text_of
+from radiator.auth.tokens import text_of
 from tests.broker_process import environment
 from tests.certificates import Authority
-from tests.documents.blocks import Block, blocks_of
-from tests.documents.blocks import text_of as page
+from tests.integrations.celery.secured import TOKENS, block, users
 from tests.integrations.celery.test_control import eventually
 from tests.tls_broker import ENCRYPTED, TlsBroker
 
-PAGE = "docs/CELERY.md"
-MARKER = "tests/integrations/celery/test_tls.py"
-TOKENS = {name: text_of(bytes([number]) * 32) for number, name in enumerate(("web", "worker", "ops", "mute"))}
 ENDS_WITHIN_S = 40
-
-
-def block(language: str) -> Block:
-    found = [one for one in blocks_of(PAGE, page(PAGE)) if (one.language, one.why) == (language, MARKER)]
-    assert len(found) == 1, found
-    return found[0]
-
-
-def users() -> str:
-    """Of the page, each with its token; and a worker that may send no events."""
-    text = block("toml").text
-    worker = text[text.index('[user."worker"]') : text.index('[user."ops"]')].replace('"worker"', '"mute"')
-    assert worker.count('"/exchange/celeryev/#", ') == 1
-    text += worker.replace('"/exchange/celeryev/#", ', "")
-    for token in TOKENS.values():
-        text = re.sub(r'sha256 = "[0-9a-f]{64}"', f"SHA256 = '{sha256_of(token.encode())}'", text, count=1)
-    assert (text.count("SHA256"), text.count("sha256")) == (len(TOKENS), 0)
-    return text.replace("SHA256", "sha256")
 
 
 @pytest.fixture(scope="module")

@@ -24,18 +24,18 @@ NEW_CHILD_S = 0.7
 IN_ITS_LOOP = "The worker is in its loop."  # said by tests/integrations/celery/project.py
 
 
-def surroundings(port: int, book: Path, backend: str = "rpc://") -> dict[str, str]:
+def surroundings(port: int, book: Path, backend: str = "rpc://", url: str = "") -> dict[str, str]:
     """What tests/integrations/celery/project.py is told, beside what every child process is."""
     return {
         **environment(),
-        "PROJECT_BROKER": f"radiator://127.0.0.1:{port}",
+        "PROJECT_BROKER": url or f"radiator://127.0.0.1:{port}",
         "PROJECT_BACKEND": backend,
         "PROJECT_BOOK": str(book),
     }
 
 
 class WorkerProcess:
-    """log: all that it has written so far."""
+    """log: all that it has written so far. url: of the broker, where it is not at that port without TLS and login."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class WorkerProcess:
         queues: str = "celery",
         backend: str = "rpc://",
         options: tuple[str, ...] = (),
+        url: str = "",
     ) -> None:
         self.name = f"{name}@test"
         self._command = [
@@ -61,7 +62,7 @@ class WorkerProcess:
             self.name,
         ]
         self._command += ["-P", pool, "-c", str(concurrency), "-Q", queues, "-l", "INFO", *options]
-        self._surroundings = surroundings(port, book, backend)
+        self._surroundings = surroundings(port, book, backend, url)
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self.process: subprocess.Popen[str] | None = None
