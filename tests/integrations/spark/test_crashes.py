@@ -1,4 +1,6 @@
-"""Some crashes of the hundred that `python -m tests.integrations.spark.crashes` makes, and a sink broken on purpose."""
+"""Some crashes of the hundred that `python -m tests.integrations.spark.crashes` makes, and a sink broken on purpose;
+once by TLS, as a user who may do no more than the pipelines need.
+"""
 
 from pathlib import Path
 
@@ -11,8 +13,9 @@ NEEDS = "pyspark"  # conftest.py skips the modules that name it where it is miss
 
 
 @pytest.mark.timeout(600)
-def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path / "campaign", seed=1)
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "secured"])
+def test_nothing_is_lost_or_doubled(tmp_path: Path, is_secured: bool) -> None:
+    campaign = Campaign(tmp_path / "campaign", seed=1, is_secured=is_secured)
     with campaign.running() as producer:
         with producer:
             campaign.begin_life("drain", "copy", "twice")

@@ -36,15 +36,16 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=100, help="processes that are killed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a new directory, which is left as it is at the end")
+    parser.add_argument("--secured", action="store_true", help="Spark speaks TLS, as a user with few rights")
     wanted = parser.parse_args()
     logging.getLogger("radiator.client").setLevel(logging.ERROR)  # a lost connection is what this is about
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="radiator-crashes-") as temporary:
         directory = wanted.keep or Path(temporary)
         say("broken on purpose:")
-        broken = controls(Campaign(directory / "controls", wanted.seed, say))
+        broken = controls(Campaign(directory / "controls", wanted.seed, say, is_secured=wanted.secured))
         say("as it is:")
-        campaign = Campaign(directory / "crashes", wanted.seed, say)
+        campaign = Campaign(directory / "crashes", wanted.seed, say, is_secured=wanted.secured)
         books = crashes(campaign, wanted.crashes)
     by_victim = Counter[str]()
     for crash, times in campaign.done.items():

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.processes import tree
-from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.auth.tokens import sha256_of, text_of
+from radiator.client import Address, Client, ConnectionLost, NoAnswer, Reconnect
 from radiator.model.errors import RadiatorError, Refusal
 from tests.broker_process import SERVER, BrokerProcess, environment
 from tests.integrations.spark.crashes.steps import EARLY, PLACE
 from tests.ports import free_port
+from tests.tls_broker import ENCRYPTED, TlsBroker
 
 START_MAX_S = 120.0
 STILL_MAX_S = 60.0  # at the end nothing more comes for so long
@@ -44,6 +46,14 @@ dedup_window_s = 86400
 [queue."copy"]
 [queue."batches"]
 [queue."twice"]
+"""
+ETL = text_of(bytes(32))  # the token of the driver's user
+USERS = f"""
+[user."etl"]
+tokens = [{{ sha256 = "{sha256_of(ETL.encode())}" }}]
+see = ["/log/in", "/queue/work", "/queue/early"]
+read = ["/log/in", "/queue/work", "/queue/early"]
+write = ["/queue/copy", "/queue/batches", "/queue/twice", "/app/#"]
 """
 PIPELINES = ("files", "drain", "copy", "batches")
 MODULES = {  # of Spark's processes: what their command has in it; the daemon that makes workers is one of them
@@ -132,7 +142,7 @@ class Producer:
     the queue, whatever becomes of the broker.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: Address | str) -> None:
         self.sent = 0  # of each: receipted, and so in the books
         self._address = address
         self._is_over = False
@@ -183,11 +193,14 @@ class Producer:
 
 @dataclass
 class Campaign:
-    """directory: for everything, and empty. report: gets a line for each crash."""
+    """directory: for everything, and empty. report: gets a line for each crash. is_secured: Spark speaks TLS, as a user
+    who may do what its pipelines need and nothing else.
+    """
 
     directory: Path
     seed: int
     report: Callable[[str], object] = lambda line: None
+    is_secured: bool = False
     done: Counter[Crash] = field(default_factory=Counter)
     lives: int = 0
     slept: list[str] = field(default_factory=list)  # steps that were not reached in time
@@ -199,9 +212,28 @@ class Campaign:
         self._names: list[str] = []
         self._may_fall = False
         self._log_begin = 0
-        (self.directory / "broker").mkdir(parents=True)
-        config = SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}") + CONFIG
-        self._broker = BrokerProcess(self.directory / "broker", config)
+        place = self.directory / "broker"
+        place.mkdir(parents=True)
+        if self.is_secured:
+            self._broker, self._options = self._secured(place)
+        else:
+            config = SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}") + CONFIG
+            self._broker, self._options = BrokerProcess(place, config), {}
+
+    def _secured(self, place: Path) -> tuple[BrokerProcess, dict[str, str]]:
+        """The broker, and what Spark is told of it beside its pipelines."""
+        port = free_port()
+        config = ENCRYPTED.replace("stomps://127.0.0.1:0", f"stomps://127.0.0.1:{port}") + CONFIG + USERS
+        broker, token = TlsBroker(place, config), self.directory / "etl.token"
+        token.write_text(ETL)
+        token.chmod(0o600)
+        url = f"stomps://127.0.0.1:{port}"
+        return broker, {"url": url, "caFile": broker.ca_file, "user": "etl", "passwordFile": str(token)}
+
+    @property
+    def _address(self) -> Address | str:
+        """Where producer and books may do everything."""
+        return Address.unix(self._broker.unix_path) if self.is_secured else self._broker.address
 
     @contextmanager
     def running(self) -> Iterator[Producer]:
@@ -209,7 +241,7 @@ class Campaign:
         with ExitStack() as stack:
             stack.enter_context(self._broker)
             stack.callback(self.end_life)
-            yield Producer(self._broker.address)
+            yield Producer(self._address)
 
     # ---- the driver
 
@@ -221,10 +253,11 @@ class Campaign:
         self._log_begin = 0
         (self.directory / "ready").unlink(missing_ok=True)
         self._disarm()
+        options = self._options or {"url": self._broker.address}
         with (self.directory / "driver.log").open("ab") as log:
             self._log_begin = log.tell()
             self._driver = subprocess.Popen(
-                [sys.executable, "-m", "tests.integrations.spark.crashes.driver", self._broker.address, *names],
+                [sys.executable, "-m", "tests.integrations.spark.crashes.driver", json.dumps(options), *names],
                 env={
                     **environment(),
                     PLACE: str(self.directory),
@@ -429,7 +462,7 @@ class Campaign:
             return not self._in_files(name)
         if name in ("files", "drain"):
             return sent - self._in_files(name).total()
-        with Client(self._broker.address) as client:
+        with Client(self._address) as client:
             there: int = client.admin({"do": "describe", "queue": name})["messages"]
             return sent - there
 
@@ -442,7 +475,7 @@ class Campaign:
     def _in_queue(self, name: str) -> Counter[str]:
         """Drained by a consumer, until nothing is there, and nothing that is committed is on its way."""
         found: Counter[str] = Counter()
-        with Client(self._broker.address) as client:
+        with Client(self._address) as client:
             client.subscribe(f"/queue/{name}", ack="client-individual", prefetch=500)
             end_s = time.monotonic() + STILL_MAX_S
             while self._is_applying(client) or client.admin({"do": "describe", "queue": name})["messages"]:
@@ -459,7 +492,7 @@ class Campaign:
 
     def fill_early(self) -> None:
         """What the pipeline of that name reads, which is broken on purpose."""
-        with Client(self._broker.address) as client:
+        with Client(self._address) as client:
             client.send_many(f"/queue/{EARLY}", [f"{EARLY}-{number}" for number in range(EARLY_MESSAGES)])
 
     def _wait(self, is_so: Callable[[], bool], timeout_s: float, sentence: str) -> None:

@@ -1,6 +1,6 @@
 """The driver's program. It ends when a query does.
 
-`python -m tests.integrations.spark.crashes.driver URL PIPELINE...`
+`python -m tests.integrations.spark.crashes.driver OPTIONS PIPELINE...`, the options of the broker as JSON
 """
 
 import json
@@ -48,9 +48,10 @@ def session() -> SparkSession:
 class Pipelines:
     """By their names."""
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
+    def __init__(self, spark: SparkSession, broker: dict[str, str]) -> None:
+        """broker: where it is, and the login, as options."""
         self._spark = spark
-        self._url = url
+        self._broker = broker
 
     def start(self, name: str) -> None:
         """A stream."""
@@ -65,7 +66,7 @@ class Pipelines:
     def _read(self, most: int = 1000, **options: str) -> DataFrame:
         return (
             self._spark.readStream.format("stopped")
-            .options(url=self._url, maxOffsetsPerTrigger=most, pollTimeoutMs="200", **options)
+            .options(**self._broker, maxOffsetsPerTrigger=most, pollTimeoutMs="200", **options)
             .load()
         )
 
@@ -94,7 +95,7 @@ class Pipelines:
 
     def _to_queue(self, name: str, delivery: str) -> None:
         writer = self._log().select("value").writeStream.format("stopped")
-        self._run(name, writer.options(url=self._url, destination=f"/queue/{name}", delivery=delivery))
+        self._run(name, writer.options(**self._broker, destination=f"/queue/{name}", delivery=delivery))
 
     def _run(self, name: str, writer: DataStreamWriter) -> None:
         query = writer.option("checkpointLocation", str(HERE / "checkpoints" / name)).queryName(name).start()
@@ -109,7 +110,7 @@ class Pipelines:
         version = int(done.read_text()) if done.exists() else 0
         rows = self._spark.range(version * ROWS, (version + 1) * ROWS, 1, 2)
         writer = rows.select(F.concat(F.lit("batches-"), F.col("id")).alias("value")).write.format("stopped")
-        writer = writer.options(url=self._url, destination="/queue/batches", txnAppId="batches", txnVersion=version)
+        writer = writer.options(**self._broker, destination="/queue/batches", txnAppId="batches", txnVersion=version)
         try:
             writer.mode("append").save()
         except (PySparkException, Failed) as why:
@@ -122,9 +123,9 @@ class Pipelines:
 
 
 def main() -> None:
-    url, names = sys.argv[1], sys.argv[2:]
+    broker, names = json.loads(sys.argv[1]), sys.argv[2:]
     spark = session()
-    pipelines = Pipelines(spark, url)
+    pipelines = Pipelines(spark, broker)
     for name in names:
         if name != "batches":
             pipelines.start(name)
