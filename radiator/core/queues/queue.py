@@ -254,11 +254,10 @@ class Queue(Consumable):
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, event)
         settings = self.settings
+        has_dead_letter = settings.dead_letter is not None and not self.must_stay
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
-        elif (
-            settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries and not self.must_stay
-        ):
+        elif has_dead_letter and entry.redeliveries >= settings.max_redeliveries:
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
         else:
             if self.must_stay:

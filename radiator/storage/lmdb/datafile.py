@@ -13,7 +13,7 @@ import lmdb
 from lmdb.verify import VerifyError, _Verifier  # which is not public: setup.cfg bounds its version
 
 from radiator.model.errors import DiskFailed, StoreError
-from radiator.model.limits import GIB, MAP_ROOM_BYTES, MAP_ROOM_SHARE, MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
+from radiator.model.limits import GIB, MAP_EXTRA_BYTES, MAP_EXTRA_SHARE, MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BACKUP,
@@ -60,7 +60,7 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
 
 def map_bytes_of(whole_bytes: int) -> int:
     """A map for a file that is kept within so many bytes by what is put into it. It takes address space alone."""
-    return whole_bytes * (1 + MAP_ROOM_SHARE) + MAP_ROOM_BYTES
+    return whole_bytes * (1 + MAP_EXTRA_SHARE) + MAP_EXTRA_BYTES
 
 
 def map_bytes_for(end_bytes: int, log_bytes: int) -> int:
