@@ -32,12 +32,12 @@ def openssl(*arguments: object) -> str:
 class Authority:
     """A CA with its certificate at `certificate`, and all its files in that directory."""
 
-    def __init__(self, directory: Path, name: str = "ca") -> None:
+    def __init__(self, directory: Path, name: str = "ca", days: int = 365) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.certificate, self.key = directory / f"{name}.pem", directory / f"{name}.key"
         openssl(
-            "req", "-x509", *P_256, "-nodes", "-days", 365, "-subj", f"/CN=Trial {name}",
+            "req", "-x509", *P_256, "-nodes", "-days", days, "-subj", f"/CN=Trial {name}",
             "-addext", "keyUsage=critical,keyCertSign", "-keyout", self.key, "-out", self.certificate,
         )  # fmt: skip
 

@@ -1,21 +1,25 @@
-"""Certificates, as far as Python's ssl does not tell of them: the end and the key of the broker's own, and the names of
-a client's. X.509 as in RFC 5280.
+"""Certificates, as far as Python's ssl does not tell of them: the end, the key and the names of the broker's own, and
+whose a client's is. X.509 as in RFC 5280.
 """
 
 import calendar
 import hashlib
+import ipaddress
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from radiator.model.users import User
 
-_SEQUENCE, _BITS, _OID, _UTC_TIME, _TIME, _VERSION = 0x30, 0x03, 0x06, 0x17, 0x18, 0xA0
+_SEQUENCE, _BITS, _BYTES, _OID, _UTC_TIME, _TIME, _VERSION = 0x30, 0x03, 0x04, 0x06, 0x17, 0x18, 0xA0
+_EXTENSIONS, _DNS_NAME, _IP_ADDRESS = 0xA3, 0x82, 0x87
+_ALT_NAMES = "551d11"  # subjectAltName
 _RSA, _EC = "2a864886f70d010101", "2a8648ce3d0201"
 _KINDS = {_RSA: "RSA", _EC: "EC", "2a864886f70d01010a": "RSA-PSS", "2b6570": "Ed25519", "2b6571": "Ed448"}
 _CURVES = {"2a8648ce3d030107": "P-256", "2b81040022": "P-384", "2b81040023": "P-521"}
+_NAMES_SHOWN = 8
 
 # RFC 4514, 3: by the names that OpenSSL has
 _SHORT = {
@@ -28,17 +32,20 @@ _SHORT = {
 @dataclass(slots=True, frozen=True)
 class Certificate:
     """valid_from_s, valid_to_s: since the epoch. key: its kind and size, as `EC P-256`, `RSA 2048`, `Ed25519`.
-    sha256: of the whole certificate, in hexadecimal digits.
+    sha256: of the whole certificate, in hexadecimal digits. names: its DNS names and IP addresses.
     """
 
     valid_from_s: int
     valid_to_s: int
     key: str
     sha256: str
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As the report of a reload names it."""
-        return f"{self.key}, valid until {day_text(self.valid_to_s)}, SHA-256 {self.sha256[:16]}..."
+        more = len(self.names) - _NAMES_SHOWN
+        names = ", ".join(self.names[:_NAMES_SHOWN]) + f" and {more} more" * (more > 0) or "no name"
+        return f"for {names}; valid until {day_text(self.valid_to_s)}; {self.key}, SHA-256 {self.sha256[:16]}"
 
     def days_left(self, now_s: float) -> int:
         """Whole days until its end; below 0: it is over."""
@@ -63,9 +70,10 @@ def read_certificate(pem: str) -> Certificate:
         at = _behind(signed, at)
     validity, at = _value(signed, at, _SEQUENCE)
     at = _behind(signed, at)  # the subject
-    key, _ = _value(signed, at, _SEQUENCE)
+    key, at = _value(signed, at, _SEQUENCE)
     second = _behind(validity, 0)
-    return Certificate(_time(validity, 0), _time(validity, second), _key(key), hashlib.sha256(der).hexdigest())
+    sha256 = hashlib.sha256(der).hexdigest()
+    return Certificate(_time(validity, 0), _time(validity, second), _key(key), sha256, _names(signed, at))
 
 
 def _element(data: bytes, at: int) -> tuple[int, int, int]:
@@ -101,6 +109,35 @@ def _time(data: bytes, at: int) -> int:
     elif tag != _TIME:
         raise ValueError(f"has a time of type {tag:#x}")
     return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%SZ"))
+
+
+def _names(signed: bytes, at: int) -> tuple[str, ...]:
+    """Of what stands behind the key: of the extensions, the DNS names and IP addresses of subjectAltName."""
+    while at < len(signed) and signed[at] != _EXTENSIONS:
+        at = _behind(signed, at)
+    if at == len(signed):
+        return ()
+    extensions, _ = _value(_value(signed, at, _EXTENSIONS)[0], 0, _SEQUENCE)
+    at = 0
+    while at < len(extensions):
+        extension, at = _value(extensions, at, _SEQUENCE)
+        oid, behind = _value(extension, 0, _OID)
+        if oid.hex() == _ALT_NAMES:
+            if extension[behind : behind + 1] != bytes([_BYTES]):
+                behind = _behind(extension, behind)  # that it is critical
+            names, _ = _value(_value(extension, behind, _BYTES)[0], 0, _SEQUENCE)
+            return tuple(_each_name(names))
+    return ()
+
+
+def _each_name(names: bytes) -> Iterator[str]:
+    at = 0
+    while at < len(names):
+        tag, begin, at = _element(names, at)
+        if tag == _DNS_NAME:
+            yield names[begin:at].decode("ascii", "backslashreplace")
+        elif tag == _IP_ADDRESS:
+            yield str(ipaddress.ip_address(names[begin:at]))
 
 
 def _key(data: bytes) -> str:

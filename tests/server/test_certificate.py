@@ -2,6 +2,7 @@
 
 import ssl
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,29 @@ def test_the_key_and_the_end_are_those_that_openssl_says(authority: Authority, k
     for name, time_s in (("notBefore", found.valid_from_s), ("notAfter", found.valid_to_s)):
         assert time.strftime("%b %e %H:%M:%S %Y GMT", time.gmtime(time_s)) == shown[name]
     assert found.sha256 == shown["sha256 Fingerprint"].replace(":", "").lower()
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("", ()),
+        ("DNS:localhost", ("localhost",)),
+        (
+            "DNS:*.a.example,email:a@b,URI:http://c,IP:10.0.0.7,IP:2001:db8::1",
+            ("*.a.example", "10.0.0.7", "2001:db8::1"),
+        ),
+        ("critical,DNS:a", ("a",)),
+    ],
+)
+def test_the_names_are_those_of_hosts(authority: Authority, names: str, found: tuple[str, ...]) -> None:
+    assert read_certificate(authority.pair("one", names=names).certificate.read_text()).names == found
+
+
+def test_it_is_told_by_its_names_its_end_and_its_key() -> None:
+    one = Certificate(0, 86_400, "Ed25519", "0123456789abcdef0", tuple("abcdefgh"))
+    assert str(one) == "for a, b, c, d, e, f, g, h; valid until 1970-01-02 00:00 UTC; Ed25519, SHA-256 0123456789abcdef"
+    assert "g, h and 1 more; valid" in str(replace(one, names=tuple("abcdefghi")))
+    assert str(replace(one, names=())).startswith("for no name; valid")
 
 
 def test_a_year_of_the_next_century_is_read(tmp_path: Path) -> None:

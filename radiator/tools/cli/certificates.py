@@ -1,6 +1,7 @@
 """`radiator certificates`: a CA of one's own, and certificates that it has signed, to try TLS with.
 
-The system's `openssl` makes them. Nothing that is there is changed, so more clients can be added to a CA later.
+The system's `openssl` makes them. Nothing that is there is changed, so more clients can be added to a CA later; but for
+`--renew`, which puts new pairs in the place of old ones.
 """
 
 import argparse
@@ -8,18 +9,21 @@ import ipaddress
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from radiator.model.errors import RadiatorError
+from radiator.server.certificate import Certificate, day_text, read_certificate
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.text import printable
 from radiator.tools.cli.things import ArgumentWord, add_words
 
 CA, SERVER = "ca", "server"
 NAMES = ("localhost", "127.0.0.1", "::1")  # where none is given
-DAYS = 365
+CA_DAYS, PAIR_DAYS = 3650, 365
 OPENSSL_MAX_S = 60
 
 _CONFIG = """\
@@ -82,24 +86,39 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a client's pair too; repeatable",
     )
+    parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="make the broker's pair anew, and those of --client, by the CA that is there, for the same names",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
+    is_renewal: bool = arguments.renew
+    pairs = [SERVER, *dict.fromkeys(arguments.client)]
+    if is_renewal:
+        for name in (CA, *pairs):
+            _check_is_there(directory, name)
+    names = arguments.name or (_names_of(directory / f"{SERVER}.pem") if is_renewal else NAMES)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = arguments.name or NAMES
-    with tempfile.TemporaryDirectory() as beside:
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as beside:  # to be renamed within one file system
         config = Path(beside, "openssl.cnf")
         config.write_text(_CONFIG.format(names=",".join(map(_alternative, names))))
-        _make(directory, CA, "Radiator trial CA", config)
-        _make(directory, SERVER, names[0], config)
-        for client in arguments.client:
-            _make(directory, client, client, config)
+        if not _is_kept(directory, CA):
+            _make(directory, CA, "Radiator trial CA", config, CA_DAYS)
+        for name in pairs:
+            if is_renewal or not _is_kept(directory, name):
+                _make(directory, name, names[0] if name == SERVER else name, config, _days_left(directory))
+    if is_renewal:
+        print("\nHave the running broker take it: radiator reload")
+        return 0
     where = printable(str(directory.absolute()))
     print(f'\nFor config.toml:\n\n[tls]\ncertificate = "{where}/{SERVER}.pem"\nkey = "{where}/{SERVER}.key"')
     print(f'client_ca = "{where}/{CA}.pem"\nclient_certificates = "optional"' * bool(arguments.client))
     print(f"Clients trust it by --ca {where}/{CA}.pem, or ca_file in Python. It is for a trial: whoever has")
     print(f"{CA}.key can make a certificate for any name that these clients trust.")
+    print(f"The CA is for ten years, each pair for one: before that, radiator certificates {where} --renew")
     return 0
 
 
@@ -110,27 +129,88 @@ def _alternative(name: str) -> str:
         return f"DNS:{name}"
 
 
-def _make(directory: Path, name: str, subject: str, config: Path) -> None:
-    """A key, and a certificate with it, under their names only once both are whole. What is there stays."""
+def _check_is_there(directory: Path, name: str) -> None:
+    if not _is_kept(directory, name, is_shown=False):
+        right = "put the CA back, or name its directory" if name == CA else "make the pair without --renew"
+        raise RadiatorError(f"{directory / name}.pem and {name}.key, which --renew needs, are not there: {right}.")
+
+
+def _is_kept(directory: Path, name: str, is_shown: bool = True) -> bool:
+    """Whether that pair is there. RadiatorError: half of it is."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     there = [one for one in (certificate, key) if one.exists()]
+    if there == [certificate] and name == CA:
+        right = "put it back for as long as this takes, or name another directory for a new CA"
+        raise RadiatorError(f"{key} is not there, and the CA in {certificate.name} cannot sign without it: {right}.")
     if len(there) == 1:
         raise RadiatorError(f"{there[0]} is there without the other half of its pair. Remove it, or name a directory.")
-    if there:
+    if there and is_shown:
         print(f"{certificate} and {key.name} are there, and stay")
-        return
+    return bool(there)
+
+
+def _read(path: Path) -> Certificate:
+    try:
+        return read_certificate(path.read_text(errors="replace"))
+    except ValueError as wrong:
+        raise RadiatorError(f"{path} {wrong}: it must be a certificate in PEM.") from None
+
+
+def _names_of(path: Path) -> list[str]:
+    names = [*_read(path).names]
+    try:
+        if names:
+            return [_host(name) for name in names]
+        wrong = "has no names"
+    except argparse.ArgumentTypeError as error:
+        wrong = f"has a name that cannot be renewed: {error}"
+    raise RadiatorError(f"{path} {wrong}. Give the names of the new one by --name.")
+
+
+def _days_left(directory: Path) -> int:
+    """For how long a pair is made: it does not outlive its CA."""
+    ca = _read(directory / f"{CA}.pem")
+    days = ca.days_left(time.time())
+    if days < 1:
+        right = "name another directory for a new CA"
+        raise RadiatorError(f"The CA {directory / CA}.pem is valid until {day_text(ca.valid_to_s)} only: {right}.")
+    return min(PAIR_DAYS, days)
+
+
+def _make(directory: Path, name: str, subject: str, config: Path, days: int) -> None:
+    """A key, and a certificate with it, each under its name only once both are whole. The owner, group and mode of a
+    file whose place is taken stay. Between the two renames they are no pair, which a reload refuses.
+    """
     signed = ["-CA", str(directory / f"{CA}.pem"), "-CAkey", str(directory / f"{CA}.key")] if name != CA else []
     kind = name if name in (CA, SERVER) else "client"
-    new = [config.with_name(f"{name}.pem"), config.with_name(f"{name}.key")]
+    ends = ("key", "pem")
     _openssl(
         "req", "-x509", *signed, "-config", str(config), "-extensions", kind, "-subj", f"/CN={subject}", "-days",
-        str(DAYS), "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(new[1]),
-        "-out", str(new[0]),
+        str(days), "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-keyout", str(config.with_name(f"{name}.key")), "-out", str(config.with_name(f"{name}.pem")),
     )  # fmt: skip
-    os.chmod(new[1], 0o600)
-    for made, wanted in zip(reversed(new), (key, certificate), strict=True):
-        shutil.move(made, wanted)
-    print(f"{certificate} and {key.name} were made: {subject}, for {DAYS} days")
+    config.with_name(f"{name}.key").chmod(0o600)
+    for end in ends:
+        _own_as(config.with_name(f"{name}.{end}"), directory / f"{name}.{end}")
+        with config.with_name(f"{name}.{end}").open("rb") as new:
+            os.fsync(new.fileno())
+    for end in ends:
+        os.replace(config.with_name(f"{name}.{end}"), directory / f"{name}.{end}")
+    until = day_text(_read(directory / f"{name}.pem").valid_to_s)
+    print(f"{directory / name}.pem and {name}.key were made: {subject}, valid until {until}")
+
+
+def _own_as(new: Path, old: Path) -> None:
+    """Who may read the old file, if there is one, may read the new one."""
+    if not old.exists():
+        return
+    found = old.stat()
+    try:
+        os.chown(new, found.st_uid, found.st_gid)
+    except PermissionError:
+        right = f"run this as root, or as that user with its group {found.st_gid}"
+        raise RadiatorError(f"{old} belongs to the user {found.st_uid}, who is another one: {right}.") from None
+    new.chmod(stat.S_IMODE(found.st_mode))
 
 
 def _openssl(*arguments: str) -> None:
@@ -148,11 +228,15 @@ CERTIFICATES = Command(
     name="certificates",
     summary="make a CA and certificates to try TLS with",
     description=(
-        "Makes a CA of your own in DIRECTORY, and a certificate with its key for the broker, for a year, and prints "
-        "the lines for config.toml. With --client, pairs for clients too, which may be added later. What is there "
-        "stays as it is. The system's openssl (3.0 or later) is needed."
+        "Makes a CA of your own in DIRECTORY, for ten years, and a certificate with its key for the broker, for one, "
+        "and prints the lines for config.toml. With --client, pairs for clients too, which may be added later. What is "
+        "there stays as it is; with --renew the broker's pair, and those of --client, are made anew, for the names "
+        "that the old one has. The system's openssl (3.0 or later) is needed."
     ),
-    example="radiator certificates /etc/radiator/tls --name broker.example --client ops",
+    example=(
+        "radiator certificates /etc/radiator/tls --name broker.example --client ops\n"
+        "radiator certificates /etc/radiator/tls --renew"
+    ),
     add_arguments=_arguments,
     run=_run,
 )
