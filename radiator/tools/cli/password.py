@@ -18,7 +18,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     password = no_token(_twice() if sys.stdin.isatty() else from_stdin())
     text = str(made(password.encode(), os.urandom(SALT_BYTES)))
-    print_answer(arguments, {"password": text}, f'{text}\npassword = "{text}"')
+    print_answer(arguments, {"password": text}, f'password = "{text}"')
     return 0
 
 
@@ -33,9 +33,9 @@ PASSWORD = Command(
     name="password",
     summary="make of a password what a configuration keeps of it",
     description=(
-        "Asks for a password, twice at a terminal, or reads the first line of standard input. Prints its scrypt hash "
-        "as a PHC text, and below it the line for [user.NAME] in config.toml or in the users_file. The password itself "
-        "is kept nowhere."
+        "Asks for a password, twice at a terminal, or reads the first line of standard input. Prints one "
+        "line for [user.NAME] in config.toml or in the users_file, with its scrypt hash as a PHC text. The password "
+        "itself is kept nowhere."
     ),
     example="radiator password",
     add_arguments=_arguments,
