@@ -219,7 +219,7 @@ class Reload:
         asker = self.asker
         if asker is not None:
             asker.answer_synced(
-                lambda: ConfigurationReloaded(is_applied, Rows(iter(read.changes)), read.useless),
+                lambda: ConfigurationReloaded(is_applied, Rows(iter(read.changes)), [*read.useless, *read.warnings]),
                 in_slices=True,
             )
 

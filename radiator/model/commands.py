@@ -306,12 +306,13 @@ class Read:
 class Reread:
     """config.toml was read again, at the request of a Turn or a signal. config: what is in force once that is applied;
     None: mistakes says why there is none. changes: a row for each difference from the configuration in force, as JSON
-    has it. useless: sentences about settings without effect.
+    has it. useless: sentences about settings without effect. warnings: others, for whoever asks.
     """
 
     config: Config | None
     changes: list[dict[str, Any]] = field(default_factory=list)
     useless: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     mistakes: list[str] = field(default_factory=list)
 
 

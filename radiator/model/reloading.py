@@ -72,6 +72,8 @@ RELOAD: dict[str, dict[str, str]] = {
 # these tables wait for a restart as a whole if any setting does: half of one would be a queue that no file declares
 _WHOLE = ("journal", "node", "peer", "queue", "exchange", "fanout", "topic")
 
+_SECRETS, _SECRET = ("password", "tokens"), "a secret"  # of a user, and what stands for one
+
 Place = tuple[str, str]  # table and name; "" where the table has none
 Tables = dict[Place, dict[str, Any]]
 
@@ -118,14 +120,21 @@ def _differences_of_users(running: Config, read: Config, dotted: Callable[[tuple
     for name in {**read.users, **running.users}:
         before, after = running.users.get(name), read.users.get(name)
         if before is None or after is None:
-            found.append(Difference(dotted(("user", name)), before and "a user", after and "a user", effect))
+            was, will_be = (None if one is None else _user_shown(one) for one in (before, after))
+            found.append(Difference(dotted(("user", name)), was, will_be, effect))
             continue
         old, new = _user_values(before), _user_values(after)
         for key in (key for key in old if old[key] != new[key]):
-            words = ("a secret", "another secret") if key in ("password", "tokens") else (old[key], new[key])
+            words = (_SECRET, "another secret") if key in _SECRETS else (old[key], new[key])
             was, will_be = (None if one[key] is None else word for one, word in zip((old, new), words, strict=True))
             found.append(Difference(dotted(("user", name, key)), was, will_be, effect))
     return found
+
+
+def _user_shown(user: User) -> dict[str, Any]:
+    """What a user has, whole; but of secrets only that they are there."""
+    values = {key: value for key, value in _user_values(user).items() if value is not None}
+    return {key: _SECRET if key in _SECRETS else value for key, value in values.items()}
 
 
 def _user_values(user: User) -> dict[str, Any]:

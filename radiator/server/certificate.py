@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from radiator.model.limits import CERTIFICATE_WARN_DAYS
 from radiator.model.users import User
 
 _SEQUENCE, _BITS, _BYTES, _OID, _UTC_TIME, _TIME, _VERSION = 0x30, 0x03, 0x04, 0x06, 0x17, 0x18, 0xA0
@@ -43,9 +44,23 @@ class Certificate:
 
     def __str__(self) -> str:
         """As the report of a reload names it."""
+        return f"{self._for_whom}; valid until {day_text(self.valid_to_s)}; {self.key}, SHA-256 {self.sha256[:16]}"
+
+    @property
+    def _for_whom(self) -> str:
         more = len(self.names) - _NAMES_SHOWN
-        names = ", ".join(self.names[:_NAMES_SHOWN]) + f" and {more} more" * (more > 0) or "no name"
-        return f"for {names}; valid until {day_text(self.valid_to_s)}; {self.key}, SHA-256 {self.sha256[:16]}"
+        return "for " + (", ".join(self.names[:_NAMES_SHOWN]) + f" and {more} more" * (more > 0) or "no name")
+
+    def warning(self, now_s: float) -> str:
+        """A sentence where clients refuse it, or soon will; "" where not."""
+        what = f"The certificate {self._for_whom},"
+        if now_s < self.valid_from_s:
+            return f"{what} is valid from {day_text(self.valid_from_s)} on: until then clients refuse it."
+        if now_s >= self.valid_to_s:
+            return f"{what} was valid until {day_text(self.valid_to_s)}: clients refuse it. Renew it."
+        if self.days_left(now_s) < CERTIFICATE_WARN_DAYS:
+            return f"{what} is valid until {day_text(self.valid_to_s)} only: renew it before that."
+        return ""
 
     def days_left(self, now_s: float) -> int:
         """Whole days until its end; below 0: it is over."""

@@ -62,6 +62,12 @@ def differences(old: Credentials, new: Credentials) -> list[dict[str, Any]]:
     return [{"setting": key, "old": was, "new": is_, "takes_effect": NOW} for key, was, is_ in found]
 
 
+def warnings(found: Credentials, now_s: float) -> list[str]:
+    """Sentences about what can be used, and clients refuse, or soon will."""
+    pairs = [found.pair, *found.own.values()]
+    return [sentence for pair in pairs if pair is not None and (sentence := pair.certificate.warning(now_s))]
+
+
 def _load_jwt(settings: JwtSettings) -> JwtMechanism:
     """ValueError, a clause: why its keys cannot be used."""
     path = settings.keys

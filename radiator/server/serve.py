@@ -46,7 +46,7 @@ from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
 from radiator.protocols import SCHEMES
 from radiator.server.connections import Connections
-from radiator.server.credentials import Credentials, differences, load_credentials
+from radiator.server.credentials import Credentials, differences, load_credentials, warnings
 from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
@@ -278,7 +278,8 @@ class Server:
             self._read_credentials = load_credentials(found.config)
         except ConfigError as wrong:
             return Reread(None, mistakes=wrong.mistakes)
-        return replace(found, changes=[*found.changes, *differences(self._credentials, self._read_credentials)])
+        changes = [*found.changes, *differences(self._credentials, self._read_credentials)]
+        return replace(found, changes=changes, warnings=warnings(self._read_credentials, time.time()))
 
     def _use(self, config: Config) -> None:
         """The broker has put a changed configuration into force; the server follows."""

@@ -110,6 +110,9 @@ ANN = User(
 )
 
 
+SHOWN = {"password": "a secret", "tokens": "a secret", "role": "viewer", "read": ("/queue/a",)}
+
+
 def with_users(*users: User) -> Config:
     return replace(CONFIG, users={user.name: user for user in users})
 
@@ -135,13 +138,13 @@ def test_a_user_changes_at_once(changed: User, setting: str, old: object, new: o
 
 def test_a_user_comes_and_goes_without_his_secrets() -> None:
     bob = replace(ANN, name="bob")
-    assert found(with_users(ANN, bob), with_users(ANN)) == [Difference("user.bob", None, "a user", NOW)]
-    assert found(with_users(ANN), with_users(ANN, bob)) == [Difference("user.bob", "a user", None, NOW)]
+    assert found(with_users(ANN, bob), with_users(ANN)) == [Difference("user.bob", None, SHOWN, NOW)]
+    assert found(with_users(ANN), with_users(ANN, bob)) == [Difference("user.bob", SHOWN, None, NOW)]
     assert found(with_users(ANN), with_users(ANN)) == []
 
 
 def test_the_first_user_and_the_end_of_the_last_one_wait_for_a_restart() -> None:
-    assert found(with_users(ANN)) == [Difference("user.ann", None, "a user", RESTART)]
-    assert found(CONFIG, with_users(ANN)) == [Difference("user.ann", "a user", None, RESTART)]
+    assert found(with_users(ANN)) == [Difference("user.ann", None, SHOWN, RESTART)]
+    assert found(CONFIG, with_users(ANN)) == [Difference("user.ann", SHOWN, None, RESTART)]
     assert merged(CONFIG, with_users(ANN)).users == {}
     assert merged(with_users(ANN), CONFIG).users == with_users(ANN).users

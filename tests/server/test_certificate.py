@@ -103,6 +103,22 @@ def test_days_are_whole_ones_and_counted_down() -> None:
 
 
 @pytest.mark.parametrize(
+    ("now_s", "sentence"),
+    [
+        (-1, "is valid from 1970-01-01 00:00 UTC on: until then clients refuse it."),
+        (0, ""),
+        (70 * 86_400, ""),
+        (70 * 86_400 + 1, "is valid until 1970-04-11 00:00 UTC only: renew it before that."),
+        (100 * 86_400 - 1, "is valid until 1970-04-11 00:00 UTC only: renew it before that."),
+        (100 * 86_400, "was valid until 1970-04-11 00:00 UTC: clients refuse it. Renew it."),
+    ],
+)
+def test_what_clients_refuse_or_soon_will_is_warned_of(now_s: float, sentence: str) -> None:
+    one = Certificate(0, 100 * 86_400, "Ed25519", "", ("a.example", "::1"))
+    assert one.warning(now_s) == (f"The certificate for a.example, ::1, {sentence}" if sentence else "")
+
+
+@pytest.mark.parametrize(
     ("subject", "text"),
     [
         ([("commonName", "ops")], "CN=ops"),

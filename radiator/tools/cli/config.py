@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+import time
 import tomllib
 from pathlib import Path
 
 from radiator.tools import config
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, print_answer
+from radiator.tools.cli.text import printable
 from radiator.tools.cli.things import ArgumentWord, add_words
 
 
@@ -19,14 +21,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     found = config.load(arguments.config)
+    sentences = found.useless
     if found.tls is not None or found.jwt is not None:
-        from radiator.server.credentials import load_credentials  # as a start does; other commands shall not need them
+        # as a start does; other commands shall not need them
+        from radiator.server.credentials import load_credentials, warnings
 
-        load_credentials(found)
+        sentences = sentences + warnings(load_credentials(found), time.time())
     text = config.render(found)
     print_answer(arguments, tomllib.loads(text), text.rstrip("\n"))
-    for sentence in found.useless:
-        print(f"warning: {sentence}", file=sys.stderr)
+    for sentence in sentences:
+        print(f"warning: {printable(sentence)}", file=sys.stderr)
     return 0
 
 
@@ -36,7 +40,7 @@ CONFIG = Command(
     description=(
         "Checks the file and prints everything that is in force, defaults included, as TOML that can be used "
         "as a file. If something is wrong, every mistake is listed on stderr, and the exit status is 2. What has no "
-        "effect beside other settings is listed there too, as a warning."
+        "effect beside other settings is listed there too, as a warning, and a certificate that is over or ends soon."
     ),
     example="radiator config /etc/radiator/config.toml",
     add_arguments=_arguments,

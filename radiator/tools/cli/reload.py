@@ -9,9 +9,9 @@ from radiator.model.errors import EXIT_REFUSED, ConfigError, Refusal, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, print_answer
-from radiator.tools.cli.text import printable, table
+from radiator.tools.cli.text import printable, table, terminal_columns, width_of
 
-_VALUE_CHARACTERS = 60
+_HEADS = ("setting", "in force", "in the file", "takes effect")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,20 +64,27 @@ def _show(answer: dict[str, Any]) -> None:
         [one["setting"], _value(one["old"]), _value(one["new"]), _when(one["takes_effect"])]
         for one in answer["changes"]
     ]
-    if rows:
-        print(table(["setting", "in force", "in the file", "takes effect"], rows))
-    else:
-        print("The file says what is in force.")
+    print(_table(rows) if rows else "The file says what is in force.")
     for sentence in answer.get("warnings", ()):
         print(f"warning: {printable(str(sentence))}", file=sys.stderr)
 
 
+def _table(rows: list[list[str]]) -> str:
+    """Nothing is cut: where a terminal has no room for the columns, one below the other."""
+    text = table(_HEADS, rows, columns=sys.maxsize)
+    columns = terminal_columns()
+    if columns is None or max(map(width_of, text.splitlines())) <= columns:
+        return text
+    parts = [
+        f"{printable(setting)}\n  {_HEADS[1]}: {printable(old)}\n  {_HEADS[2]}: {printable(new)}\n  {_HEADS[3]}: {when}"
+        for setting, old, new, when in rows
+    ]
+    return "\n".join(parts)
+
+
 def _value(value: Any) -> str:
     """As the file has it, about; "-" where there is none."""
-    if value is None:
-        return "-"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}..."
+    return "-" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _when(takes_effect: str) -> str:

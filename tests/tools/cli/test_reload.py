@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from radiator.auth.scrypt import Cost, made
+from radiator.tools.cli import main
 from tests.broker_process import SERVER, BrokerProcess
+from tests.certificates import Authority
+from tests.tls_broker import ENCRYPTED
 from tests.tools.cli.conftest import Run
 
 BEFORE = "[queue.orders]\nmax_messages = 5\n"
@@ -110,3 +114,48 @@ def test_the_file_may_have_moved(broker: BrokerProcess, run: Run, tmp_path: Path
     status, _, err = run("reload")
     assert status == 2 and "cannot be read" in err
     (tmp_path / "away").rename(broker.config_file)
+
+
+USER = '[user.shop]\npassword = "{}"\nread = [{}]\n'
+RULES = [f"/queue/orders.{number:04d}.#" for number in range(12)]
+
+
+def test_a_user_is_shown_with_rules_and_without_secrets_and_is_not_cut_where_it_is_piped(
+    broker: BrokerProcess, run: Run
+) -> None:
+    hashed = str(made(b"x", bytes(16), Cost(ln=10)))
+    broker.config_file.chmod(0o600)
+    write(broker, BEFORE + USER.format(hashed, ", ".join(f'"{rule}"' for rule in RULES)))
+    status, out, _ = run("reload", "--dry-run")
+    (_, row) = out.splitlines()
+    assert status == 0 and all(rule in row for rule in RULES) and '"password": "a secret"' in row
+    assert row.endswith("with a restart") and hashed not in out
+
+
+def test_on_a_terminal_what_has_no_room_beside_stands_below(
+    broker: BrokerProcess, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(broker, AFTER)
+    needed = max(map(len, run("reload", "--dry-run")[1].splitlines()))
+    for columns, is_table in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr("radiator.tools.cli.reload.terminal_columns", lambda columns=columns: columns)
+        out = run("reload", "--dry-run")[1]
+        assert out.startswith("setting  ") is is_table
+    assert 'queue.new\n  in force: -\n  in the file: {"overflow": "reject"}\n  takes effect: now\n' in out
+
+
+def test_another_certificate_is_shown_by_its_names_and_warned_of_where_it_is_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = Authority(tmp_path)
+    authority.pair("server")
+    with BrokerProcess(tmp_path, ENCRYPTED) as broker:
+        authority.pair("server", names="DNS:other.example,IP:10.0.0.7", days=-1)
+        for words in (["reload", "--dry-run", "--config"], ["reload", "--yes", "--config"], ["config"]):
+            assert main([*words, str(broker.config_file)]) == 0
+            printed = capsys.readouterr()
+            assert "warning: The certificate for other.example, 10.0.0.7, was valid until " in printed.err
+            if words != ["config"]:
+                (row,) = [line for line in printed.out.splitlines() if line.startswith("tls.certificate")]
+                assert "for localhost, 127.0.0.1; valid until" in row and "for other.example, 10.0.0.7; valid" in row
+        assert "certificate_not_valid" in broker.log and "no_effect" not in broker.log

@@ -232,8 +232,8 @@ def test_what_a_reload_would_change_is_told_without_secrets(tmp_path: Path) -> N
         "user.a.password": ("a secret", "another secret", "now"),
         "user.a.role": (None, "viewer", "now"),
         "user.a.read": (["/queue/a"], ["/queue/b"], "now"),
-        "user.gone": ("a user", None, "now"),
-        "user.new": (None, "a user", "now"),
+        "user.gone": ({"certificate": "CN=gone"}, None, "now"),
+        "user.new": (None, {"tokens": "a secret"}, "now"),
     }
     assert found.config is not None and found.config.users == load(tmp_path / "config.toml").users
     assert other not in json.dumps(found.changes) and SHA256 not in json.dumps(found.changes)
