@@ -55,6 +55,14 @@ def _summary(answer: dict[str, Any]) -> str:
         f"the store's file; room for {size(store, 'disk_room_bytes')}, SENDs wait below {size(store, 'disk_free_min')}",
         f"write-ahead log: {size(store, 'wal_bytes')}, of which {size(store, 'wal_kept_bytes')} kept (log_keep)",
     ]
+    left_s = answer.get("certificate_left_s")
+    if left_s is not None:
+        is_over = int(left_s) < 0
+        lines.append(
+            f"THE CERTIFICATE IS OVER, since {duration_text(-int(left_s))}: clients refuse it"
+            if is_over
+            else f"certificate: valid for {duration_text(int(left_s))} more"
+        )
     ahead_s = int(answer.get("clock_ahead_s", 0))
     if ahead_s:
         where = "ahead" if ahead_s > 0 else "behind"

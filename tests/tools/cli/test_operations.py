@@ -17,6 +17,7 @@ from radiator.client import Client
 from radiator.tools.cli import main
 from radiator.tools.cli.bench import SHAPES
 from radiator.tools.cli.prometheus import metrics
+from radiator.tools.cli.stats import _summary
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
 from tests.tools.cli.conftest import Run
 from tests.tools.cli.exposition import read
@@ -197,6 +198,20 @@ def test_stats_tells_json_and_prometheus(run: Run, client: Client) -> None:
     assert 0 < families["radiator_disk_free_bytes"][2]["", ""] <= families["radiator_disk_room_bytes"][2]["", ""]
     known = {metric.name: (metric.kind, metric.help) for metric in metrics()}
     assert {name: (kind, answered) for name, (kind, answered, _) in families.items()}.items() <= known.items()
+
+
+@pytest.mark.parametrize(
+    ("left_s", "line"),
+    [
+        (90_061, "certificate: valid for 1 d 1 h more"),
+        (0, "certificate: valid for 0 s more"),
+        (-7_200, "THE CERTIFICATE IS OVER, since 2 h: clients refuse it"),
+        (None, ""),
+    ],
+)
+def test_stats_says_how_long_the_certificate_is_valid(left_s: int | None, line: str) -> None:
+    found = _summary({} if left_s is None else {"certificate_left_s": left_s})
+    assert (line in found.splitlines()) if line else "certificate" not in found.lower()
 
 
 def test_stats_says_loudly_that_a_ledger_does_not_add_up(
