@@ -7,6 +7,7 @@ which values are valid, rules.py what must hold between them, and docs/OPERATING
 import json
 import os
 import stat
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -60,7 +61,7 @@ from radiator.tools.config.mistakes import Mistakes, dotted
 from radiator.tools.config.rules import File, judge, settings_in_force
 from radiator.tools.config.secret import how_to_make, read_secret
 from radiator.tools.config.tables import settings
-from radiator.tools.config.useless import find_useless
+from radiator.tools.config.useless import find_in_users, find_useless
 from radiator.tools.config.users import have_secrets, mode_mistake, read_users, read_users_file, together, user_table
 from radiator.tools.config.values import (
     CREATE,
@@ -121,10 +122,13 @@ def load(path: Path | None) -> Config:
     if config.users_file is not None:
         others = read_users_file(config.users_file, config.jwt is not None)
         config.users = together(config.users, others, path, config.users_file)
+        useless_there = Mistakes()
+        find_in_users(others, time.time(), useless_there)
+        config.useless = useless_there.sentences(config.users_file, "")
     if config.jwt is not None and not any(user.jwt for user in config.users.values()):
         useless.add(("jwt",), "has no effect: no user takes such a token; set jwt = true for those who do")
     if useless.found:
-        config.useless = useless.sentences(path, text)
+        config.useless = [*useless.sentences(path, text), *config.useless]
     return config
 
 
@@ -200,6 +204,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
     judge(file, limits, mistakes)
     if not mistakes.found:
         find_useless(file, limits, useless)
+        find_in_users(file.users, time.time(), useless)
     node = _node(file, directory, mistakes)
     return Config(
         **server,

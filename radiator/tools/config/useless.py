@@ -3,11 +3,14 @@
 A setting that is written with its default value has no effect either, but is not reported: a file may list everything.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from radiator.model.limits import Limits, high_water_bytes
 from radiator.model.patterns import is_pattern
+from radiator.model.rights import RIGHTS, Rules
 from radiator.model.settings import FANOUT, MAP_SIZE, NONE, PEERS, LogSettings, QueueSettings
+from radiator.model.users import User
 from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
 from radiator.protocols import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
@@ -42,6 +45,21 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
     if each > limits.max_half_open and each != Limits().max_half_open_per_address:
         wrong = f"is {each}, more than max_half_open ({limits.max_half_open}); lower this, or raise that"
         _add(found, ("limits", "max_half_open_per_address"), wrong)
+
+
+def find_in_users(users: Mapping[str, User], now_s: float, found: Mistakes) -> None:
+    """Adds what lets nobody in, or allows nothing. now_s: since the epoch."""
+    for name, user in users.items():
+        if any(token.until_ms is not None and token.until_ms <= now_s * 1000 for token in user.tokens):
+            found.add(("user", name, "tokens"), "has a token that is over, and lets nobody in; take it out")
+        if user.rules == Rules():
+            right = 'give it one, such as read = ["/queue/orders"]'
+            found.add(("user", name), f"has neither a rule nor a role, and may do nothing; {right}")
+        for right in RIGHTS:
+            for rule in user.rules.of(right):
+                if ">" in rule.replace("/", ".").split("."):
+                    wrong = f"has {shown(rule)}, where `>` is a name like any other"
+                    found.add(("user", name, right), f"{wrong}; for any number of words write #")
 
 
 def _find_in_tls(file: File, found: Mistakes) -> None:

@@ -120,6 +120,7 @@ def read_users(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, User]
     users = {name: _user(name, below, mistakes) for name, below in table.items()}
     _judge_twice(users, "certificate", mistakes)
     _judge_twice(users, "unix", mistakes)
+    _judge_tokens(users, mistakes)
     return users
 
 
@@ -154,6 +155,15 @@ def _judge_twice(users: Mapping[str, User], key: str, mistakes: Mistakes) -> Non
         value = getattr(user, key)
         if value is not None and taken.setdefault(value, name) != name:
             mistakes.add(("user", name, key), f"is {shown(value)}, as is that of {taken[value]}; name it once")
+
+
+def _judge_tokens(users: Mapping[str, User], mistakes: Mistakes) -> None:
+    """A token is one user's. Its hash is not shown."""
+    taken: dict[str, str] = {}
+    for name, user in users.items():
+        for token in user.tokens:
+            if (other := taken.setdefault(token.sha256, name)) != name:
+                mistakes.add(("user", name, "tokens"), f"has a token that {other} has, too; make one for each")
 
 
 def have_secrets(users: Mapping[str, User]) -> bool:
@@ -217,6 +227,7 @@ def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, 
     mistakes = Mistakes()
     _judge_twice(found, "certificate", mistakes)
     _judge_twice(found, "unix", mistakes)
+    _judge_tokens(found, mistakes)
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, ""))
     return found

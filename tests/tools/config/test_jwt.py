@@ -18,7 +18,7 @@ algorithms = ["ES256", "EdDSA"]
 issuer = "https://login.example"
 audience = "radiator"
 """
-SHOP = "[user.shop]\njwt = true\n"
+SHOP = "[user.shop]\njwt = true\nrole = 'viewer'\n"
 
 
 def loaded(tmp_path: Path, text: str) -> Config:
@@ -96,7 +96,7 @@ def test_no_user_takes_tokens_that_nobody_verifies(tmp_path: Path) -> None:
 
 
 def test_keys_that_no_user_needs_are_told(tmp_path: Path) -> None:
-    (sentence,) = loaded(tmp_path, TABLE + "[user.shop]\ncertificate = 'CN=a'\n").useless
+    (sentence,) = loaded(tmp_path, TABLE + "[user.shop]\ncertificate = 'CN=a'\nrole = 'viewer'\n").useless
     assert sentence.endswith("jwt has no effect: no user takes such a token; set jwt = true for those who do.")
 
 

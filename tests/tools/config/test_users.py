@@ -105,6 +105,10 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
         ("[user.a]\nunix = 'no-such-user-here'", "this system has no user of that name; make it"),
         (f"[user.a]\nunix = '{ME}'\n[user.b]\nunix = '{ME}'", "as is that of a; name it once"),
         ("[user.a]\ncertificate = 'CN=a'\n[user.b]\ncertificate = 'CN=a'", "as is that of a; name it once"),
+        (
+            f"[user.a]\ntokens = [{TOKEN}]\n[user.b]\ntokens = [{TOKEN}]",
+            "b.tokens has a token that a has, too; make one",
+        ),
         (A + "role = 'root'", "it must be one of"),
         (A + "read = '/queue/a'", "user.a.read is"),
         (A + "pasword = 'x'", 'did you mean "password"?'),
@@ -177,6 +181,19 @@ def test_users_stand_in_both_files_and_each_in_one(tmp_path: Path) -> None:
     written(tmp_path / "users.toml", A + 'certificate = "CN=a"')
     (found,) = mistakes(tmp_path, FILE + '[user.b]\ncertificate = "CN=a"')
     assert "name it once" in found
+
+
+def test_what_has_no_effect_in_that_file_is_told_by_its_name(tmp_path: Path) -> None:
+    file = written(tmp_path / "users.toml", A)
+    text = FILE + "[user.anonymous]\n"
+    found = loaded(tmp_path, text).useless
+    assert [one.partition(" has neither")[0] for one in found] == [
+        f"{tmp_path / 'config.toml'}, line 2: user.anonymous",
+        f"{file}: user.a",
+    ]
+    written(file, f'[user.a]\ntokens = [{TOKEN}]\nrole = "viewer"\n')
+    (sentence,) = mistakes(tmp_path, FILE + f'[user.b]\ntokens = [{TOKEN}]\nrole = "viewer"\n')
+    assert "has a token that" in sentence
 
 
 @pytest.mark.parametrize(
