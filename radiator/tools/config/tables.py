@@ -26,6 +26,9 @@ def settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: M
             continue
         try:
             right[key] = check(value)
+        except ExceptionGroup as several:
+            for error in several.exceptions:
+                mistakes.add((*keys, key), str(error))
         except ValueError as error:
             mistakes.add((*keys, key), str(error))
     return right

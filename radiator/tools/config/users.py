@@ -20,6 +20,7 @@ from radiator.model.validation import Check, choice, flag, shown
 from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
+from radiator.tools.config.values import each_of
 
 Table = dict[str, Any]
 
@@ -84,10 +85,13 @@ def _unix(value: object) -> str:
 def _patterns(right: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError(f'is {shown(value)}; it must be a list of patterns such as ["/queue/orders.#"]')
-    for one in value:
-        if mistake := rule_mistake(one, right):
-            raise ValueError(f"has {shown(one)}, which {mistake}")
-    return tuple(value)
+    return tuple(each_of(value, partial(_rule, right)))
+
+
+def _rule(right: str, rule: str) -> str:
+    if mistake := rule_mistake(rule, right):
+        raise ValueError(f"has {shown(rule)}, which {mistake}")
+    return rule
 
 
 USER: dict[str, Check] = {

@@ -6,10 +6,10 @@ The checks of what can also be declared at run time are in radiator/model/valida
 import ipaddress
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from radiator.model import validation
 from radiator.model.limits import (
@@ -61,6 +61,8 @@ from radiator.model.validation import (
 )
 from radiator.protocols import SCHEMES
 
+LIST_MISTAKES_MAX = 20
+_Read = TypeVar("_Read")
 _KEEP_MAX_MS = 3650 * TIME_UNITS_MS["d"]
 
 
@@ -82,6 +84,23 @@ def log_keep(value: object) -> LogKeep:
 def log_keep_text(keep: LogKeep) -> str | int:
     """As `log_keep` reads it."""
     return str(keep) if keep.max_ms else size_text(keep.max_bytes)
+
+
+def each_of(values: Sequence[Any], check: Callable[[Any], _Read]) -> list[_Read]:
+    """What the check reads of each value of a list. ExceptionGroup: a ValueError for each that is wrong, up to
+    LIST_MISTAKES_MAX of them, and one that says how many more there are.
+    """
+    right, wrong = [], []
+    for value in values:
+        try:
+            right.append(check(value))
+        except ValueError as error:
+            wrong.append(error)
+    if len(wrong) > LIST_MISTAKES_MAX:
+        wrong[LIST_MISTAKES_MAX:] = [ValueError(f"has {len(wrong) - LIST_MISTAKES_MAX} more that are wrong")]
+    if wrong:
+        raise ExceptionGroup("wrong values of a list", wrong)
+    return right
 
 
 def parse_address(text: str, is_of_nodes: bool = False) -> ListenAddress:
@@ -175,7 +194,7 @@ def path_of(what: str) -> Check:
 def _listeners(value: object) -> list[ListenAddress]:
     if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
         raise ValueError(f'is {shown(value)}; it must be a list of addresses such as ["stomp://127.0.0.1:{PORT}"]')
-    addresses = [parse_address(text) for text in value]
+    addresses = each_of(value, parse_address)
     for address in addresses:
         is_any_port = isinstance(address, Address) and not address.port
         if not is_any_port and addresses.count(address) > 1:

@@ -17,6 +17,7 @@ from radiator.model.settings import Config
 from radiator.model.users import Token, User
 from radiator.tools.config import load, render, reread
 from radiator.tools.config.mistakes import dotted
+from radiator.tools.config.values import LIST_MISTAKES_MAX
 
 PASSWORD = str(made(b"x", bytes(16), Cost(ln=10)))
 SHA256 = sha256_of(b"x")
@@ -143,6 +144,20 @@ def test_rules_are_judged_each_by_its_right(tmp_path: Path) -> None:
     assert 'user.a.write has "b", which begins with no `/`: a rule is a whole address' in found[0]
     assert 'user.a.admin has "/queue/a", which is no rule of `admin`' in found[1]
     assert loaded(tmp_path, A + 'admin = ["/#"]').users["a"].rules.admin == ("/#",)
+
+
+def test_each_wrong_rule_of_a_list_is_told_up_to_a_bound(tmp_path: Path) -> None:
+    for count in (2, LIST_MISTAKES_MAX, LIST_MISTAKES_MAX + 1):
+        found = mistakes(tmp_path, A + f"read = {[f'q{number}' for number in range(count)] + ['/queue/a']}")
+        shown = min(count, LIST_MISTAKES_MAX)
+        assert all(f'user.a.read has "q{number}", which' in found[number] for number in range(shown))
+        assert found[shown:] == [one for one in found if "user.a.read has 1 more that are wrong" in one]
+        assert len(found) - shown == (count > LIST_MISTAKES_MAX)
+
+
+def test_each_wrong_address_of_listen_is_told(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "[server]\nlisten = ['stomp://a', 'stomp://127.0.0.1:1', 'http://b:1']")
+    assert len(found) == 2 and "stomp://a" in found[0] and '"http"' in found[1]
 
 
 # ---- who may read it
