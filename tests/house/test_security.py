@@ -34,7 +34,7 @@ def test_a_row_that_says_nothing_of_rights_needs_none() -> None:
 
 THREATS = [
     row.split("|")[1:-1]
-    for row in PAGE.split("\n## Threats, ")[1].split("\n|---|---|---|---|\n")[1].strip().split("\n")
+    for row in PAGE.split("\n## Threats, ")[1].split("\n|---|---|---|---|\n")[1].split("\n\n")[0].split("\n")
 ]
 TESTS = {
     name

@@ -13,8 +13,9 @@ from radiator.client import AddressError, Client, ConnectionLost, NoAnswer, Reco
 from radiator.client.client import CONNECT_TIMEOUT_S
 from radiator.client.password_file import from_file
 from radiator.client.tls import NAME_CA, NAME_CERTIFICATE
+from radiator.integrations.spark.connect import Connect
 from radiator.integrations.spark.offsets import LogState, SourceLog
-from radiator.integrations.spark.options import Connect, OptionError
+from radiator.integrations.spark.options import OptionError
 from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.validation import log_name_mistake
 

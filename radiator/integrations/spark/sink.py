@@ -28,7 +28,8 @@ from pyspark.sql.types import StructType
 
 from radiator.client import ConnectionLost, NoAnswer
 from radiator.integrations.spark.ask import BrokerRequests, Tries, lasting
-from radiator.integrations.spark.options import EXACTLY_ONCE, Connect, SinkOptions
+from radiator.integrations.spark.connect import Connect
+from radiator.integrations.spark.options import EXACTLY_ONCE, SinkOptions
 from radiator.integrations.spark.outgoing import Columns, OutgoingRow, check_columns, content_id, slices
 from radiator.model.errors import RadiatorError, Refusal
 

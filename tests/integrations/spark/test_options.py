@@ -4,10 +4,10 @@ import time
 
 import pytest
 
+from radiator.integrations.spark.connect import Connect
 from radiator.integrations.spark.options import (
     CHECKOUT,
     EXACTLY_ONCE,
-    Connect,
     OptionError,
     SinkOptions,
     SourceOptions,

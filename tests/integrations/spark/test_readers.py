@@ -16,8 +16,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.integrations.spark import read
 from radiator.integrations.spark.ask import AWAITED_MAX, BrokerRequests, lasting
+from radiator.integrations.spark.connect import Connect
 from radiator.integrations.spark.offsets import DataLoss, Json, Range, SourceLog
-from radiator.integrations.spark.options import Connect, SourceOptions, source_options
+from radiator.integrations.spark.options import SourceOptions, source_options
 from radiator.integrations.spark.read import _records, read_range
 from radiator.integrations.spark.source import CheckoutReader, LogReader
 from radiator.model.errors import RadiatorError, Refusal

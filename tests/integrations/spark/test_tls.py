@@ -16,10 +16,11 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from radiator.auth.tokens import sha256_of, text_of
 from radiator.client import Address, Client, ConnectionLost, Refusal
 from radiator.integrations.spark.ask import BrokerRequests, client_of, lasting
+from radiator.integrations.spark.connect import Connect
 from radiator.integrations.spark.jobs.job import parser
 from radiator.integrations.spark.jobs.mapreduce import MAPREDUCE, WORKS, serve
 from radiator.integrations.spark.jobs.replay import REPLAY, run
-from radiator.integrations.spark.options import Connect, OptionError, connect_options
+from radiator.integrations.spark.options import OptionError, connect_options
 from radiator.integrations.spark.source import RadiatorDataSource
 from tests.certificates import Authority
 from tests.documents.blocks import blocks_of
