@@ -14,9 +14,10 @@ from typing import Protocol
 from radiator.core.connections import Connection, Subscription, TopicSubscription
 from radiator.core.rights import FORBIDDEN, Rights, rights_of
 from radiator.core.routing.waiting import Waitable
+from radiator.core.usage import Usages
 from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
-from radiator.model.commands import Command, Commit, Disconnect, Send, Subscribe
+from radiator.model.commands import Administer, Command, Commit, Disconnect, Send, Subscribe
 from radiator.model.errors import Refusal
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.users import User
@@ -38,13 +39,17 @@ class Authorizer(Protocol):
 
 
 class Authorization:
-    """authorizer: None where every principal may do everything. own_uid: of the broker's process."""
+    """authorizer: None where every principal may do everything. own_uid: of the broker's process. usages: what users
+    have in use, of which the bounds are kept at the same doors.
+    """
 
-    __slots__ = ("authorizer", "guarded", "handlers", "own_uid")
+    __slots__ = ("authorizer", "guarded", "handlers", "own_uid", "usages")
 
-    def __init__(self, authorizer: Authorizer | None, own_uid: int = 0) -> None:
+    def __init__(self, authorizer: Authorizer | None, usages: Usages, own_uid: int = 0) -> None:
         self.authorizer = authorizer
         self.own_uid = own_uid
+        self.usages = usages
+        usages.use(self.users)
         self.handlers: dict[type, Handler] = {}
         self.guarded: dict[type, Handler] = {}
 
@@ -64,6 +69,7 @@ class Authorization:
         if users == self.users:
             return False
         self.authorizer = rights_of(users, self.own_uid)
+        self.usages.use(users)
         self._fill()
         return True
 
@@ -72,9 +78,10 @@ class Authorization:
         if authorizer is None:
             self.guarded.update(self.handlers)
         else:
-            self.guarded.update({command: _guarded(authorizer.check, one) for command, one in self.handlers.items()})
-            if Commit in self.handlers:
-                self.guarded[Commit] = _guarded_commit(authorizer.check, self.handlers[Commit])
+            check, usages = authorizer.check, self.usages
+            for command, handler in self.handlers.items():
+                guard = _GUARDS.get(command, _guarded)
+                self.guarded[command] = guard(check, handler, usages)
 
     def check_request(self, connection: Connection, command: AdminCommand) -> None:
         """What a request to /admin asks for. Raises Refusal."""
@@ -133,18 +140,43 @@ class Authorization:
         if self.authorizer is not None and principal is not None:
             for send in sends:
                 self.authorizer.check(principal, send)
+        # what they make is made by who has prepared them; the turn's end forgets that
+        self.usages.acting = self.usages.of(principal)
 
 
-def _guarded(check: Check, handler: Handler) -> Handler:
+def _guarded(check: Check, handler: Handler, usages: Usages) -> Handler:
     def guarded(connection: Connection, command: Command) -> Waitable | None:
+        usages.acting = connection.usage
         check(connection.principal, command)
         return handler(connection, command)
 
     return guarded
 
 
-def _guarded_commit(check: Check, handler: Handler) -> Handler:
+def _guarded_send(check: Check, handler: Handler, usages: Usages) -> Handler:
+    """Of what counts for max_messages_per_s: once, when it is carried out or refused."""
+
+    def guarded(connection: Connection, command: Command) -> Waitable | None:
+        usages.acting = usage = connection.usage
+        if usage is None or usage.bounds.max_messages_per_s is None:
+            check(connection.principal, command)
+            return handler(connection, command)
+        wait = usages.rate_wait(usage, connection)
+        if wait is not None:
+            return wait
+        usage.tokens -= 1
+        check(connection.principal, command)
+        blocked = handler(connection, command)
+        if blocked is not None:
+            usage.tokens += 1
+        return blocked
+
+    return guarded
+
+
+def _guarded_commit(check: Check, handler: Handler, usages: Usages) -> Handler:
     def guarded(connection: Connection, command: Commit) -> Waitable | None:
+        usages.acting = connection.usage
         check(connection.principal, command)
         transaction = connection.transactions.get(command.transaction)
         for sent in () if transaction is None else transaction.commands():
@@ -152,3 +184,10 @@ def _guarded_commit(check: Check, handler: Handler) -> Handler:
         return handler(connection, command)
 
     return guarded
+
+
+_GUARDS: dict[type, Callable[[Check, Handler, Usages], Handler]] = {
+    Send: _guarded_send,
+    Administer: _guarded_send,
+    Commit: _guarded_commit,
+}

@@ -130,8 +130,11 @@ class Broker:
             if not handlers[type(event)](event):
                 self.put_behind(events[index + 1 :])
                 break
+        usages = parts.usages
+        usages.acting = None
         if not context.is_stopping:
             self.go_on()
+            usages.acting = None
         if self.backlog:
             turn.again = True
         if (
@@ -151,12 +154,16 @@ class Broker:
         """After the events: what they have unblocked, a slice of each background task, and what is due in each turn."""
         context, turn = self.context, self.context.turn
         blocking = self.blocking
+        usages = self.parts.usages
         if blocking.can_go_on:
             blocking.retry()
         if self.background:
+            usages.acting = None
             self.background.step_all(context)
             if blocking.can_go_on:
                 blocking.retry()
+        if usages.resuming and usages.offer():
+            turn.again = True
         readers = self.destinations.readers
         if readers.due:
             readers.end_turn()
@@ -327,6 +334,8 @@ class Broker:
         parts.timers.watch_clock()
         parts.clients.ticked()
         parts.disk.measured(event)
+        if parts.usages.waiting:
+            parts.usages.ticked()
         parts.rounds.begin()
         parts.prepared.ticked()
         parts.checkouts.ticked()

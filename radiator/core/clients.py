@@ -15,6 +15,7 @@ from radiator.core.states import Event
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usages
 from radiator.model.commands import (
     Closed,
     Disconnect,
@@ -49,6 +50,7 @@ class Clients:
         transactions: Transactions,
         connections: dict[int, Connection],
         authorization: Authorization,
+        usages: Usages,
     ) -> None:
         self.context = context
         self.limits = limits
@@ -62,6 +64,7 @@ class Clients:
         self.transactions = transactions
         self.connections = connections
         self.authorization = authorization
+        self.usages = usages
         self.until_ms: dict[int, int] = {}  # of connections that end by themselves, by number
         self.next_end_ms = inf  # none of them ends before
         self.unheeded_noted: set[str] = set()  # destinations
@@ -74,10 +77,12 @@ class Clients:
         connection.principal = event.principal
         self.connections[event.connection] = connection
         try:
+            connection.usage = self.usages.opened(connection, event.principal)
             # a reload may have come between its login and this turn
             self.ends_at(event.connection, self.authorization.check_login(connection))
         except Refusal as refusal:
             connection.refuse(self.context, refusal.code, str(refusal))
+            return True
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
                 connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
@@ -133,6 +138,9 @@ class Clients:
         if connection is None or self.context.is_stopping:
             return True
         connection.is_closing = True
+        if connection.usage is not None:
+            self.usages.closed(connection.usage, connection)
+            connection.usage = None
         if self.cluster is not None and connection.is_link:
             self.cluster.links.closed(connection, event.cause)
         if connection.waits_for is not None:

@@ -18,6 +18,7 @@ from radiator.core.producer import Producer
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext, reply_cost_bytes
+from radiator.core.usage import Usage
 from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Loaded, Nack, Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.message import Message
@@ -168,7 +169,10 @@ class Subscription:
         connection = self.connection
         if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing:
             return False
-        return self.has_window()
+        if not self.has_window():
+            return False
+        usage = connection.usage
+        return usage is None or usage.takes(connection)
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +195,9 @@ class Delivery:
         """It is settled, or about to be: it no longer counts against its connection."""
         subscription = self.subscription
         connection = subscription.connection
-        connection.unacked.pop(self.message_id, None)
+        was_unacked = connection.unacked.pop(self.message_id, None) is not None
+        if connection.usage is not None and was_unacked:
+            connection.usage.settled(self.entry.size)
         if subscription.unacked:
             subscription.unacked.pop(self.message_id, None)
         subscription.in_flight -= 1
@@ -265,8 +271,8 @@ class Connection(Producer):
         "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
         "outbox_max_bytes", "blocked_bytes", "blocked_since_s", "blocked_total_s", "posted_turn", "principal",
         "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions",
-        "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "waits_for",
-        "weighed_bytes", "written",
+        "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage",
+        "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -277,6 +283,7 @@ class Connection(Producer):
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
         self.is_link = False  # the other end is a node
         self.principal = ANYONE  # who it is
+        self.usage: Usage | None = None  # what its user has in use; None: that is not counted
         # windows and round robin
         self.shared_in_flight = 0
         self.shared_window = 1
@@ -325,18 +332,30 @@ class Connection(Producer):
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.blocked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
         held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
-        subscriptions = len(self.queue_subscriptions) + len(self.topic_subscriptions) + 2 * len(self.temp_queues)
+        subscriptions = self.subscriptions_count + 2 * len(self.temp_queues)
         if subscriptions > SUBSCRIPTIONS_FREE:
             held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
         return held_bytes
 
+    @property
+    def subscriptions_count(self) -> int:
+        """How many subscriptions it has, to queues, logs and topics."""
+        return len(self.queue_subscriptions) + len(self.topic_subscriptions)
+
+    @property
+    def unacked_bytes(self) -> int:
+        """Of the messages that are out with it, and not to be acked by being written."""
+        return sum(delivery.entry.size for delivery in self.unacked.values())
+
     def check_subscriptions(self, most: int) -> None:
-        """Raises Refusal where one more subscription would be too many."""
-        count = len(self.queue_subscriptions) + len(self.topic_subscriptions)
+        """Raises Refusal where one more subscription would be too many, of it or of its user."""
+        count = self.subscriptions_count
         if count >= most:
             raise Refusal(
                 "too-many-subscriptions", f"This connection has {count} subscriptions: max_subscriptions is {most}."
             )
+        if self.usage is not None:
+            self.usage.check_subscriptions()
 
     def post(self, context: TurnContext, deliver: Deliver | SendToPeer, size: int, delivery: Delivery | None) -> None:
         """Put a MESSAGE, or a frame to a node, into its outgoing buffer; `delivery` where being written is its ack."""
@@ -414,6 +433,11 @@ class Connection(Producer):
         """Whether its outgoing buffer takes another queue message."""
         return self.outbox_bytes < self.outbox_max_bytes and not self.is_closing
 
+    @property
+    def may_be_given(self) -> bool:
+        """The same, where its user has not too much unacked."""
+        return self.takes_more and (self.usage is None or self.usage.takes(self))
+
     def unlist(self, subscription: Subscription) -> None:
         """Its queue has found no room in it. If its own window is full, it is noted when a message leaves that."""
         if subscription.is_shared:
@@ -438,7 +462,7 @@ class Connection(Producer):
         The one after the last served comes first: places above it, then those below.
         """
         shared = self.unlisted_shared
-        while shared and self.shared_in_flight < self.shared_window and self.takes_more:
+        while shared and self.shared_in_flight < self.shared_window and self.may_be_given:
             index = bisect_right(shared, self.last_place, key=_place) if len(shared) > 1 else 0
             subscription = shared.pop(index if index < len(shared) else 0)
             subscription.queue.join(subscription)
@@ -448,7 +472,7 @@ class Connection(Producer):
         if len(own) > 1:
             own.sort(key=lambda s: (s.place <= self.last_own_place, s.place))
         for subscription in own:
-            if not self.takes_more:
+            if not self.may_be_given:
                 return
             del self.unlisted_private[subscription]
             subscription.queue.join(subscription)

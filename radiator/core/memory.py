@@ -132,6 +132,8 @@ class Weighing:
         if unread > self.unread_most:
             self.unread_most = unread
         size = held + private_bytes(connection) if self.has_private else held
+        if connection.usage is not None:
+            connection.usage.weigh(connection, size)
         if size:
             self.bytes += size
             self.note_holder(size, connection)

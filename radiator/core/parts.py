@@ -37,6 +37,7 @@ from radiator.core.transactions.applying import Applying
 from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usages
 from radiator.model.commands import Command, Read
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
@@ -80,7 +81,6 @@ class Parts:
         postpone: Callable[[Read], None],
     ) -> None:
         """carry_out, postpone: as in blocking.py. Raises StoreError."""
-        self.authorization = Authorization(authorizer, machine.uid)
         self.version = machine.version
         self.started_s = machine.now_s
         self.limits = limits
@@ -91,6 +91,8 @@ class Parts:
         self.background = BackgroundTasks()
         self.context = TurnContext(recovery.store_id, recovery.boot)
         self.context.schedule = self.background.append
+        self.usages = Usages(self.context, self.wake_waiters)
+        self.authorization = Authorization(authorizer, self.usages, machine.uid)
         self.clock = Clock(0 if machine.trust_clock else recovery.time_ms, machine.now_s, machine.now_ms)
         self.context.now_s, self.context.now_ms = machine.now_s, self.clock.at(machine.now_s, machine.now_ms)
         self._make_destinations(declarations, recovery, machine, node)
@@ -115,6 +117,7 @@ class Parts:
             machine.entropy,
             self.dead_letters.put,
             self.wake_waiters,
+            self.usages,
             node is not None,
             self.journal,
         )
@@ -185,6 +188,7 @@ class Parts:
             transactions=self.transactions,
             connections=self.connections,
             authorization=self.authorization,
+            usages=self.usages,
         )
         self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background, self.kinds)
         self.rounds = Rounds(
@@ -195,6 +199,7 @@ class Parts:
             self.blocking,
             self.transactions,
             lifetimes,
+            self.usages,
             begin_task=self.background.append,
             forget_dedup_ids=self.timers.forget_dedup_ids,
         )

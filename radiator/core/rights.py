@@ -177,7 +177,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         asked.ReadSection,
         "`stats` of a section",
-        "`see` on all of that kind; of `peers` on everything",
+        "`see` on all of that kind; of `peers` and `users` on everything",
         _of_section,
     ),
     Row(asked.ListQueues, "`queues`", "`see` on all queues", lambda c: _everywhere(SEE, QUEUE)),

@@ -16,6 +16,7 @@ from radiator.core.queues.queue import Queue
 from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import BackgroundTask, TurnContext
+from radiator.core.usage import Usage, Usages
 from radiator.model.commands import CLIENT
 from radiator.model.errors import shown
 from radiator.model.limits import DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
@@ -30,7 +31,7 @@ class Rounds:
 
     __slots__ = (
         "begin_task", "blocking", "connections", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
-        "lifetimes", "looks", "memory", "transactions", "weighing",
+        "lifetimes", "looks", "memory", "transactions", "usages", "weighing",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +43,7 @@ class Rounds:
         blocking: Blocking,
         transactions: Transactions,
         lifetimes: Lifetimes,
+        usages: Usages,
         *,
         begin_task: Callable[[BackgroundTask], None],
         forget_dedup_ids: Callable[[], None],
@@ -53,6 +55,7 @@ class Rounds:
         self.blocking = blocking
         self.transactions = transactions
         self.lifetimes = lifetimes
+        self.usages = usages
         self.begin_task = begin_task
         self.forget_dedup_ids = forget_dedup_ids
         self.expiring: set[Queue] = set()
@@ -82,6 +85,8 @@ class Rounds:
         """Yields what each look costs; 1: about a microsecond."""
         self.weighing = weighing = Weighing(self.memory.memory)
         self.has_dedup = False
+        if self.usages.all:
+            yield from self.usages.begin_weighing()
         for kind in self.kinds.values():
             yield from kind.looks(self)
         weighing.begin_connections()
@@ -90,6 +95,8 @@ class Rounds:
                 weighing.connection(connection)
             yield 1
         yield from self.memory.judge(weighing)
+        if self.usages.all:
+            yield from self.usages.weighed()
         # until the next round it would keep those that have closed, thousands of which would then go in one turn
         self.weighing = weighing = Weighing(self.memory.memory)
         yield from self.blocking.refuse_late()
@@ -106,6 +113,12 @@ class Rounds:
             self.has_dedup = True
         if not queue.is_persistent and not queue.is_gone:
             self.weighing.queue(queue)
+        if queue.maker is not None:
+            self.look_at_stored(queue.maker, queue.ledger.stored_bytes)
+
+    def look_at_stored(self, maker: Usage, size: int) -> None:
+        """At what is in a queue or log that a user has made."""
+        maker.weighed_stored_bytes += size
 
     def _look_at_windows(self, queue: Queue) -> Iterator[int]:
         """Log a consumer whose window stays full: if it waits for more messages before it acks, it waits for ever."""

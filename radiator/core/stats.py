@@ -16,10 +16,11 @@ from radiator.core.memory import Memory
 from radiator.core.ports import TopologyPort
 from radiator.core.routing.destinations import Destinations
 from radiator.core.transactions.prepared import PreparedTransactions
-from radiator.model.administration import PEERS, sections
+from radiator.core.usage import Usages
+from radiator.model.administration import PEERS, USERS, sections
 from radiator.model.answers import Named
 from radiator.model.limits import BINDINGS_MAX, POSITIONS_MAX, PREPARED_MAX
-from radiator.model.numbers import PAUSE, BrokerNumbers, Holder, NamedRows, PauseRow, PeerNumbers
+from radiator.model.numbers import PAUSE, BrokerNumbers, Holder, NamedRows, PauseRow, PeerNumbers, UserNumbers
 
 _LIMITS = ("max_connections", "max_half_open", "max_memory_bytes", "outbox_max_bytes", "max_destinations")
 
@@ -63,6 +64,9 @@ class StatsPort(TopologyPort, Protocol):
     @property
     def prepared(self) -> PreparedTransactions: ...
 
+    @property
+    def usages(self) -> Usages: ...
+
 
 # the names of things, and the numbers of one of them by its name; None: it is there no longer
 Section = tuple[Iterable[str], Callable[[str], Any]]
@@ -82,9 +86,21 @@ def _peers(port: StatsPort) -> Section:
     return cluster.peers, row
 
 
+def _users(port: StatsPort) -> Section:
+    all_of_them = port.usages.all
+
+    def row(name: str) -> UserNumbers | None:
+        usage = all_of_them.get(name)
+        return None if usage is None else usage.numbers()
+
+    return all_of_them, row
+
+
 def _section(port: StatsPort, section: str) -> Section:
     if section == PEERS:
         return _peers(port)
+    if section == USERS:
+        return _users(port)
     kind = next(kind for kind in port.kinds.values() if kind.section == section)
     return kind.names(), lambda name: kind.numbers(port, name)
 

@@ -42,13 +42,14 @@ class ReadSection:
 
 
 PEERS = "peers"
+USERS = "users"
 
 
 def sections() -> tuple[str, ...]:
-    """All of them, in their order: of what can be declared, of the other nodes, of the rest."""
+    """All of them, in their order: of what can be declared, of the other nodes, of users, of the rest."""
     kinds = [kind for kind in KINDS.values() if kind.section]
     declared = [kind.section for kind in kinds if kind.is_declared]
-    return (*declared, PEERS, *(kind.section for kind in kinds if not kind.is_declared))
+    return (*declared, PEERS, USERS, *(kind.section for kind in kinds if not kind.is_declared))
 
 
 @dataclass(slots=True)

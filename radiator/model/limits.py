@@ -89,6 +89,7 @@ COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 
 REPLIES_PER_TURN = 16_000  # wait: a burst to a topic of many subscribers goes on in the next turn
 COPIES_PER_TURN = 1024  # wait: copies that SENDs to exchanges, fanouts, and transactions make in a turn; one goes alone
 STEPS_PER_COPY = 8  # steps of matching that cost as much as a copy
+OFFERS_PER_TURN = 256  # wait: connections of users that were at max_unacked_bytes, and are given messages again
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 UNBINDINGS_PER_STEP = 320  # wait: bindings that one step removes, of some 7 µs each

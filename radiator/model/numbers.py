@@ -164,6 +164,29 @@ class PeerNumbers:
 
 
 @dataclass(slots=True)
+class UserNumbers:
+    """What one user has in use, and the bounds of that; None: no bound. blocked: connections that wait because of them.
+    unacked_bytes: of messages that are out with its connections; memory_bytes: what these hold; stored_bytes: of the
+    queues and logs that it has made.
+    """
+
+    connections: int
+    subscriptions: int
+    destinations: int
+    unacked_bytes: int
+    memory_bytes: int
+    stored_bytes: int
+    blocked: int
+    max_connections: int | None
+    max_subscriptions: int | None
+    max_destinations: int | None
+    max_unacked_bytes: int | None
+    max_memory_bytes: int | None
+    max_stored_bytes: int | None
+    max_messages_per_s: int | None
+
+
+@dataclass(slots=True)
 class TopicNumbers:
     """One topic without wildcards that has subscribers."""
 

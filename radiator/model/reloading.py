@@ -25,7 +25,7 @@ from radiator.model.settings import (
     QueueSettings,
     TlsSettings,
 )
-from radiator.model.users import User
+from radiator.model.users import BOUNDS, User
 from radiator.model.validation import LOG_PREFIX, with_bounds
 
 NOW, RESTART = "now", "restart"
@@ -65,7 +65,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "exchange": {"type": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
-    "user": dict.fromkeys(("password", "tokens", "jwt", "certificate", "unix", "role", *RIGHTS), NOW),
+    "user": dict.fromkeys(("password", "tokens", "jwt", "certificate", "unix", "role", *RIGHTS, *BOUNDS), NOW),
 }  # fmt: skip
 """When a changed setting of each table takes effect; docs/OPERATING.md has the same."""
 
@@ -140,7 +140,8 @@ def _user_shown(user: User) -> dict[str, Any]:
 def _user_values(user: User) -> dict[str, Any]:
     of_user = {key: getattr(user, key) for key in ("password", "tokens", "jwt", "certificate", "unix")}
     rights = {right: getattr(user.rules, right) for right in RIGHTS}
-    return {key: value or None for key, value in {**of_user, "role": user.rules.role, **rights}.items()}
+    found = {key: value or None for key, value in {**of_user, "role": user.rules.role, **rights}.items()}
+    return found | asdict(user.bounds)
 
 
 def _users(running: Config, read: Config) -> dict[str, User]:

@@ -3,13 +3,28 @@ and checks it.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from radiator.model.rights import Rules
 
 ANONYMOUS = "anonymous"
 """The user that whoever gives no login is, where it is there."""
 _NAME = re.compile("[A-Za-z0-9._@-]{1,64}")
+MADE_BY = "made_by"
+"""In what the store keeps of a destination's settings: the user that has made it."""
+
+
+def without_maker(kept: dict[str, Any]) -> dict[str, Any]:
+    """Settings as the store keeps them, without who has made what they are of."""
+    return {key: value for key, value in kept.items() if key != MADE_BY}
+
+
+def maker_of(kept: Mapping[str, Any]) -> str:
+    """The user that has made what these settings, as the store keeps them, are of; "": none."""
+    name = kept.get(MADE_BY, "")
+    return name if isinstance(name, str) else ""
 
 
 def user_name_mistake(name: str) -> str:
@@ -23,6 +38,19 @@ class Token:
 
     sha256: str = field(repr=False)
     until_ms: int | None = None
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class UserBounds:
+    """How much of the broker one user may have in use; None: as much as there is (docs/OPERATING.md, Users)."""
+
+    max_connections: int | None = None
+    max_subscriptions: int | None = None
+    max_destinations: int | None = None
+    max_unacked_bytes: int | None = None
+    max_memory_bytes: int | None = None
+    max_stored_bytes: int | None = None
+    max_messages_per_s: int | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -40,3 +68,8 @@ class User:
     unix: str | None = None
     uid: int | None = None
     rules: Rules = field(default_factory=Rules)
+    bounds: UserBounds = field(default_factory=UserBounds)
+
+
+BOUNDS = tuple(one.name for one in fields(UserBounds))
+"""As a user's table has them."""

@@ -15,6 +15,7 @@ from radiator.model.errors import DamagedRecord, Refusal, StoreError, count_text
 from radiator.model.limits import CHECK_SLICE_RECORDS
 from radiator.model.message import SEQUENCE_BITS
 from radiator.model.settings import STANDARD_EXCHANGES
+from radiator.model.users import without_maker
 from radiator.model.validation import DECLARED as DECLARED_CHECKS
 from radiator.model.writes import KeepPeer
 from radiator.storage.check_kept import check_kept
@@ -236,7 +237,7 @@ def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
         report.find(f"What is declared of the {kind} {name!r} is no JSON object.")
     elif kind in DECLARED_CHECKS:
         try:
-            DECLARED_CHECKS[kind](given)
+            DECLARED_CHECKS[kind](without_maker(given))
         except Refusal as refusal:
             report.find(f"The {kind} {name!r} is declared wrongly: {refusal}")
 

@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "prepared",
     "rights",
     "user_rights",
+    "user_bounds",
     "logins",
     "jwt",
     "cluster",

@@ -110,6 +110,7 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ReadSection("queues"), ((SEE, "/queue/#"),)),
     (asked.ReadSection("exchanges"), ((SEE, "/exchange/#"),)),
     (asked.ReadSection("peers"), ((SEE, EVERYTHING),)),
+    (asked.ReadSection("users"), ((SEE, EVERYTHING),)),
     (asked.ListQueues(), ((SEE, "/queue/#"),)),
     (asked.ExplainQueue("q"), ((SEE, Q),)),
     (asked.ExplainLog("audit"), ((SEE, "/log/audit"),)),

@@ -17,7 +17,7 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
 )
-from radiator.model.users import Token, User
+from radiator.model.users import Token, User, UserBounds
 
 CONFIG = Config(data_dir=Path("/d"), disk_free_min=0, declarations=Declarations(), limits=Limits())
 
@@ -123,6 +123,7 @@ def with_users(*users: User) -> Config:
         (replace(ANN, rules=Rules(read=("/queue/b",), role="viewer")), "user.ann.read", ("/queue/a",), ("/queue/b",)),
         (replace(ANN, rules=Rules(read=("/queue/a",))), "user.ann.role", "viewer", None),
         (replace(ANN, unix="ann"), "user.ann.unix", None, "ann"),
+        (replace(ANN, bounds=UserBounds(max_destinations=0)), "user.ann.max_destinations", None, 0),
         (replace(ANN, password=None), "user.ann.password", "a secret", None),
         (replace(ANN, password="$scrypt$other"), "user.ann.password", "a secret", "another secret"),
         (replace(ANN, tokens=()), "user.ann.tokens", "a secret", None),

@@ -137,7 +137,7 @@ MUTANTS = (
         "topics-are-free-of-the-bound",
         "Subscriptions to topics do not count in max_subscriptions.",
         function="Connection.check_subscriptions",
-        old="count = len(self.queue_subscriptions) + len(self.topic_subscriptions)",
+        old="count = self.subscriptions_count",
         new="count = len(self.queue_subscriptions)",
     ),
 )

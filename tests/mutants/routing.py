@@ -51,14 +51,14 @@ MUTANTS = (
     Mutant(
         "destination-limit-off-by-one",
         "One destination more than max_destinations may be created.",
-        function="Destinations.check_count",
+        function="Destinations.check_total",
         old="if count + more > self.limits.max_destinations:",
         new="if count + more > self.limits.max_destinations + 1:",
     ),
     Mutant(
         "destination-limit-off",
         "First use creates as many destinations as anybody likes.",
-        function="Destinations.check_count",
+        function="Destinations.check_total",
         old="if count + more > self.limits.max_destinations:",
         new="if count + more > self.limits.max_destinations and not self.declarations.create_queues:",
     ),
@@ -180,9 +180,9 @@ MUTANTS = (
     Mutant(
         "settings-not-kept",
         "The settings of a queue that is declared at run time are not written.",
-        function="Queues.declare",
-        old="if queue.is_persistent and queue.given:",
-        new="if queue.is_persistent and text is None:",
+        function="Queues._keep",
+        old="if queue.is_persistent:",
+        new="if queue is None:",
     ),
     Mutant(
         "slow-subscriber-loses-messages",

@@ -23,6 +23,7 @@ from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import ExchangeNumbers, Rows
 from radiator.model.recovery import Recovery
 from radiator.model.settings import STANDARD_EXCHANGES, Declarations, ExchangeSettings
+from radiator.model.users import maker_of, without_maker
 from radiator.model.validation import exchange_settings
 
 
@@ -114,7 +115,9 @@ class ExchangeKind(Kind):
     def recover(self, recovery: Recovery) -> None:
         for row in recovery.declared:
             if row.kind == self.name:
-                self.destinations.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
+                kept = json.loads(row.text)
+                settings = exchange_settings(without_maker(kept))
+                self.destinations.exchanges.recover_exchange(row.name, settings, maker_of(kept))
 
     def contradictions(self, new: Declarations) -> Iterable[str]:
         for name, declared in new.exchanges.items():

@@ -21,6 +21,7 @@ from radiator.model.numbers import FanoutNumbers, Rows
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.recovery import Recovery
 from radiator.model.settings import Declarations
+from radiator.model.users import maker_of, without_maker
 from radiator.model.validation import fanout_children, mistake
 
 
@@ -72,7 +73,9 @@ class FanoutKind(Kind):
     def recover(self, recovery: Recovery) -> None:
         for row in recovery.declared:
             if row.kind == self.name:
-                self.destinations.fanouts.recover(row.name, fanout_children(json.loads(row.text)))
+                kept = json.loads(row.text)
+                children = fanout_children(without_maker(kept))
+                self.destinations.fanouts.recover(row.name, children, maker_of(kept))
 
     def use(self, old: Declarations, new: Declarations) -> None:
         self.destinations.fanouts.use(old.fanouts.keys(), new.fanouts)

@@ -16,6 +16,7 @@ from radiator.core.request import Request
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
+from radiator.core.usage import Usage
 from radiator.model.addresses import KINDS
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import DestinationDescribed
@@ -73,6 +74,9 @@ class Round(Protocol):
 
     def watch_reader(self, reader: Consumable) -> int:
         """Looks at a consumer that reads a log."""
+
+    def look_at_stored(self, maker: Usage, size: int) -> None:
+        """Looks at what is in a queue or log that a user has made."""
 
 
 class Kind:

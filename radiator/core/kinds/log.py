@@ -122,6 +122,10 @@ class LogKind(Kind):
     def looks(self, round_: Round) -> Iterator[int]:
         for reader in [*self.destinations.readers.all]:
             yield round_.watch_reader(reader)
+        for log in [*self.destinations.logs.all.values()]:
+            if log.maker is not None:
+                round_.look_at_stored(log.maker, log.size)
+                yield len(log.partitions)
 
     # ---- requests of operators --------------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """`/queue/NAME`: a queue, which first use may create."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import partial
@@ -89,8 +88,8 @@ class QueueKind(Kind):
         queues = self.destinations.queues
         queues.make_declared()
         for found in recovery.queues:
-            if found.settings:
-                queues.check_kept(found.name, found.settings)
+            if found.settings and (queue := queues.find(found.name)) is not None and queue.given:
+                queues.check_kept(queue.name, queue.given)
 
     def looks(self, round_: Round) -> Iterator[int]:
         for queue in self.destinations.queues.everything():
@@ -108,7 +107,7 @@ class QueueKind(Kind):
             destinations.there(settings.dead_letter or "")
         if name not in queues.all:
             _check(destinations, name, settings)
-        created = queues.declare(name, settings, json.dumps(given))
+        created = queues.declare(name, settings, given)
         queue = queues.all[name]
         if created and not queue.is_short_lived:
             self.context.note("info", "declared", queue=name)

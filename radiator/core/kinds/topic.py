@@ -134,7 +134,7 @@ class TopicKind(Kind):
                 f"/topic/{name} is not declared, and [create] does not allow topics to be created by first use.",
             )
         if is_new and not for_send and not pattern and name not in self.destinations.topics.exact:
-            self.destinations.check_count()
+            self.destinations.check_total()
 
     # ---- what is of it ----------------------------------------------------------------------------------------------
 

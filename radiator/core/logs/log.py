@@ -22,6 +22,7 @@ from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
+from radiator.core.usage import Usage
 from radiator.model.commands import LoadedLog
 from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
@@ -57,7 +58,7 @@ class Log:
 
     __slots__ = (
         "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_path", "ledger", "log_settings",
-        "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed", "segment_bytes",
+        "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed", "segment_bytes",
         "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
     )  # fmt: skip
 
@@ -82,6 +83,7 @@ class Log:
         self.reserved = self.reserved_bytes = 0
         self.damaged = 0
         self.is_declared = self.is_gone = False
+        self.maker: Usage | None = None
         self.bare_name = stored.name
         self.number = stored.number
         self.windows = windows

@@ -10,10 +10,12 @@ from radiator.core.logs.retention import Retention
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.usage import with_maker
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import JOURNAL, Declarations, LogSettings
+from radiator.model.users import maker_of, without_maker
 from radiator.model.validation import RESERVED_LOGS, log_name_mistake, log_settings
 from radiator.model.writes import DeclareLog, DropLog, KeepSettings
 
@@ -67,13 +69,15 @@ class Logs:
         if not stored.name:
             self.retention.drop(stored.segments)
             return
-        kept = log_settings(json.loads(stored.settings or "{}"))
+        found = json.loads(stored.settings or "{}")
+        kept = log_settings(without_maker(found))
         declared = self.declarations.logs.get(stored.name, kept)
         if declared.partitions != kept.partitions:
             raise StoreError(partitions_mistake(stored.name, declared, kept))
+        log = self.open(stored, declared)
+        log.maker = self.around.usages.recover(maker_of(found), log.address, declared.partitions)
         if declared != kept:
-            self.keep_settings(stored.number, declared)
-        self.open(stored, declared)
+            self.keep_settings(log)
 
     def make_declared(self) -> None:
         """Makes the logs that config.toml declares, where they do not exist."""
@@ -91,15 +95,17 @@ class Logs:
         self.all[stored.name] = log
         return log
 
-    def keep_settings(self, number: int, settings: LogSettings) -> None:
-        text = json.dumps(asdict(settings))
-        self.context.write(KeepSettings(number, text), WRITE_COST_BYTES + len(text))
+    def keep_settings(self, log: Log) -> None:
+        text = json.dumps(with_maker(asdict(log.log_settings), log.maker))
+        self.context.write(KeepSettings(log.number, text), WRITE_COST_BYTES + len(text))
 
     def create(self, name: str, settings: LogSettings) -> Log:
         number = self.around.take_number()
         self.context.write(DeclareLog(number, name))
-        self.keep_settings(number, settings)
         log = self.open(StoredLog(number, name), settings)
+        if name not in self.declarations.logs:
+            log.maker = self.around.usages.make(log.address, settings.partitions)
+        self.keep_settings(log)
         self.around.made(log)
         return log
 
@@ -117,7 +123,7 @@ class Logs:
         """The same of a log."""
         if log.log_settings != settings:
             log.use(settings)
-            self.keep_settings(log.number, settings)
+            self.keep_settings(log)
 
     def declare(self, name: str, settings: LogSettings, may_be_reserved: bool = False) -> bool:
         """Declares a log; returns whether it is new. Raises Refusal `declared-otherwise` where it exists with other

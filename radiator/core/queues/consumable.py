@@ -153,6 +153,8 @@ class Consumable:
         is_auto = subscription.ack == AUTO
         if not is_auto:
             connection.unacked[message_id] = delivery
+            if connection.usage is not None:
+                connection.usage.unacked_bytes += entry.size
             if subscription.ack == CLIENT:
                 subscription.unacked[message_id] = delivery
         if subscription.is_shared:

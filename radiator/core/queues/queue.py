@@ -20,6 +20,7 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usage
 from radiator.model.commands import AUTO, Loaded
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
@@ -51,14 +52,15 @@ class Queue(Consumable):
 
     calm_after: one returned at least so often is kept for CALM_MS before it is ready again; None: none is. next_due_ms:
     when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
-    settings that it was declared with at run time, as JSON.
+    settings that it was declared with at run time, as JSON. maker: the user that has made it.
     """
 
     dedup: Dedup | None = None
 
     __slots__ = (
-        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "ledger", "next_due_ms",
-        "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s", "waiters",
+        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "ledger", "maker",
+        "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -77,6 +79,7 @@ class Queue(Consumable):
         self.redelivered = 0
         self.calm_after: int | None = None
         self.given = ""
+        self.maker: Usage | None = None
         self.reply_id = ""
 
     @property

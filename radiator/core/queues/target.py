@@ -7,6 +7,7 @@ from radiator.core.journal_writer import JournalWriter
 from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usage
 from radiator.model.journal import CameFrom
 from radiator.model.message import Message
 from radiator.model.settings import QueueSettings
@@ -16,7 +17,8 @@ from radiator.model.writes import Ledger
 class Target(Protocol):
     """number: identifies it on the disk, 0 if it is not there. waiters: producers that wait for room in it, first come,
     first served. reserved, reserved_bytes: room promised to transactions whose persistent part is being committed.
-    dedup: its dedup-ids, if it supports them. journal: gets the events of its messages.
+    dedup: its dedup-ids, if it supports them. journal: gets the events of its messages. maker: what the user that has
+    made it has in use; None: no user has, or none is counted.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Target(Protocol):
     context: TurnContext
     journal: JournalWriter | None
     ledger: Ledger
+    maker: Usage | None
     waiters: deque[Producer]
     reserved: int
     reserved_bytes: int

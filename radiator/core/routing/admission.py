@@ -94,6 +94,8 @@ class Admission:
                 return target
         is_persistent = target.is_persistent
         blocked = self.blocked(connection, target, is_persistent, size)
+        if blocked is None and target.maker is not None:
+            blocked = target.maker.stored_wait(connection, size)
         if blocked is not None:
             return blocked
         if is_bounded and settings.overflow != BLOCK:
@@ -304,6 +306,8 @@ class Admission:
             blocked = self.blocked(
                 producer, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
             )
+            if blocked is None and queue.maker is not None:
+                blocked = queue.maker.stored_wait(producer, size)
             if blocked is not None:
                 return blocked
         if not needs and (plan.publishes or plan.copies):

@@ -22,6 +22,7 @@ from radiator.core.routing.queues import Queues
 from radiator.core.routing.temp_queues import TempQueues
 from radiator.core.routing.topic import Topics
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usages
 from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
@@ -57,7 +58,7 @@ class Destinations:
     __slots__ = (
         "context", "copies_dropped", "copies_to", "counted", "declarations", "declared_bindings", "exchanges",
         "fanouts", "is_clustered", "journal", "limits", "logs", "next_number", "queues", "readers", "temp_queues",
-        "topics", "windows",
+        "topics", "usages", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +70,7 @@ class Destinations:
         entropy: Callable[[int], bytes],
         dead_letter: DeadLetter,
         unblocked: Callable[[Queue], None],
+        usages: Usages,
         is_clustered: bool,
         journal: JournalWriter | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class Destinations:
         self.context = context
         self.limits = limits
         self.journal = journal
+        self.usages = usages
         self.is_clustered = is_clustered
         self.copies_to: list[DurableQueue] = []
         self.copies_dropped: list[DurableQueue] = []
@@ -84,8 +87,8 @@ class Destinations:
         self.windows = windows = Windows(limits.max_memory_bytes)
         ports = QueuePorts(context, dead_letter, unblocked)
         self.topics = Topics(context)
-        self.exchanges = Exchanges(self.topics, declarations.exchanges, ports)
-        self.fanouts = Fanouts(declarations, context)
+        self.exchanges = Exchanges(self.topics, declarations.exchanges, ports, usages)
+        self.fanouts = Fanouts(declarations, context, usages)
         self.queues = Queues(declarations, self, ports=ports, windows=windows, fanouts=self.fanouts, journal=journal)
         self.readers = LogConsumers(context, windows.out_max)
         self.logs = Logs(declarations, self, context=context, windows=windows, readers=self.readers)
@@ -111,7 +114,13 @@ class Destinations:
         return sum(one.count for one in self.counted)
 
     def check_count(self, more: int = 1) -> None:
-        """Raises Refusal where one more destination, or so many, would be too many."""
+        """Raises Refusal where one more destination, or so many, would be too many, in all or of whoever makes them."""
+        self.check_total(more)
+        if self.usages.acting is not None:
+            self.usages.acting.check_destinations(more)
+
+    def check_total(self, more: int = 1) -> None:
+        """The same in all. A topic is there while it has subscribers, and nobody has made it."""
         count = self.count
         if count + more > self.limits.max_destinations:
             raise Refusal(
@@ -147,8 +156,9 @@ class Destinations:
                 raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
 
     def release(self, target: Target) -> None:
-        """Called before a queue is deleted: removes its bindings."""
+        """Called before a queue is deleted: removes its bindings, and it counts for no user any more."""
         self.exchanges.release(target)
+        self.usages.gone(target.address)
 
     def _bind_declared(self, queue: Target) -> None:
         """Makes the bindings that config.toml declares for it."""

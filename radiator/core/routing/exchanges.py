@@ -18,6 +18,7 @@ from radiator.core.queues.target import Target
 from radiator.core.routing.topic import Topics
 from radiator.core.routing.trie import Trie
 from radiator.core.turn import WRITE_COST_BYTES
+from radiator.core.usage import Usages, with_maker
 from radiator.model.errors import Refusal
 from radiator.model.limits import BINDINGS_MAX
 from radiator.model.message import Message
@@ -120,6 +121,7 @@ class Exchanges:
 
     __slots__ = (
         "all", "bound", "context", "count", "unbinding", "private", "ports", "shadowed", "topics", "undeclared",
+        "usages",
     )  # fmt: skip
 
     def __init__(
@@ -127,8 +129,10 @@ class Exchanges:
         topics: Topics,
         declared: Mapping[str, ExchangeSettings],
         ports: QueuePorts,
+        usages: Usages,
     ) -> None:
         self.context = ports.context
+        self.usages = usages
         self.topics = topics
         self.ports = ports
         self.all: dict[str, Exchange] = {
@@ -167,12 +171,14 @@ class Exchanges:
     def add(self, name: str, settings: ExchangeSettings) -> None:
         """Declared at run time: there is none of that name."""
         self.all[name] = Exchange(name, settings, is_declared=False)
+        usage = self.usages.make(_address(name))
         if settings.durable:
-            text = json.dumps(asdict(settings))
+            text = json.dumps(with_maker(asdict(settings), usage))
             self.context.write(KeepDeclared(KIND, name, text), WRITE_COST_BYTES + len(text))
 
-    def recover_exchange(self, name: str, settings: ExchangeSettings) -> None:
+    def recover_exchange(self, name: str, settings: ExchangeSettings, made_by: str = "") -> None:
         """Restores an exchange that an earlier run declared."""
+        self.usages.recover(made_by, _address(name))
         if name in self.all:
             self.shadowed[name] = settings
         else:
@@ -217,6 +223,7 @@ class Exchanges:
     def drop(self, exchange: Exchange) -> None:
         """Removes an exchange that has no bindings."""
         del self.all[exchange.name]
+        self.usages.gone(_address(exchange.name))
         if exchange.durable:
             self.context.write(DropDeclared(KIND, exchange.name))
 
@@ -366,3 +373,7 @@ class Exchanges:
             )
             connection.refuse(context, "slow-subscriber", sentence)
         return False
+
+
+def _address(name: str) -> str:
+    return f"/{KIND}/{name}"

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.usage import Usages, with_maker
 from radiator.model.addresses import FANOUT
 from radiator.model.errors import Refusal
 from radiator.model.settings import Declarations
@@ -23,16 +24,18 @@ class Fanout:
 class Fanouts:
     """all: by name. shadowed: declared at run time under names that config.toml has too."""
 
-    __slots__ = ("all", "context", "declarations", "shadowed")
+    __slots__ = ("all", "context", "declarations", "shadowed", "usages")
 
-    def __init__(self, declarations: Declarations, context: TurnContext) -> None:
+    def __init__(self, declarations: Declarations, context: TurnContext, usages: Usages) -> None:
+        self.usages = usages
         self.declarations = declarations
         self.context = context
         self.all = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
         self.shadowed: dict[str, tuple[str, ...]] = {}
 
-    def recover(self, name: str, children: tuple[str, ...]) -> None:
+    def recover(self, name: str, children: tuple[str, ...], made_by: str = "") -> None:
         """Restores a fanout that an earlier run declared."""
+        self.usages.recover(made_by, _address(name))
         if name in self.all:
             self.shadowed[name] = children
         else:
@@ -51,7 +54,8 @@ class Fanouts:
     def add(self, name: str, children: tuple[str, ...]) -> None:
         """Adds a fanout declared at run time, of a name that none has."""
         self.all[name] = Fanout(name, children)
-        text = json.dumps({"children": children})
+        usage = self.usages.make(_address(name))
+        text = json.dumps(with_maker({"children": children}, usage))
         self.context.write(KeepDeclared(FANOUT, name, text), WRITE_COST_BYTES + len(text))
 
     def delete(self, name: str) -> None:
@@ -60,6 +64,7 @@ class Fanouts:
         if name in self.declarations.fanouts:
             raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
         del self.all[name]
+        self.usages.gone(_address(name))
         self.context.write(DropDeclared(FANOUT, name))
 
     def use(self, old: Collection[str], declared: Mapping[str, tuple[str, ...]]) -> None:
@@ -79,3 +84,7 @@ class Fanouts:
             if name not in old:
                 self.shadowed[name] = found.children
             found.children = children
+
+
+def _address(name: str) -> str:
+    return f"/{FANOUT}/{name}"

@@ -4,7 +4,8 @@ Some names are the broker's own: `$outbox/NODE`, where copies wait for another n
 durable subscriptions. No client can send or subscribe to these by their names.
 """
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -17,10 +18,12 @@ from radiator.core.routing.fanouts import Fanouts
 from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, unfit
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES
+from radiator.core.usage import with_maker
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.patterns import is_pattern
 from radiator.model.recovery import StoredQueue
 from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.users import maker_of, without_maker
 from radiator.model.validation import check_dead_letter, queue_name
 from radiator.model.writes import Declare, KeepSettings, Ledger, Retire
 
@@ -89,11 +92,15 @@ class Queues:
         in memory.
         """
         for found in queues:
-            settings = self._settings(found.name, found.settings)
+            kept = json.loads(found.settings) if found.settings else {}
+            given = _given(without_maker(kept)) if kept else ""
+            settings = self._settings(found.name, given)
             if settings.persistent:
                 queue = self._open(found.number, found.name, settings, found.ledger)
                 queue.next_due_ms = found.next_due_ms
-                queue.given = found.settings
+                queue.given = given
+                if kept:
+                    queue.maker = self.around.usages.recover(maker_of(kept), queue.address)
             elif found.ledger.stored:
                 raise StoreError(
                     f"/queue/{found.name} is declared with persistent = false, but {found.ledger.stored} messages of "
@@ -166,7 +173,10 @@ class Queues:
             found = self.outboxes[node]
         return found
 
-    def _create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+    def _create(
+        self, name: str, settings: QueueSettings | None = None, given: Mapping[str, Any] | None = None
+    ) -> Queue:
+        """given: of the settings, what it was declared with at run time."""
         if ">" in name:
             sentence = "`>` is no wildcard here, but a character of the name."
             self.context.note("warning", "no_wildcard", queue=name, sentence=sentence)
@@ -180,8 +190,20 @@ class Queues:
         else:
             queue = self.all[name] = MemoryQueue(name, settings, self.ports)
         queue.is_declared = name in self.declarations.queues
+        usages = self.around.usages
+        if usages.acting is not None and not queue.is_declared and not name.startswith(OUTBOX_PREFIX):
+            queue.maker = usages.make(queue.address)
+        if given or queue.maker is not None:
+            self._keep(queue, given or {})
         self.around.made(queue)
         return queue
+
+    def _keep(self, queue: Queue, given: Mapping[str, Any]) -> None:
+        """What it was declared with, and who has made it, for as long as it is there."""
+        queue.given = _given(given)
+        if queue.is_persistent:
+            text = json.dumps(with_maker({**given}, queue.maker))
+            self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.ports, self.windows)
@@ -235,9 +257,9 @@ class Queues:
 
     # ---- declared at run time, deleted ------------------------------------------------------------------------------
 
-    def declare(self, name: str, settings: QueueSettings, text: str) -> bool:
-        """Whether it was made. text: what was given of the settings, as JSON. Raises Refusal `declared-otherwise`
-        where it is there with other settings, or config.toml has others for it.
+    def declare(self, name: str, settings: QueueSettings, given: Mapping[str, Any]) -> bool:
+        """Whether it was made. given: what was given of the settings. Raises Refusal `declared-otherwise` where it is
+        there with other settings, or config.toml has others for it.
         """
         found = self.all.get(name)
         there = self.declarations.queues.get(name) if found is None else found.settings
@@ -254,12 +276,9 @@ class Queues:
         self.check_name(name)
         target = settings.dead_letter
         self.around.check_count(1 + (target is not None and target not in self.all))
-        queue = self._create(name, settings)
+        self._create(name, settings, given)
         if target is not None:
             self.make(target)
-        queue.given = "" if text == "{}" else text
-        if queue.is_persistent and queue.given:
-            self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
         return True
 
     def check_name(self, name: str) -> None:
@@ -281,3 +300,8 @@ class Queues:
         if self.stored.pop(queue.number, None) is not None:
             self._forget_dying(queue)
         queue.delete()
+
+
+def _given(settings: Mapping[str, Any]) -> str:
+    """What a queue was declared with at run time, as JSON; "": nothing."""
+    return json.dumps(settings) if settings else ""

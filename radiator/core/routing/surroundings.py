@@ -3,10 +3,15 @@
 from typing import Protocol
 
 from radiator.core.queues.target import Target
+from radiator.core.usage import Usages
 
 
 class Surroundings(Protocol):
     """See above."""
+
+    @property
+    def usages(self) -> Usages:
+        """Who has made what."""
 
     def take_number(self) -> int:
         """Returns a number for a new name on the disk, one that nothing has had."""

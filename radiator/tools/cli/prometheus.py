@@ -7,11 +7,12 @@ alerts. Values are in seconds and bytes, whatever the unit in the answer; what t
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from itertools import accumulate
 from typing import Any
 
 from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, TOPIC
-from radiator.model.administration import PEERS
+from radiator.model.administration import PEERS, USERS
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 _Numbers = dict[str, Any]
@@ -173,8 +174,26 @@ _PEER = (
     Metric("outbox_dropped_total", COUNTER, "outbox_dropped", "Copies for a node that were dropped at its bound."),
 )
 _TOPIC = (Metric("subscribers", GAUGE, "subscribers", "Subscribers of a topic."),)
-_OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "peer": _PEER, TOPIC: _TOPIC}
+_USER = (
+    Metric("connections", GAUGE, "connections", "Connections of a user."),
+    Metric("connections_max", GAUGE, "max_connections", "The bound max_connections of a user that has one."),
+    Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of a user's connections."),
+    Metric("subscriptions_max", GAUGE, "max_subscriptions", "The bound max_subscriptions of a user that has one."),
+    Metric("destinations", GAUGE, "destinations", "Destinations that a user has made."),
+    Metric("destinations_max", GAUGE, "max_destinations", "The bound max_destinations of a user that has one."),
+    Metric("unacked_bytes", GAUGE, "unacked_bytes", "Bytes that are out with a user's connections."),
+    Metric("unacked_max_bytes", GAUGE, "max_unacked_bytes", "The bound max_unacked_bytes of a user that has one."),
+    Metric("memory_bytes", GAUGE, "memory_bytes", "What a user's connections hold in memory."),
+    Metric("memory_max_bytes", GAUGE, "max_memory_bytes", "The bound max_memory_bytes of a user that has one."),
+    Metric("stored_bytes", GAUGE, "stored_bytes", "What is stored in queues and logs that a user has made."),
+    Metric("stored_max_bytes", GAUGE, "max_stored_bytes", "The bound max_stored_bytes of a user that has one."),
+    Metric("blocked", GAUGE, "blocked", "Connections whose SEND waits because of a bound of a user."),
+)
+_OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "peer": _PEER, TOPIC: _TOPIC, "user": _USER}
 """By the label of its samples. What is of a kind without a row here has none."""
+
+_OTHER_SECTIONS = {"peer": PEERS, "user": USERS}
+USERS_SHOWN = 1000  # cut: users with samples of their own, those with most connections; a time series costs its reader
 
 _INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
 _UNREAD = Metric("log_unread", GAUGE, "unread", "Records of a log that a group has not acked.")
@@ -224,8 +243,10 @@ def _families(answer: _Numbers) -> Iterator[tuple[str, Metric, list[Sample]]]:
         help = _COUNTERS.get(name, f"The broker's counter {clean}.")
         yield f"radiator_{clean}_total", Metric(clean, COUNTER, name, help), [("", {}, value)]
     for kind, of_each in _OF_EACH.items():
-        section = KINDS[kind].section if kind in KINDS else PEERS
+        section = KINDS[kind].section if kind in KINDS else _OTHER_SECTIONS[kind]
         things = sorted(answer.get(section, {}).items())
+        if section == USERS and len(things) > USERS_SHOWN:
+            things = sorted(nlargest(USERS_SHOWN, things, key=lambda user: user[1]["connections"]))
         for metric in of_each:
             samples: list[Sample] = [
                 ("", {kind: name}, _scaled(one[metric.field], metric.unit))

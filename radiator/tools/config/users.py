@@ -6,6 +6,7 @@ import pwd
 import stat
 import tomllib
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Any
 
 from radiator.auth import scrypt, tokens
 from radiator.model.errors import ConfigError
-from radiator.model.limits import CONFIG_MAX_BYTES, TOKENS_MAX, USERS_MAX
+from radiator.model.limits import CONFIG_MAX_BYTES, NEXT_TO_NOTHING_BYTES, TOKENS_MAX, USERS_MAX
 from radiator.model.rights import RIGHTS, ROLES, Rules, rule_mistake
-from radiator.model.users import ANONYMOUS, Token, User, user_name_mistake
-from radiator.model.validation import Check, choice, flag, shown
+from radiator.model.users import ANONYMOUS, BOUNDS, Token, User, UserBounds, user_name_mistake
+from radiator.model.validation import TIB, Check, choice, flag, shown, size, whole
 from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
@@ -102,6 +103,13 @@ USER: dict[str, Check] = {
     "unix": _unix,
     "role": choice(*ROLES),
     **{right: partial(_patterns, right) for right in RIGHTS},
+    "max_connections": whole(1, 1_000_000),
+    "max_subscriptions": whole(1, 1_000_000_000),
+    "max_destinations": whole(0, 1_000_000),
+    "max_unacked_bytes": size(1, 64 * TIB),
+    "max_memory_bytes": size(NEXT_TO_NOTHING_BYTES, 64 * TIB),
+    "max_stored_bytes": size(1, 64 * TIB),
+    "max_messages_per_s": whole(1, 1_000_000_000),
 }
 
 
@@ -149,7 +157,8 @@ def _user(name: str, table: object, mistakes: Mistakes) -> User:
             wrong = f"is {shown(right['unix'])}, and this system has no user of that name"
             mistakes.add((*keys, "unix"), f"{wrong}; make it, or name another")
     rules = {key: right.pop(key) for key in (*RIGHTS, "role") if key in right}
-    return User(name=name, uid=uid, rules=Rules(**rules), **right)
+    bounds = {key: right.pop(key) for key in BOUNDS if key in right}
+    return User(name=name, uid=uid, rules=Rules(**rules), bounds=UserBounds(**bounds), **right)
 
 
 def _judge_twice(users: Mapping[str, User], key: str, mistakes: Mistakes) -> None:
@@ -248,4 +257,5 @@ def user_table(user: User) -> Table:
         "unix": user.unix,
         "role": rules.role or None,
         **{right: list(getattr(rules, right)) or None for right in RIGHTS},
+        **asdict(user.bounds),
     }

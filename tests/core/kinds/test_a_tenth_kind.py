@@ -66,7 +66,7 @@ def test_it_is_described_listed_and_ticked(node: Node) -> None:
 
 
 def test_its_section_stands_among_those_of_what_is_declared(node: Node) -> None:
-    with pytest.raises(Refusal, match="one of queues, fanouts, exchanges, logs, sinks, peers, topics"):
+    with pytest.raises(Refusal, match="one of queues, fanouts, exchanges, logs, sinks, peers, users, topics"):
         JSON.read(b'{"do": "stats", "section": "other"}')
     with pytest.raises(Refusal, match="one of queue, exchange, fanout, log, sink; this has none"):
         JSON.read(b'{"do": "declare"}')

@@ -10,7 +10,7 @@ from radiator.core.kinds.kind import Kind
 from radiator.core.kinds.table import KINDS
 from radiator.model import addresses
 from radiator.model.addresses import ADMIN, EXISTING, declared_kinds
-from radiator.model.administration import PEERS, sections
+from radiator.model.administration import PEERS, USERS, sections
 from radiator.model.commands import Send
 from radiator.model.reloading import RELOAD
 from tests.core.node import Node
@@ -38,7 +38,7 @@ def test_what_others_must_know_of_a_kind_is_what_it_does() -> None:
 
 def test_each_section_is_of_one_kind_and_each_kind_has_one_config_can_declare() -> None:
     of_kinds = [row.section for row in addresses.KINDS.values() if row.section]
-    assert sorted([*of_kinds, PEERS]) == sorted(sections())
+    assert sorted([*of_kinds, PEERS, USERS]) == sorted(sections())
     assert set(declared_kinds()) <= set(RELOAD)
 
 

@@ -704,8 +704,8 @@ def test_queue_declared_at_run_time_keeps_its_settings_over_a_restart() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
     settings = QueueSettings(max_messages=1, overflow="reject", dead_letter="dead")
-    text = '{"max_messages": 1, "overflow": "reject", "dead_letter": "dead"}'
-    assert destinations.queues.declare("q", settings, text) and not destinations.queues.declare("q", settings, text)
+    given = {"max_messages": 1, "overflow": "reject", "dead_letter": "dead"}
+    assert destinations.queues.declare("q", settings, given) and not destinations.queues.declare("q", settings, given)
     assert node.has("dead")
     assert code(destinations.queues.declare, "q", QueueSettings(), "{}") == "declared-otherwise"
     node.turn([])
@@ -737,7 +737,7 @@ def test_wrong_name_of_a_queue_is_refused(name: str, expected: str) -> None:
 def test_dead_letter_queue_is_made_again_whatever_create_says() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
-    destinations.queues.declare("q", QueueSettings(dead_letter="dead"), '{"dead_letter": "dead"}')
+    destinations.queues.declare("q", QueueSettings(dead_letter="dead"), {"dead_letter": "dead"})
     node.broker.parts.lifetimes.delete(destinations.queues.all["dead"])
     node.open(1)
     node.say(subscribe(1, "q"), send(1, "q", b"x"))

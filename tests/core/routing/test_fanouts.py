@@ -3,6 +3,7 @@
 import pytest
 
 from radiator.core.routing.fanouts import Fanouts
+from radiator.core.usage import Usages
 from radiator.model.errors import Refusal
 from radiator.model.settings import Declarations
 from radiator.model.writes import DropDeclared, KeepDeclared
@@ -10,7 +11,8 @@ from tests.core import bare
 
 
 def fanouts(**declared: tuple[str, ...]) -> Fanouts:
-    return Fanouts(Declarations(fanouts=declared), bare.context())
+    context = bare.context()
+    return Fanouts(Declarations(fanouts=declared), context, Usages(context, lambda waitable: None))
 
 
 def test_one_that_is_declared_is_found_and_another_refused() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from radiator.tools.cli.prometheus import exposition, metrics
+from radiator.tools.cli.prometheus import USERS_SHOWN, exposition, metrics
 from tests.tools.cli.exposition import read
 
 QUEUE: dict[str, Any] = {
@@ -23,6 +23,7 @@ ANSWER: dict[str, Any] = {
     "fanouts": {"f": {"children": ["a"], "accepted": 5}},
     "topics": {"t": {"subscribers": 1}},
     "logs": {"l": {"records": 3, "unread": {"g": 2}}},
+    "users": {"ann": {"connections": 3, "max_connections": 7, "stored_bytes": 9, "max_stored_bytes": None}},
     "peers": {
         "b": {"state": "up", "in_doubt": 3, "lag_ms": 7, "handed_over": 9},
         "c": {"state": "down", "outbox": 5, "outbox_max_bytes": None, "outbox_dropped": 8},
@@ -82,6 +83,9 @@ def test_exposition_tells_the_numbers() -> None:
         'radiator_fanout_accepted_total{fanout="f"} 5',
         'radiator_log_unread{log="l",group="g"} 2',
         'radiator_topic_subscribers{topic="t"} 1',
+        'radiator_user_connections{user="ann"} 3',
+        'radiator_user_connections_max{user="ann"} 7',
+        'radiator_user_stored_bytes{user="ann"} 9',
         'radiator_peer_up{peer="b"} 1',
         'radiator_peer_up{peer="c"} 0',
         'radiator_peer_in_doubt{peer="b"} 3',
@@ -91,7 +95,12 @@ def test_exposition_tells_the_numbers() -> None:
         'radiator_peer_outbox_dropped_total{peer="c"} 8',
     ):
         assert wanted in lines
-    for missing in ("radiator_queue_max_messages", "radiator_peer_outbox_max_bytes", "radiator_delivery_latency"):
+    for missing in (
+        "radiator_queue_max_messages",
+        "radiator_peer_outbox_max_bytes",
+        "radiator_user_stored_max_bytes",
+        "radiator_delivery_latency",
+    ):
         assert not any(missing in line for line in lines)
 
 
@@ -118,3 +127,10 @@ def test_every_metric_is_of_the_list() -> None:
     for name, (kind, reported, _) in read(exposition(ANSWER)).items():
         if name != "radiator_odd_name__total":
             assert known[name] == (kind, reported)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(USERS_SHOWN, USERS_SHOWN), (USERS_SHOWN + 1, USERS_SHOWN)])
+def test_of_many_users_those_with_most_connections_are_shown(count: int, shown: int) -> None:
+    users = {f"u{number}": {"connections": number} for number in range(count)}
+    samples = read(exposition({"users": users}))["radiator_user_connections"][2]
+    assert len(samples) == shown and samples["", f'user="u{count - 1}"'] == count - 1

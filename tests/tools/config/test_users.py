@@ -10,11 +10,11 @@ import pytest
 from radiator.auth.scrypt import Cost, made
 from radiator.auth.tokens import sha256_of
 from radiator.model.errors import ConfigError
-from radiator.model.limits import CONFIG_MAX_BYTES, TOKENS_MAX
+from radiator.model.limits import CONFIG_MAX_BYTES, GIB, TOKENS_MAX
 from radiator.model.reloading import differences, merged
 from radiator.model.rights import Rules
 from radiator.model.settings import Config
-from radiator.model.users import Token, User
+from radiator.model.users import BOUNDS, Token, User, UserBounds
 from radiator.tools.config import load, render, reread
 from radiator.tools.config.mistakes import dotted
 from radiator.tools.config.values import LIST_MISTAKES_MAX
@@ -58,6 +58,8 @@ def test_a_user_has_what_its_table_says(tmp_path: Path) -> None:
         role = "viewer"
         read = ["/queue/a.#"]
         write = []
+        max_connections = 3
+        max_stored_bytes = "1GiB"
         [user.anonymous]
         """,
     )
@@ -71,6 +73,7 @@ def test_a_user_has_what_its_table_says(tmp_path: Path) -> None:
             unix=ME,
             uid=os.getuid(),
             rules=Rules(read=("/queue/a.#",), role="viewer"),
+            bounds=UserBounds(max_connections=3, max_stored_bytes=GIB),
         ),
         "anonymous": User(name="anonymous"),
     }
@@ -112,6 +115,12 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
         ),
         (A + "role = 'root'", "it must be one of"),
         (A + "read = '/queue/a'", "user.a.read is"),
+        (A + "max_connections = 0", "it must be a whole number from 1 to 1000000"),
+        (A + "max_connections = 1000001", "it must be a whole number from 1 to 1000000"),
+        (A + "max_memory_bytes = 16383", "it must be a size from 16KiB to 64TiB"),
+        (A + "max_unacked_bytes = 0", "it must be a size from 1 to 64TiB"),
+        (A + "max_messages_per_s = 0.5", "it must be a whole number from 1"),
+        (A + "max_queues = 5", "is no setting"),
         (A + "pasword = 'x'", 'did you mean "password"?'),
         (f"[user.anonymous]\npassword = '{PASSWORD}'", "anonymous is whoever gives no login"),
         ("server.allow_anonymous = true", '[user."anonymous"] with read'),
@@ -277,3 +286,12 @@ def test_the_first_user_and_the_end_of_the_last_one_wait_for_a_restart(tmp_path:
     (found,) = differences(running, read, dotted)
     assert (found.setting, found.takes_effect) == ("user.a", "restart")
     assert merged(running, read).users == running.users
+
+
+def test_bounds_at_their_least_are_taken_and_rendered(tmp_path: Path) -> None:
+    least = {"max_destinations": 0, "max_memory_bytes": 16_384}
+    given = "".join(f"{name} = {least.get(name, 1)}\n" for name in BOUNDS)
+    config = loaded(tmp_path, A + given)
+    assert config.users["a"].bounds == UserBounds(**{name: least.get(name, 1) for name in BOUNDS})
+    shown = render(config)
+    assert 'max_memory_bytes = "16KiB"' in shown and "max_destinations = 0" in shown
