@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from radiator.auth.failures import Failures
 from radiator.auth.mechanisms import Mechanism, mechanisms
-from radiator.model.errors import Refusal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.limits import (
     FAILURE_OF_NAME_S,
     FAILURE_OF_NETWORK_S,
@@ -30,7 +30,6 @@ from radiator.model.users import ANONYMOUS, User, user_name_mistake
 
 Value = TypeVar("Value")
 
-FORBIDDEN = "forbidden"
 KEY_BYTES = 32
 
 

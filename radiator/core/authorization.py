@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from radiator.core.connections import Connection, Subscription, TopicSubscription
-from radiator.core.rights import FORBIDDEN, Rights, rights_of
+from radiator.core.rights import Rights, rights_of
 from radiator.core.routing.waiting import Waitable
 from radiator.core.usage import Usages
 from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Administer, Command, Commit, Disconnect, Send, Subscribe
-from radiator.model.errors import Refusal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.users import User
 

@@ -34,6 +34,7 @@ from radiator.model.commands import (
     LoadedDelayed,
     LoadedLog,
     LoadedPrepared,
+    LoginRefused,
     Nack,
     NotLinked,
     Open,
@@ -108,6 +109,7 @@ class Broker:
             Tick: self.ticked,
             Open: clients.opened,
             Closed: clients.closed,
+            LoginRefused: clients.login_refused,
             NotLinked: clients.not_linked,
             Stop: self.stop,
         }

@@ -4,6 +4,7 @@ from math import inf
 
 from radiator.core.acks import Acks
 from radiator.core.answers import Answers
+from radiator.core.audit_writer import AuditWriter
 from radiator.core.authorization import Authorization
 from radiator.core.background import BackgroundTasks, Requeue
 from radiator.core.blocking import Blocking
@@ -21,6 +22,7 @@ from radiator.model.commands import (
     Disconnect,
     Fail,
     InvalidSend,
+    LoginRefused,
     NotLinked,
     Open,
     PeerMessage,
@@ -51,6 +53,7 @@ class Clients:
         connections: dict[int, Connection],
         authorization: Authorization,
         usages: Usages,
+        audit: AuditWriter,
     ) -> None:
         self.context = context
         self.limits = limits
@@ -65,6 +68,7 @@ class Clients:
         self.connections = connections
         self.authorization = authorization
         self.usages = usages
+        self.audit = audit
         self.until_ms: dict[int, int] = {}  # of connections that end by themselves, by number
         self.next_end_ms = inf  # none of them ends before
         self.unheeded_noted: set[str] = set()  # destinations
@@ -75,6 +79,7 @@ class Clients:
         connection = Connection(event.connection, self.limits.outbox_filled_bytes)
         connection.closes_at = event.closes_at
         connection.principal = event.principal
+        connection.peer = event.address
         self.connections[event.connection] = connection
         try:
             connection.usage = self.usages.opened(connection, event.principal)
@@ -83,6 +88,8 @@ class Clients:
         except Refusal as refusal:
             connection.refuse(self.context, refusal.code, str(refusal))
             return True
+        if event.peer is None and self.authorization.authorizer is not None:
+            self.audit.logged_in(connection)
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
                 connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
@@ -97,6 +104,11 @@ class Clients:
         else:
             self.until_ms[number] = until_ms
             self.next_end_ms = min(self.next_end_ms, until_ms)
+
+    def login_refused(self, event: LoginRefused) -> bool:
+        """In the audit log."""
+        self.audit.login_refused(event.name, event.peer, event.network)
+        return True
 
     def ticked(self) -> None:
         """Ends connections whose login has run out, so many at a time."""

@@ -20,7 +20,7 @@ from radiator.core.states import Event
 from radiator.core.turn import TurnContext, reply_cost_bytes
 from radiator.core.usage import Usage
 from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Loaded, Nack, Send
-from radiator.model.errors import Refusal, shown
+from radiator.model.errors import FORBIDDEN, Refusal, shown
 from radiator.model.message import Message
 from radiator.model.principal import ANYONE
 from radiator.model.replies import (
@@ -269,7 +269,7 @@ class Connection(Producer):
     __slots__ = (
         "answer_bytes", "awaits", "blocked", "buffered_bytes", "closes_at", "had_auto", "had_topic", "held_reply_bytes",
         "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
-        "outbox_max_bytes", "blocked_bytes", "blocked_since_s", "blocked_total_s", "posted_turn", "principal",
+        "outbox_max_bytes", "blocked_bytes", "blocked_since_s", "blocked_total_s", "peer", "posted_turn", "principal",
         "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions",
         "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage",
         "waits_for", "weighed_bytes", "written",
@@ -283,6 +283,7 @@ class Connection(Producer):
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
         self.is_link = False  # the other end is a node
         self.principal = ANYONE  # who it is
+        self.peer = ""  # where it is, as the log has it
         self.usage: Usage | None = None  # what its user has in use; None: that is not counted
         # windows and round robin
         self.shared_in_flight = 0
@@ -391,6 +392,8 @@ class Connection(Producer):
         """
         if isinstance(command, _SENT) and command.survives_refusal and command.receipt is not None:
             context.count("refusals")
+            if refusal.code == FORBIDDEN:
+                self.note_forbidden(context, str(refusal))
             self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
         else:
             scope = Scope.CONNECTION if isinstance(command, Disconnect | Fail) else Scope.COMMAND
@@ -413,8 +416,16 @@ class Connection(Producer):
         """
         self.is_closing = self.is_closing or scope >= self.closes_at
         context.count("refusals")
-        context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
+        if code == FORBIDDEN:
+            self.note_forbidden(context, sentence)
+        else:
+            context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
         self.say(context, Refuse(self.number, code, sentence, receipt, scope))
+
+    def note_forbidden(self, context: TurnContext, sentence: str) -> None:
+        """In the log, and in the audit log."""
+        context.note("info", "refused", connection=self.number, code=FORBIDDEN, sentence=sentence)
+        context.on_forbidden(self, sentence)
 
     def set_prefetch(self, name: bytes, count: int) -> None:
         """A subscription has another window from now on. Raises Refusal for one that has none of its own."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from radiator.core.acks import Acks
 from radiator.core.answers import Answers
+from radiator.core.audit_writer import AuditWriter
 from radiator.core.authorization import Authorization, Authorizer
 from radiator.core.background import BackgroundTasks
 from radiator.core.blocking import Blocking
@@ -41,7 +42,7 @@ from radiator.core.usage import Usages
 from radiator.model.commands import Command, Read
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
-from radiator.model.settings import JOURNAL, Declarations, Node
+from radiator.model.settings import AUDIT, JOURNAL, Declarations, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class Parts:
         self.background = BackgroundTasks()
         self.context = TurnContext(recovery.store_id, recovery.boot)
         self.context.schedule = self.background.append
+        self.audit = AuditWriter(self.context)
+        self.context.on_forbidden = self.audit.forbidden
         self.usages = Usages(self.context, self.wake_waiters)
         self.authorization = Authorization(authorizer, self.usages, machine.uid)
         self.clock = Clock(0 if machine.trust_clock else recovery.time_ms, machine.now_s, machine.now_ms)
@@ -98,6 +101,7 @@ class Parts:
         self._make_destinations(declarations, recovery, machine, node)
         self._make_what_waits(recovery, carry_out, postpone)
         self._make_commands()
+        self.audit.log = self.destinations.logs.all.get(AUDIT) if declarations.has_journal else None
         if self.journal is not None:
             self.journal.started(
                 self.destinations.logs.all[JOURNAL], self.destinations.queues.everything(), recovery.was_clean
@@ -189,8 +193,11 @@ class Parts:
             connections=self.connections,
             authorization=self.authorization,
             usages=self.usages,
+            audit=self.audit,
         )
-        self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background, self.kinds)
+        self.timers = Timers(
+            context, self.clock, self.destinations, self.admission, self.background, self.kinds, self.audit
+        )
         self.rounds = Rounds(
             context,
             self.kinds,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from radiator.core.answers import Answers
+from radiator.core.audit_writer import AuditWriter
 from radiator.core.authorization import Authorization
 from radiator.core.connections import Connection
 from radiator.core.logs.checkouts import Checkouts
@@ -48,6 +49,9 @@ class AnsweringPort(Protocol):
 
     @property
     def answers(self) -> Answers: ...
+
+    @property
+    def audit(self) -> AuditWriter: ...
 
     @property
     def authorization(self) -> Authorization: ...

@@ -17,6 +17,7 @@ from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import by_queue
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.answers import ConfigurationReloaded
+from radiator.model.audit import DONE, REFUSED
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.limits import (
@@ -211,13 +212,17 @@ class Reload:
         sentences = [*mistakes[:MISTAKES_SHOWN], *([f"And {more} more."] if more > 0 else [])]
         if self.asker is not None:
             self.asker.refuse(Refusal(_CODE, "\n".join(sentences)))
+        else:
+            self.parts.audit.reloaded(REFUSED)
         if not self.is_trial:
             for sentence in sentences:
                 self.parts.context.note("warning", "reload_refused", sentence=sentence)
 
     def answer(self, read: Reread, is_applied: bool) -> None:
         asker = self.asker
-        if asker is not None:
+        if asker is None:
+            self.parts.audit.reloaded(DONE)
+        else:
             asker.answer_synced(
                 lambda: ConfigurationReloaded(is_applied, Rows(iter(read.changes)), [*read.useless, *read.warnings]),
                 in_slices=True,

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from radiator.core.answers import Made, Making
+from radiator.core.audit_writer import PendingAct
 from radiator.core.connections import Connection
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.queue import Queue
 from radiator.model.answers import AdminAnswer
+from radiator.model.audit import DONE, REFUSED
 from radiator.model.errors import Refusal
 from radiator.model.limits import AWAITS_MAX, LOOKED_AT_PER_COPY
 from radiator.model.rendering import Rendering
@@ -17,10 +19,10 @@ Port = TypeVar("Port", bound=AnsweringPort, covariant=True)
 
 class Request(Generic[Port]):
     """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers;
-    None: they are not sent. give: puts the text of an answer there.
+    None: they are not sent. give: puts the text of an answer there. act: what it is in the audit log; None: nothing.
     """
 
-    __slots__ = ("connection", "give", "parts", "queue", "rendering")
+    __slots__ = ("act", "connection", "give", "parts", "queue", "rendering")
 
     def __init__(
         self,
@@ -35,18 +37,22 @@ class Request(Generic[Port]):
         self.rendering = rendering
         self.queue = queue
         self.give = give
+        self.act: PendingAct | None = None
 
     def answer(self, answer: AdminAnswer) -> None:
         """Granted: give this answer now. It must be short, however much there is."""
+        self.done()
         self.give(self.rendering.whole(answer))
 
     def answer_in_slices(self, make: Callable[[], Made]) -> None:
         """Granted: what `make` returns, which may have Rows, as soon as others have got theirs."""
+        self.done()
         if self.queue is not None:
             self.parts.answers.begin(Making(self.connection, self.queue, make, self.rendering, self.give, self.refuse))
 
     def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
         """Granted: what `make` returns, when all that was decided up to now is on the disk."""
+        self.done()
 
         def synced() -> None:
             try:
@@ -61,10 +67,21 @@ class Request(Generic[Port]):
 
     def refuse(self, refusal: Refusal) -> None:
         """It is not granted, and its connection stays. Where nobody is there to hear it, the log does."""
+        self.refused(refusal)
         if self.queue is None:
             number, code = self.connection.number, refusal.code
             self.parts.context.note("warning", "request_refused", connection=number, code=code, sentence=str(refusal))
         self.give(self.rendering.refusal(refusal))
+
+    def done(self) -> None:
+        """It is granted: all that it changes is in the open batch, or was before."""
+        if self.act is not None:
+            self.act.ended(DONE)
+
+    def refused(self, refusal: Refusal) -> None:
+        """An act is refused, whoever is told of it."""
+        if self.act is not None:
+            self.act.ended(REFUSED, refusal.code)
 
     def costs(self, looked_at: int) -> None:
         """It looks at so many things at once: the turn has room for so much less."""

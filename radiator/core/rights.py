@@ -16,7 +16,7 @@ from radiator.model.addresses import ADDRESS_MAX_BYTES, EXCHANGE, KINDS, LOG, QU
 from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
-from radiator.model.errors import Refusal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
 from radiator.model.principal import Principal, RecognisedBy, unix_principal
 from radiator.model.rights import (
@@ -41,7 +41,6 @@ from radiator.model.users import User
 from radiator.model.validation import FANOUT, LOG_PREFIX, mistake
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
 
-FORBIDDEN = "forbidden"
 ANONYMOUS = "anonymous"  # the user that clients without any proof are, where there is one
 ANYWHERE = ""
 OWN_LOGS = (

@@ -5,6 +5,7 @@ kind of destination has to do.
 from functools import partial
 from math import inf
 
+from radiator.core.audit_writer import AuditWriter
 from radiator.core.background import BackgroundTasks
 from radiator.core.clock import Clock
 from radiator.core.kinds.table import Kinds
@@ -28,7 +29,7 @@ class Timers:
     """
 
     __slots__ = (
-        "background", "clock", "context", "destinations", "forget_s", "admission", "is_clock_noted", "kinds",
+        "audit", "background", "clock", "context", "destinations", "forget_s", "admission", "is_clock_noted", "kinds",
         "time_kept_in", "time_kept_s",
     )  # fmt: skip
 
@@ -40,7 +41,9 @@ class Timers:
         admission: Admission,
         background: BackgroundTasks,
         kinds: Kinds,
+        audit: AuditWriter,
     ) -> None:
+        self.audit = audit
         self.context = context
         self.clock = clock
         self.destinations = destinations
@@ -67,8 +70,11 @@ class Timers:
             self.time_kept_s, self.time_kept_in = context.now_s, sealed + 1
 
     def tick_kinds(self) -> None:
-        """The journal makes room where it must; then each kind of destination."""
-        destinations = self.destinations
+        """The journal and the audit log make room where they must; then each kind of destination."""
+        destinations, audit = self.destinations, self.audit
+        if audit.log is not None:
+            cut = partial(destinations.logs.retention.keep_within, audit.log)
+            audit.ticked(cut, self.admission.disk_wait_list.is_tight)
         if destinations.journal is not None:
             cut = partial(destinations.logs.retention.keep_within, destinations.logs.all[JOURNAL])
             destinations.journal.ticked(cut, self.admission.disk_wait_list.is_tight)

@@ -7,7 +7,7 @@ A reply that promises the disk is `held`: it exists nowhere but in its Batch, an
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
 from radiator.core.queues.entry import Entry
@@ -141,6 +141,7 @@ class TurnContext:
         "counters",
         "deliveries",
         "first_position",
+        "on_forbidden",
         "handled",
         "id_beginning",
         "is_stopping",
@@ -172,6 +173,7 @@ class TurnContext:
         self.counters: dict[str, int] = {}
         self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
         self.commits = Histogram(COMMIT_BUCKETS_MS)
+        self.on_forbidden: Callable[[Any, str], None]  # writes down which right a connection lacks
         self.schedule: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
 
     @property

@@ -284,13 +284,25 @@ class Open:
 
     peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
     scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
-    commands of this connection are.
+    commands of this connection are. address: of the other end, as the log has it.
     """
 
     connection: int
     peer: Identity | None = None
     closes_at: Scope = Scope.COMMAND
     principal: Principal = ANYONE
+    address: str = ""
+
+
+@dataclass(slots=True)
+class LoginRefused:
+    """Somebody was not let in. name: the login that was given; peer: the other end, as the log has it; network: what it
+    is counted as.
+    """
+
+    name: str
+    peer: str
+    network: str
 
 
 @dataclass(slots=True)
@@ -463,6 +475,7 @@ class Stop:
 
 Event = (
     Open
+    | LoginRefused
     | Read
     | Reread
     | Written

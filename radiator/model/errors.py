@@ -29,6 +29,10 @@ class Violation(RadiatorError):
     """A rule of the protocol or a limit was broken; the sentence names the rule and the value."""
 
 
+FORBIDDEN = "forbidden"
+"""The code of what nobody has given the right to."""
+
+
 class Refusal(RadiatorError):
     """A legal request that is not granted.
 

@@ -10,6 +10,9 @@ from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
 from radiator.model.rights import RIGHTS
 from radiator.model.settings import (
+    AUDIT,
+    AUDIT_RETENTION_BYTES,
+    AUDIT_RETENTION_MS,
     CLUSTER,
     DIRECT,
     JOURNAL,
@@ -49,7 +52,8 @@ RELOAD: dict[str, dict[str, str]] = {
     "limits": _LIMITS
     | dict.fromkeys(("max_frame_bytes", "max_header_bytes", "max_headers", "max_batch_bytes"), RESTART),
     "create": {"queues": NOW, "topics": NOW},
-    "journal": {"enabled": RESTART, "retention_ms": NOW, "retention_bytes": NOW},
+    "journal": {"enabled": RESTART}
+    | dict.fromkeys(("retention_ms", "retention_bytes", "audit_retention_ms", "audit_retention_bytes"), NOW),
     "node": dict.fromkeys(
         (
             "name", "secret_file", "listen", "heart_beat_ms", "discover", "advertise", "peer_outbox_max_bytes",
@@ -73,6 +77,13 @@ RELOAD: dict[str, dict[str, str]] = {
 _WHOLE = ("journal", "node", "peer", "queue", "exchange", "fanout", "topic")
 
 _SECRETS, _SECRET = ("password", "tokens"), "a secret"  # of a user, and what stands for one
+# the settings of the broker's own logs, as settings of logs
+_OF_JOURNAL = {
+    "retention_ms": (JOURNAL, "retention_ms"),
+    "retention_bytes": (JOURNAL, "retention_bytes"),
+    "audit_retention_ms": (AUDIT, "retention_ms"),
+    "audit_retention_bytes": (AUDIT, "retention_bytes"),
+}
 
 Place = tuple[str, str]  # table and name; "" where the table has none
 Tables = dict[Place, dict[str, Any]]
@@ -229,11 +240,12 @@ def tables_of(config: Config) -> Tables:
         ("logging", ""): asdict(config.logging),
         ("limits", ""): asdict(config.limits),
         ("create", ""): {"queues": declared.create_queues, "topics": declared.create_topics},
-        ("journal", ""): {"enabled": declared.has_journal, "retention_ms": None, "retention_bytes": None},
+        ("journal", ""): {"enabled": declared.has_journal, **dict.fromkeys(_OF_JOURNAL)},
     }
     if declared.has_journal:
-        log = declared.logs[JOURNAL]
-        tables["journal", ""] |= {"retention_ms": log.retention_ms, "retention_bytes": log.retention_bytes}
+        for key, (name, setting) in _OF_JOURNAL.items():
+            if name in declared.logs:
+                tables["journal", ""][key] = getattr(declared.logs[name], setting)
     if config.node is not None:
         tables["node", ""] = {key: getattr(config.node, key) for key in RELOAD["node"]}
         tables |= {("peer", name): {"address": address} for name, address in config.node.peers.items()}
@@ -243,7 +255,8 @@ def tables_of(config: Config) -> Tables:
     if config.jwt is not None:
         tables["jwt", ""] = asdict(config.jwt)
     tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
-    tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name != JOURNAL}
+    own = {JOURNAL, AUDIT} if declared.has_journal else set()
+    tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name not in own}
     for name, exchange in declared.exchanges.items():
         tables["exchange", name] = {"type": exchange.type, "bindings": []}
     for binding in declared.bindings:
@@ -300,8 +313,11 @@ def declarations_of(named: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Dec
         create_topics=create.get("topics", False),
     )
     if declared.has_journal:
-        bounds = {key: value for key, value in journal.items() if key != "enabled"}
-        declared.logs[JOURNAL] = LogSettings(**bounds)
+        defaults = {"audit_retention_ms": AUDIT_RETENTION_MS, "audit_retention_bytes": AUDIT_RETENTION_BYTES}
+        for own in (JOURNAL, AUDIT):
+            given = {key: value for key, value in (defaults | dict(journal)).items() if key in _OF_JOURNAL}
+            bounds = {_OF_JOURNAL[key][1]: value for key, value in given.items() if _OF_JOURNAL[key][0] == own}
+            declared.logs[own] = LogSettings(**bounds)
     return declared
 
 

@@ -184,6 +184,7 @@ class ServerConnection:
             return False
         event = commands.pop(0)
         assert isinstance(event, Open)
+        event.address = self.peer
         self._state = _OPEN
         self._shared.open[self.number] = self
         self._shared.inbox.put(event)

@@ -26,7 +26,7 @@ from radiator.auth.authenticator import KEY_BYTES, Authenticator
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.rights import rights_of
-from radiator.model.commands import Reread
+from radiator.model.commands import LoginRefused, Reread
 from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError, count_text
 from radiator.model.limits import (
     COLLECT_EVERY_CONNECTIONS,
@@ -158,7 +158,7 @@ class Server:
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS
         operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
-        self._authenticator = _authenticator(config, credentials, self._log)
+        self._authenticator = _authenticator(config, credentials, self._log, self._inbox)
         self._connections = Connections(
             loop,
             config.limits,
@@ -375,11 +375,13 @@ def _plain_links(config: Config) -> list[Address]:
     return [one for one in known if one is not None and one.scheme == PEER and not one.is_loopback]
 
 
-def _authenticator(config: Config, credentials: Credentials, log: EventLog) -> Authenticator | None:
+def _authenticator(config: Config, credentials: Credentials, log: EventLog, inbox: Inbox) -> Authenticator | None:
     """None where there are no users: then nobody is asked who he is."""
 
     def failed(peer: str, network: str, name: str) -> None:
         log.write("warning", "login_failed", {"peer": peer, "login": name}, network)
+        if config.declarations.has_journal:
+            inbox.report(LoginRefused(name, peer, network))
 
     def now_ms() -> int:
         return time.time_ns() // 1_000_000

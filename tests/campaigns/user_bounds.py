@@ -2,8 +2,9 @@
 
 Connections, subscriptions, destinations, unacked messages, open transactions, what is stored, SENDs a second: the user
 has a bound of each in its table, and what it has in use, by `stats`, never passes one of them by more than the document
-allows. Meanwhile a bystander sends, gets and acks. In the end the user's connections go, and all that they had with
-them; and after `kill -9` what the user has made still counts.
+allows. It also asks over and over for what it may not: of that the audit log has a bounded number of records, and how
+many there are not. Meanwhile a bystander sends, gets and acks. In the end the user's connections go, and all that they
+had with them; and after `kill -9` what the user has made still counts.
 
 It cannot see bounds that change while they are reached (tests/core/test_usage.py).
 """
@@ -15,7 +16,8 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from radiator.auth.tokens import sha256_of, text_of
-from radiator.model.limits import KIB
+from radiator.model.errors import FORBIDDEN
+from radiator.model.limits import AUDIT_EVERY_S, AUDIT_OF_ONE, KIB
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
@@ -28,6 +30,8 @@ UNACKED_BYTES, MEMORY_BYTES, STORED_BYTES = 64 * KIB, 512 * KIB, 256 * KIB
 BODY = b"x" * KIB
 CONFIG = f"""{SERVER}
 {EVERYTHING_MAY_BE_CREATED}
+[journal]
+enabled = true
 [limits]
 max_destinations = 200
 transaction_max_s = 20
@@ -51,6 +55,7 @@ max_messages_per_s = {RATE}
 """
 WEIGHED_S = 1.0  # several weighings
 WITHIN_S = 10.0
+REFUSED = 300
 
 
 class Greedy:
@@ -61,6 +66,7 @@ class Greedy:
         self.run = run
         self.stack = ExitStack()
         self.wires: list[Wire] = []
+        self.forbidden = 0
         for number in range(2):
             self.wire().send(f"/queue/stored.{number}", b"y")
 
@@ -169,6 +175,13 @@ class Greedy:
         if accepted > most:
             self.run.violation(f"Of {most:.0f} messages that may have come by now {accepted} have.")
 
+    def refusals(self) -> None:
+        """Requests that only an operator may make."""
+        wire = self.wire()
+        for _ in range(REFUSED):
+            assert json.loads(wire.admin(b'{"do": "drain"}'))["code"] == "forbidden"
+        self.forbidden += REFUSED
+
     def leave(self) -> None:
         """All its connections go; what it has made stays."""
         self.stack.close()
@@ -197,6 +210,7 @@ GREEDS = (
     Greedy.memory,
     Greedy.stored,
     Greedy.rate,
+    Greedy.refusals,
 )
 
 
@@ -218,8 +232,30 @@ def take_everything(run: Run) -> None:
                 run.figures["bystander p99 ms"] = max(run.figures.get("bystander p99 ms", 0), round(p99_ms, 1))
                 if p99_ms > bystander.p99_max_ms:
                     run.violation(f"a bystander's rounds took {p99_ms:.0f} ms of p99, of {bystander.p99_max_ms:.0f}")
+            audited(run, broker, greedy)
             survives(run, broker, greedy)
         run.case()
+
+
+def audited(run: Run, broker: BrokerProcess, greedy: Greedy) -> None:
+    """Of each request that was forbidden there is a record, or it is counted; of an operator's act there is one."""
+    with Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        wire.admin(b'{"do": "purge", "queue": "goods"}')
+        wire.subscribe("/log/audit", ack="auto", headers={"from": "earliest"})
+        records, acts = [], 0
+        deadline_s = time.monotonic() + AUDIT_EVERY_S + WITHIN_S
+        while (sum(records) < greedy.forbidden or not acts) and time.monotonic() < deadline_s:
+            with suppress(TimeoutError):
+                record = json.loads(wire.message(WEIGHED_S).body)
+                acts += (record.get("act"), record.get("outcome")) == ("purge", "done")
+                if FORBIDDEN in (record["event"], record.get("of")):
+                    records.append(record.get("records", 1))
+    run.figures["records of refusals"] = len(records)
+    if sum(records) != greedy.forbidden or len(records) > 2 * AUDIT_OF_ONE[FORBIDDEN] + 2:
+        run.violation(f"Of {greedy.forbidden} refusals {len(records)} records of the audit log tell {sum(records)}.")
+    if acts != 1:
+        run.violation(f"Of a purge there are {acts} records in the audit log.")
 
 
 def survives(run: Run, broker: BrokerProcess, greedy: Greedy) -> None:
@@ -255,6 +291,10 @@ CAMPAIGNS = (
             "unacked-of-a-user-uncounted",
             "stored-of-a-user-at-weighings-alone",
             "each-connection-its-own-subscriptions",
+            "refusals-fill-the-audit-log",
+            "forbidden-not-written-down",
+            "acts-not-written-down",
+            "left-out-not-counted",
         ),
         quick_mutants=1,
         needs=("linux",),

@@ -310,5 +310,5 @@ def test_nothing_else_of_the_core_asks_who_somebody_is() -> None:
         for one in nodes_of(path)
         if isinstance(one, ast.Attribute) and one.attr in ("principal", "authorizer") and isinstance(one.ctx, ast.Load)
     }
-    # it is kept by clients.py and prepared.py, and handed over by applying.py
-    assert asking == {"authorization.py", "clients.py", "prepared.py", "applying.py"}
+    # it is kept by clients.py and prepared.py, handed over by applying.py, and written down by audit_writer.py
+    assert asking == {"authorization.py", "clients.py", "prepared.py", "applying.py", "audit_writer.py"}

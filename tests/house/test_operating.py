@@ -12,7 +12,15 @@ import pytest
 from radiator.model import errors
 from radiator.model.limits import Limits
 from radiator.model.reloading import RELOAD
-from radiator.model.settings import JwtSettings, Logging, LogSettings, QueueSettings, TlsSettings
+from radiator.model.settings import (
+    AUDIT_RETENTION_BYTES,
+    AUDIT_RETENTION_MS,
+    JwtSettings,
+    Logging,
+    LogSettings,
+    QueueSettings,
+    TlsSettings,
+)
 from radiator.model.validation import LOG, QUEUE
 from radiator.tools.cli.prometheus import metrics
 from radiator.tools.config import load, size_text
@@ -107,6 +115,8 @@ def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default
     assert rows('### [log."NAME"]') == defaults
     assert set(LOG) == set(defaults)
     of_both = {key: defaults[key] for key in JOURNAL if key in defaults}
+    of_audit = {"retention_ms": AUDIT_RETENTION_MS, "retention_bytes": AUDIT_RETENTION_BYTES}
+    of_both |= {f"audit_{key}": as_written(key, value) for key, value in of_audit.items()}
     assert rows("### [journal]") == {"enabled": "`false`", **of_both}
     assert set(JOURNAL) == {"enabled", *of_both}
 

@@ -9,6 +9,7 @@ from radiator.model.limits import Limits
 from radiator.model.reloading import NOW, RESTART, Difference, declarations_of, differences, merged, tables_of
 from radiator.model.rights import Rules
 from radiator.model.settings import (
+    AUDIT,
     JOURNAL,
     Binding,
     Config,
@@ -70,6 +71,7 @@ def test_a_queue_that_the_file_names_no_more_is_taken_back() -> None:
 
 
 def test_what_is_declared_is_the_same_when_it_has_been_tables() -> None:
+    audit = LogSettings(retention_ms=5, retention_bytes=9)
     declared = Declarations(
         queues={"q": QueueSettings(max_bytes=5), "dead": QueueSettings()},
         queue_patterns=[("a.b.*", QueueSettings(dead_letter="dead")), ("a.#", QueueSettings())],
@@ -79,7 +81,7 @@ def test_what_is_declared_is_the_same_when_it_has_been_tables() -> None:
         cluster_topics=frozenset("t"),
         exchanges={"e": ExchangeSettings(type="topic"), "empty": ExchangeSettings()},
         bindings=[Binding("e", "k.*", "q"), Binding("amq.direct", "k", "/log/l")],
-        logs={"l": LogSettings(partitions=3), JOURNAL: LogSettings(retention_ms=7)},
+        logs={"l": LogSettings(partitions=3), JOURNAL: LogSettings(retention_ms=7), AUDIT: audit},
         has_journal=True,
         create_queues=True,
     )

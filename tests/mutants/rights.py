@@ -168,4 +168,32 @@ MUTANTS = (
         old="self.usage.check_subscriptions()",
         new="pass",
     ),
+    Mutant(
+        "refusals-fill-the-audit-log",
+        "Whoever is refused fills the audit log.",
+        function="AuditWriter.record",
+        old="if count >= AUDIT_OF_ONE[event]:",
+        new="if count < 0:",
+    ),
+    Mutant(
+        "forbidden-not-written-down",
+        "What a user lacked the right for is not in the audit log.",
+        function="Connection.note_forbidden",
+        old="context.on_forbidden(self, sentence)",
+        new="",
+    ),
+    Mutant(
+        "acts-not-written-down",
+        "What operators do is not in the audit log.",
+        function="PendingAct.ended",
+        old="self.writer.acted(self.connection, self.act, self.on, outcome, code)",
+        new="",
+    ),
+    Mutant(
+        "left-out-not-counted",
+        "How many records of the audit log were left out is not in it.",
+        function="AuditWriter._end_period",
+        old='self._append(LEFT_OUT, {"of": key[0], whose: key[1], "records": beyond.pop(key)})',
+        new="beyond.pop(key)",
+    ),
 )

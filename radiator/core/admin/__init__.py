@@ -19,6 +19,7 @@ from radiator.core.admin import (
     why,
 )
 from radiator.core.admin.peek import PeekPort, peek
+from radiator.core.audit_writer import PendingAct
 from radiator.core.connections import Connection
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.queue import Queue
@@ -27,8 +28,9 @@ from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.stats import StatsPort
 from radiator.model import administration as asked
 from radiator.model.administration import AdminCommand
+from radiator.model.audit import act_of
 from radiator.model.commands import Administer
-from radiator.model.errors import Refusal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, block_of
 from radiator.model.limits import ADMIN_BYTES_PER_COPY, ADMIN_COPIES
 from radiator.model.message import Message
@@ -70,8 +72,11 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
     try:
         carry_out(request, command.rendering.read(command.body))
     except Refusal as refusal:
+        request.refused(refusal)
         if queue is None:
             raise
+        if refusal.code == FORBIDDEN:
+            connection.note_forbidden(parts.context, str(refusal))
         request.refuse(refusal)
     connection.receipt(parts.context, command.receipt)
     return None
@@ -80,7 +85,19 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
 def carry_out(request: Request[AdminPort], command: AdminCommand) -> None:
     """One command, if its principal may. Its answer comes now, or later. Raises Refusal."""
     request.parts.authorization.check_request(request.connection, command)
+    act = act_of(command)
+    if act is not None and not _is_there(request.parts, command):
+        request.act = PendingAct(request.parts.audit, request.connection, act, act.on(command))
     _HANDLERS[type(command)](request, command)
+    if request.act is not None:
+        request.act.begun()
+
+
+def _is_there(parts: StatsPort, command: AdminCommand) -> bool:
+    """Whether it declares what is there already: each start of a program may say that, and it changes nothing."""
+    if not isinstance(command, asked.DeclareDestination):
+        return False
+    return parts.kinds[command.kind].numbers(parts, command.name) is not None
 
 
 def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Callable[[bytes], None]:

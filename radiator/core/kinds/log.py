@@ -10,9 +10,9 @@ from radiator.core.connections import Connection
 from radiator.core.kinds import unbinding
 from radiator.core.kinds.kind import Asked, Door, Kind, Round, Subscriber
 from radiator.core.logs.groups import Group
-from radiator.core.logs.log import Log
+from radiator.core.logs.log import Log, is_reserved_log
 from radiator.core.logs.log_consumer import LogConsumer
-from radiator.core.logs.logs import is_reserved_log, partitions_mistake
+from radiator.core.logs.logs import partitions_mistake
 from radiator.core.ports import Background, TopologyPort
 from radiator.core.producer import Producer
 from radiator.core.request import warnings
@@ -42,7 +42,8 @@ class LogKind(Kind):
 
     def log(self, command: Send, name: str) -> Log:
         """Returns the log that a SEND goes straight to. Raises Refusal."""
-        if is_reserved_log(name):
+        there = self.destinations.logs.all.get(name)
+        if is_reserved_log(name) or (there is not None and there.is_reserved):
             raise Refusal("reserved", f"/log/{name:.255} is written by the broker alone.")
         log = self.destinations.logs.get(name)
         if command.expiration_ms is not None or command.expires_ms:

@@ -45,7 +45,8 @@ from radiator.model.message import Message
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.replies import MESSAGE_COST_BYTES
-from radiator.model.settings import LogSettings, QueueSettings
+from radiator.model.settings import JOURNAL, LogSettings, QueueSettings
+from radiator.model.validation import RESERVED_LOGS
 from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments, Ledger
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
@@ -53,13 +54,18 @@ SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-i
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
+def is_reserved_log(name: str) -> bool:
+    """Whether the broker alone appends to a log of that name, whoever has made it."""
+    return name == JOURNAL or name.startswith(RESERVED_LOGS)
+
+
 class Log:
     """See above. A Target without bounds, which keeps nothing back; who reads it is a LogConsumer."""
 
     __slots__ = (
         "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_path", "ledger", "log_settings",
-        "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed", "segment_bytes",
-        "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
+        "is_audit", "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed",
+        "segment_bytes", "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
     )  # fmt: skip
 
     is_persistent = True
@@ -84,6 +90,7 @@ class Log:
         self.damaged = 0
         self.is_declared = self.is_gone = False
         self.maker: Usage | None = None
+        self.is_audit = False  # the broker has made it, and nobody else appends to it
         self.bare_name = stored.name
         self.number = stored.number
         self.windows = windows
@@ -119,6 +126,11 @@ class Log:
     @property
     def address(self) -> str:
         return self.name
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the broker alone appends to it."""
+        return self.is_audit or is_reserved_log(self.bare_name)
 
     @property
     def incarnation(self) -> str:

@@ -4,25 +4,21 @@ import json
 from dataclasses import asdict
 from typing import Protocol
 
-from radiator.core.logs.log import LOG_PREFIX, Log
+from radiator.core.logs.log import LOG_PREFIX, Log, is_reserved_log
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.retention import Retention
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.core.usage import with_maker
+from radiator.model.audit import BROKER
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.recovery import StoredLog
-from radiator.model.settings import JOURNAL, Declarations, LogSettings
-from radiator.model.users import maker_of, without_maker
-from radiator.model.validation import RESERVED_LOGS, log_name_mistake, log_settings
+from radiator.model.settings import AUDIT, Declarations, LogSettings
+from radiator.model.users import MADE_BY, maker_of, without_maker
+from radiator.model.validation import log_name_mistake, log_settings
 from radiator.model.writes import DeclareLog, DropLog, KeepSettings
-
-
-def is_reserved_log(name: str) -> bool:
-    """Whether the broker alone appends to it."""
-    return name == JOURNAL or name.startswith(RESERVED_LOGS)
 
 
 def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> str:
@@ -75,7 +71,14 @@ class Logs:
         if declared.partitions != kept.partitions:
             raise StoreError(partitions_mistake(stored.name, declared, kept))
         log = self.open(stored, declared)
-        log.maker = self.around.usages.recover(maker_of(found), log.address, declared.partitions)
+        log.is_audit = maker_of(found) == BROKER
+        if stored.name == AUDIT and self.declarations.has_journal and not log.is_audit:
+            raise StoreError(
+                f"{log.name} is a log of clients, and with the journal it is kept for the audit log: start without "
+                "[journal], copy what you need of it, delete it, and start again."
+            )
+        if not log.is_audit:
+            log.maker = self.around.usages.recover(maker_of(found), log.address, declared.partitions)
         if declared != kept:
             self.keep_settings(log)
 
@@ -96,14 +99,17 @@ class Logs:
         return log
 
     def keep_settings(self, log: Log) -> None:
-        text = json.dumps(with_maker(asdict(log.log_settings), log.maker))
+        kept = with_maker(asdict(log.log_settings), log.maker)
+        text = json.dumps(kept | {MADE_BY: BROKER} if log.is_audit else kept)
         self.context.write(KeepSettings(log.number, text), WRITE_COST_BYTES + len(text))
 
     def create(self, name: str, settings: LogSettings) -> Log:
         number = self.around.take_number()
         self.context.write(DeclareLog(number, name))
         log = self.open(StoredLog(number, name), settings)
-        if name not in self.declarations.logs:
+        if name == AUDIT and self.declarations.has_journal:
+            log.is_audit = True
+        elif name not in self.declarations.logs:
             log.maker = self.around.usages.make(log.address, settings.partitions)
         self.keep_settings(log)
         self.around.made(log)
@@ -149,7 +155,7 @@ class Logs:
         """Raises Refusal where the log cannot be deleted."""
         if log.is_declared:
             raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
-        if is_reserved_log(log.bare_name) and not may_be_reserved:
+        if log.is_reserved and not may_be_reserved:
             raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
         if log.has_readers:
             raise Refusal("in-use", f"{log.name} is being read: end the subscriptions first.")

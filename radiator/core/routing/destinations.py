@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumers import LogConsumers
-from radiator.core.logs.logs import Logs, is_reserved_log
+from radiator.core.logs.logs import Logs
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import DeadLetter, Queue, QueuePorts
 from radiator.core.queues.target import Target
@@ -193,7 +193,7 @@ class Destinations:
         """Returns the queue of that name, or `/log/NAME`, if a fanout or a binding may lead there. Raises Refusal."""
         if name.startswith(LOG_PREFIX):
             log = self.logs.get(name.removeprefix(LOG_PREFIX))
-            if is_reserved_log(log.bare_name):
+            if log.is_reserved:
                 raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
             return log
         found = self.queues.all.get(name)

@@ -405,7 +405,7 @@ def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
     elif kind == "exchange":
         table = table | {"bindings": [Binding(name, *pair) for pair in table["bindings"]] or None}
     elif kind == "log" or (kind == "journal" and table["enabled"]):
-        table = table | {"retention_ms": table["retention_ms"] or 0}
+        table = table | {key: value or 0 for key, value in table.items() if key.endswith("retention_ms")}
     return f"[{dotted((kind, name) if name else (kind,))}]\n{_lines(table)}"
 
 

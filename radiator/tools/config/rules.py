@@ -12,6 +12,7 @@ from typing import Any
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
 from radiator.model.settings import (
+    AUDIT,
     CLUSTER,
     DEFAULT_LISTEN,
     DIRECT,
@@ -120,6 +121,8 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     _judge_children(file, mistakes)
     _judge_exchanges(file, mistakes)
     _judge_bindings(file, mistakes)
+    if file.journal.get("enabled") and AUDIT in file.logs:
+        mistakes.add(("log", AUDIT), "is the audit log's name, since the journal is on; give this log another one")
 
 
 def _judge_listeners(file: File, mistakes: Mistakes) -> None:

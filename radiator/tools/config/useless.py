@@ -82,8 +82,11 @@ def _find_in_tls(file: File, found: Mistakes) -> None:
 def _find_in_journal(file: File, store_bytes: int, found: Mistakes) -> None:
     given: dict[str, Any] = {key: value for key, value in file.journal.items() if key != "enabled"}
     if file.journal.get("enabled"):
-        for key, wrong in log_without_effect(LogSettings(**given), store_bytes):
-            _add(found, ("journal", key), wrong)
+        for prefix in ("", "audit_"):
+            keys = [key for key in given if key.startswith(f"{prefix}retention")]
+            own = {key.removeprefix(prefix): given[key] for key in keys}
+            for key, wrong in log_without_effect(LogSettings(**own), store_bytes):
+                _add(found, ("journal", prefix + key), wrong)
         return
     for key in given:
         _add(found, ("journal", key), "is given, but the journal is not written; set enabled = true")

@@ -356,6 +356,8 @@ JOURNAL: dict[str, Check] = {
     "enabled": flag,
     "retention_ms": validation.LOG["retention_ms"],
     "retention_bytes": validation.LOG["retention_bytes"],
+    "audit_retention_ms": validation.LOG["retention_ms"],
+    "audit_retention_bytes": validation.LOG["retention_bytes"],
 }
 TOPIC: dict[str, Check] = {"scope": choice(*SCOPES)}
 THIS_NODE: dict[str, Check] = {

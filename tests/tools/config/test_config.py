@@ -11,6 +11,8 @@ from hypothesis import strategies as some
 from radiator.model.errors import ConfigError
 from radiator.model.limits import GIB, KIB, MIB, PARTITIONS_MAX, Limits
 from radiator.model.settings import (
+    AUDIT,
+    AUDIT_RETENTION_BYTES,
     EXCHANGE_TYPES,
     JOURNAL,
     MEMORY_BYTES_MAX,
@@ -467,12 +469,17 @@ def test_logs_and_the_journal(tmp_path: Path) -> None:
         [journal]
         enabled = true
         retention_bytes = '2GiB'
+        audit_retention_ms = 0
         """,
     )
     declared = config.declarations
     kept = LogSettings(partitions=16, partition_key="/customer/id", retention_ms=None, retention_bytes=GIB)
     assert declared.has_journal
-    assert declared.logs == {"orders": LogSettings(), "a/b.c": kept, JOURNAL: LogSettings(retention_bytes=2 * GIB)}
+    own = {
+        JOURNAL: LogSettings(retention_bytes=2 * GIB),
+        AUDIT: LogSettings(retention_ms=None, retention_bytes=AUDIT_RETENTION_BYTES),
+    }
+    assert declared.logs == {"orders": LogSettings(), "a/b.c": kept, **own}
     assert declared.fanouts == {"f": ("q", "/log/orders")}
     assert declared.bindings == [Binding("x", "k", "/log/a/b.c")]
     assert set(declared.queues) == {"q"}
@@ -544,6 +551,9 @@ def test_what_is_rendered_loads_as_the_same(
     journal: LogSettings | None,
 ) -> None:
     patterns = [("a.*", QueueSettings(persistent=False, max_messages=1, max_bytes=2)), ("#", QueueSettings())]
+    audit = LogSettings(
+        retention_ms=None if journal is None else journal.retention_ms, retention_bytes=AUDIT_RETENTION_BYTES
+    )
     config = Config(
         listen=[
             Address("stomp", "::1", 0),
@@ -566,7 +576,7 @@ def test_what_is_rendered_loads_as_the_same(
             fanouts={name: (*queues, *map("/log/{}".format, logs)) for name in fanouts if queues},
             topics=topics,
             create_queues=create,
-            logs=logs if journal is None else {**logs, JOURNAL: journal},
+            logs=logs if journal is None else {**logs, JOURNAL: journal, AUDIT: audit},
             has_journal=journal is not None,
         ),
     )
