@@ -36,16 +36,14 @@ from radiator.model.rights import (
     pattern_words,
     rule_contains,
 )
-from radiator.model.settings import JOURNAL
+from radiator.model.settings import AUDIT, JOURNAL
 from radiator.model.users import User
 from radiator.model.validation import FANOUT, LOG_PREFIX, mistake
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
 
 ANONYMOUS = "anonymous"  # the user that clients without any proof are, where there is one
 ANYWHERE = ""
-OWN_LOGS = (
-    f"/{LOG}/{JOURNAL}",
-)  # the broker writes them about everything: of rules with wildcards only /# is for them
+OWN_LOGS = (f"/{LOG}/{AUDIT}", f"/{LOG}/{JOURNAL}")  # about everything: of rules with wildcards only /# is for them
 _NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, RecognisedBy.TOKEN
 _CERTIFICATE, _JWT = RecognisedBy.CERTIFICATE, RecognisedBy.JWT
 
