@@ -402,7 +402,8 @@ def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int,
     as needed. Where files are too few, half-open connections get a tenth of them; logged where the configuration asks
     for more.
 
-    Ensures that connections never take the last files: a commit that found none would look like a failed disk.
+    Ensures that connections never take the last files: a commit that found none would look like a failed disk. Raises
+    RadiatorError where there are too few for that.
     """
     limits = config.limits
     connections, half_open = limits.max_connections, limits.max_half_open
@@ -413,6 +414,13 @@ def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int,
     if soft != resource.RLIM_INFINITY and soft < wanted:
         files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    if files != resource.RLIM_INFINITY and files < SPARE_FILES:
+        wrong = (
+            f"The process may open {files} files, and a broker needs {SPARE_FILES} at least: without a connection too"
+        )
+        raise RadiatorError(
+            f"{wrong}, its next segment of the log is one. Raise `ulimit -n`, or LimitNOFILE of the unit."
+        )
     if files != resource.RLIM_INFINITY and files < wanted:
         half_open = min(half_open, max(HALF_OPEN_MIN, files // 10))
         connections = min(connections, max(1, files - spare - half_open))

@@ -232,6 +232,20 @@ def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
         connected(broker).send("/queue/q", "again")
 
 
+@pytest.mark.parametrize("files", [63, 64])
+def test_too_few_files_for_the_broker_itself_refuse_the_start(tmp_path: Path, files: int) -> None:
+    """Strangers who say nothing took the last one, and the log's next segment was a failed disk."""
+    broker = broken(tmp_path, f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))")
+    if files < 64:
+        assert broker.start_and_fail() == 1
+        assert "may open 63 files, and a broker needs 64 at least" in broker.log and "ulimit -n" in broker.log
+        return
+    with broker:
+        crowd = [socket.create_connection((broker.host, broker.port)) for _ in range(100)]
+        connected(broker).send("/queue/q", "still here")
+        assert broker.stop() == 0 and len(crowd) == 100
+
+
 @pytest.mark.parametrize("setting", ["max_connections = 20000", "max_half_open = 2000"])
 def test_asked_for_more_connections_than_there_are_files_for_it_says_so(tmp_path: Path, setting: str) -> None:
     program = """
