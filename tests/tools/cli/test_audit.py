@@ -165,7 +165,7 @@ def test_an_archive_that_cannot_be_read_is_status_2(
     # one finding for the file, not another for each way in which it shows
     status, out, err = run("archive", "--verify", archive)
     assert status == 1 and len(out.splitlines()) == 1
-    assert err == "radiator: 1 thing wrong in an archive of 2 files.\n"
+    assert err == "radiator: 1 thing wrong in an archive of 3 files.\n"
     file.unlink()
     for command in (["audit"], ["explain", one]):
         assert run(*command, "--archive", archive) == (2, "", f"radiator: {file} is missing.\n")
