@@ -31,11 +31,11 @@ from tests.integrations.spark.running import run as run_query
 from tests.tls_broker import ENCRYPTED, TlsBroker
 
 PAGE, BY_THIS = "docs/SPARK.md", "tests/integrations/spark/test_tls.py"
-TOKEN, OTHER = (text_of(bytes([number]) * 32) for number in range(2))
+TOKEN, OTHER, OF_JOBS = (text_of(bytes([number]) * 32) for number in range(3))
 DECLARED = '[log."clicks"]\n[queue."orders"]\n[queue."work"]\n[queue."jobs"]\n[queue."told"]\n'
 JOBS = f"""
 [user."jobs"]
-tokens = [{{ sha256 = "{sha256_of(TOKEN.encode())}" }}]
+tokens = [{{ sha256 = "{sha256_of(OF_JOBS.encode())}" }}]
 read = ["/queue/jobs"]
 write = ["/queue/told", "/queue/work", "/app/#"]
 [user."cert"]
@@ -65,7 +65,7 @@ def files(broker: TlsBroker, tmp_path: Path) -> Path:
     """A directory with what the page names."""
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls" / "ca.pem").write_text(broker.authority.certificate.read_text())
-    for name, token in (("etl.token", TOKEN), ("wrong.token", OTHER)):
+    for name, token in (("etl.token", TOKEN), ("jobs.token", OF_JOBS), ("wrong.token", OTHER)):
         (tmp_path / name).write_text(f"{token}\n")
         (tmp_path / name).chmod(0o600)
     return tmp_path
@@ -160,7 +160,7 @@ def test_the_jobs_log_in(spark: SparkSession, broker: TlsBroker, files: Path) ->
     (files / "archive").mkdir()
     write_log(files / "archive", "texts", [[b"one", b"two"]], b"partition-key:k\n")
     of_broker = ["--archive", f"{files}/archive", "--url", broker.tls_address, "--ca", f"{files}/tls/ca.pem"]
-    of_broker += ["--user", "jobs", "--password-file", f"{files}/etl.token"]
+    of_broker += ["--user", "jobs", "--password-file", f"{files}/jobs.token"]
     sent = ["--log", "texts", "--to", "/queue/work", "--go"]
     for more in ([], ["--name", "n"], ["--rate", "1000"]):
         assert run(spark, parser(REPLAY).parse_args([*of_broker, *sent, *more])) == 0
