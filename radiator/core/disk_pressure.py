@@ -1,7 +1,4 @@
-"""Whether the disk has room for more. While it has not, SENDs to persistent queues wait. What consumers do goes on: an
-ACK frees room, and the copies of pages that it takes are what disk_free_min is for. Messages that come back are not
-stored anew elsewhere, delayed or as dead letters, once a quarter of that is gone too, or map_size is reached.
-"""
+"""Whether the disk has room for more. While it has not, SENDs to persistent queues wait; nothing else does."""
 
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import Waitable
@@ -61,9 +58,7 @@ class DiskPressure:
         self.judge()
 
     def judge(self) -> None:
-        """Whether SENDs to persistent queues must wait, and whether messages that come back must stay where they are;
-        a log line when that changes.
-        """
+        """Whether SENDs to persistent queues must wait; a log line when that changes."""
         wait_list = self.admission.disk_wait_list
         left_bytes = self.admission.disk_left_bytes = min(
             self.high_water_bytes - self.store_used_bytes, self.free_bytes - self.free_min
@@ -76,14 +71,6 @@ class DiskPressure:
                 self.context.note("warning", "disk_tight", **self.numbers())
             else:
                 self.context.note("info", "disk_has_room", **self.numbers())
-        windows = self.admission.destinations.windows
-        is_spent = self.store_used_bytes > self.map_size or self.free_bytes < self.free_min - self.free_min // 4
-        if is_spent != windows.is_disk_spent:
-            windows.is_disk_spent = is_spent
-            if is_spent:
-                self.context.note("warning", "disk_spent", **self.numbers())
-            else:
-                self.context.note("info", "disk_has_reserve", **self.numbers())
         if not is_tight and wait_list.waiters:
             self.unblocked[wait_list] = None
 

@@ -175,7 +175,7 @@ MUTANTS = (
         "max-redeliveries-off-by-one",
         "A message is redelivered once more than max_redeliveries.",
         function="Queue.give_back",
-        old="elif has_dead_letter and entry.redeliveries >= settings.max_redeliveries:",
+        old="elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:",
         new="elif settings.dead_letter is not None and entry.redeliveries > settings.max_redeliveries:",
     ),
     Mutant(
@@ -213,7 +213,7 @@ MUTANTS = (
         "poison-never-dead-lettered",
         "A message comes back however often it did: max_redeliveries is not looked at.",
         function="Queue.give_back",
-        old="elif has_dead_letter and entry.redeliveries >= settings.max_redeliveries:",
+        old="elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:",
         new="elif settings.dead_letter is not None and settings.max_redeliveries < 0:",
     ),
     Mutant(

@@ -242,14 +242,8 @@ class DurableQueue(Queue):
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         return type(entry.message) is Stub and self.goes_elsewhere(entry, event, delay_ms)
 
-    @property
-    def must_stay(self) -> bool:
-        return self.windows.is_disk_spent
-
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         settings = self.settings
-        if self.must_stay:
-            return settings.dead_letter is not None and 0 < entry.message.expires_ms <= self.context.now_ms
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
         if settings.dead_letter is not None and (is_dead or entry.redeliveries >= settings.max_redeliveries):
             return True

@@ -228,13 +228,6 @@ class Queue(Consumable):
         """How many messages are in memory, those at consumers included."""
         return len(self.ready) + len(self.returned) + len(self.entries_out)
 
-    @property
-    def must_stay(self) -> bool:
-        """Whether messages that come back stay in the queue, at once: to store them elsewhere takes room that is left
-        for ACKs.
-        """
-        return False
-
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
@@ -257,14 +250,11 @@ class Queue(Consumable):
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, event)
         settings = self.settings
-        has_dead_letter = settings.dead_letter is not None and not self.must_stay
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
-        elif has_dead_letter and entry.redeliveries >= settings.max_redeliveries:
+        elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
         else:
-            if self.must_stay:
-                delay_ms = 0
             if delay_ms is None:
                 delay_ms = self.redelivery_delay_ms(entry.redeliveries)
             move(entry, Event.DELAY if delay_ms else event, self.moves)
@@ -284,9 +274,6 @@ class Queue(Consumable):
 
     def reject(self, delivery: Delivery) -> None:
         """Handles a NACK with requeue:false: to the dead-letter queue now, or dropped and counted."""
-        if self.settings.dead_letter is not None and self.must_stay:
-            self.give_back(delivery, Event.NACK)
-            return
         self.left_out(delivery.entry)
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, Event.NACK, REJECTED)

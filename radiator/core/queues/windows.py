@@ -41,8 +41,8 @@ class Windows:
     """
 
     __slots__ = (
-        "is_disk_spent", "is_disk_tight", "load_bytes", "next_delayed_reads", "oldest", "out", "out_max", "size",
-        "size_max", "waiting", "delayed_reads", "released", "released_bytes", "released_in",
+        "is_disk_tight", "load_bytes", "next_delayed_reads", "oldest", "out", "out_max", "size", "size_max", "waiting",
+        "delayed_reads", "released", "released_bytes", "released_in",
     )  # fmt: skip
 
     def __init__(self, max_memory_bytes: int) -> None:
@@ -50,7 +50,7 @@ class Windows:
         self.size = 0
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
-        self.is_disk_tight = self.is_disk_spent = False
+        self.is_disk_tight = False
         self.delayed_reads = self.oldest = 0
         self.next_delayed_reads: dict[DelayedReader, None] = {}
         self.released = self.released_bytes = self.released_in = 0
