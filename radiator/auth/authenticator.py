@@ -132,9 +132,11 @@ class Authenticator:
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
         """Who has given that login, or the check that finds it out. Raises Refusal."""
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
+        if len(secret) > mechanism.secret_max_bytes:
+            raise refusal()  # it is nobody's, whoever the users are: nothing is read or held of it
         name = name or mechanism.named(secret)
-        if len(secret) > mechanism.secret_max_bytes or user_name_mistake(name):
-            raise refusal()  # it is nobody's, whoever the users are: nothing is held for it
+        if user_name_mistake(name):
+            raise refusal()
         if not mechanism.is_slow:
             now_ms = self.now_ms()
             if not mechanism.proves(self.users, name, secret, now_ms):

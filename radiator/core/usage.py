@@ -84,6 +84,11 @@ class Usage:
         """Whether there is anything of it."""
         return bool(self.connections or self.destinations)
 
+    def has_full_rate(self, now_s: float) -> bool:
+        """Whether it may send as much as one that was never there."""
+        most = self.bounds.max_messages_per_s
+        return most is None or self.tokens + (now_s - self.tokens_s) * most >= most
+
     def numbers(self) -> UserNumbers:
         """As `stats` shows them."""
         bounds = self.bounds
@@ -235,10 +240,10 @@ class Usages:
     """all: of those who have anything in use, by name. acting: in whose name a command is being carried out; None: of
     nobody whose use is counted. made: by address, who has made it, and how many it counts for. wake: has those who wait
     tried again. resuming: whose connections may be given messages again. waiting: whose SENDs wait for
-    their rate.
+    their rate; leaving: who has gone, and has not got his whole rate back.
     """
 
-    __slots__ = ("acting", "all", "context", "made", "resuming", "users", "waiting", "wake")
+    __slots__ = ("acting", "all", "context", "leaving", "made", "resuming", "users", "waiting", "wake")
 
     def __init__(self, context: TurnContext, wake: Callable[[Waitable], None]) -> None:
         self.context = context
@@ -249,6 +254,7 @@ class Usages:
         self.acting: Usage | None = None
         self.resuming: dict[Usage, None] = {}
         self.waiting: dict[Usage, None] = {}
+        self.leaving: dict[Usage, None] = {}
 
     def use(self, users: Mapping[str, User]) -> None:
         """These are the users, with their bounds, from now on."""
@@ -347,14 +353,21 @@ class Usages:
         return "" if usage is None else usage.name
 
     def _forget(self, usage: Usage) -> None:
-        if not usage.is_used and usage is not self.acting:
+        if usage.is_used or usage is self.acting:
+            return
+        if usage.has_full_rate(self.context.now_s):
             self.all.pop(usage.name, None)
             self.resuming.pop(usage, None)
+        else:
+            self.leaving[usage] = None  # else who connects again had a new rate each time
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Whoever waits for a rate may go on."""
+        """Whoever waits for a rate may go on; who has gone is forgotten once his rate is what it was."""
+        leaving, self.leaving = self.leaving, {}
+        for usage in leaving:
+            self._forget(usage)
         for usage in [*self.waiting]:
             if not usage.rate_wait_list.waiters:
                 del self.waiting[usage]

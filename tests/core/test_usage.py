@@ -483,6 +483,22 @@ def test_no_rate_is_saved_up() -> None:
     assert len(node.take(1)) == 2
 
 
+def test_who_connects_again_has_no_new_rate() -> None:
+    node = node_of(max_messages_per_s=4)
+    for number in (1, 2, 3):
+        join(node, number)
+        node.say(*(send(number, "/topic/t", receipt=b"r") for _ in range(6)))
+        taken = len([one for one in node.take(number) if isinstance(one, Receipt)])
+        assert taken == (4 if number == 1 else 0)
+        node.close(number)
+    assert "ann" in node.broker.parts.usages.all
+    node.wait(2)
+    assert "ann" not in node.broker.parts.usages.all
+    join(node, 4)
+    node.say(*(send(4, "/topic/t", receipt=b"r") for _ in range(6)))
+    assert len([one for one in node.take(4) if isinstance(one, Receipt)]) == 4
+
+
 # ---- what is told ---------------------------------------------------------------------------------------------------
 
 
