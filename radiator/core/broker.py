@@ -336,7 +336,7 @@ class Broker:
         parts.timers.watch_clock()
         parts.clients.ticked()
         parts.disk.measured(event)
-        if parts.usages.waiting:
+        if parts.usages.waiting or parts.usages.leaving:
             parts.usages.ticked()
         parts.rounds.begin()
         parts.prepared.ticked()

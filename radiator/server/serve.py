@@ -415,12 +415,8 @@ def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int,
         files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     if files != resource.RLIM_INFINITY and files < SPARE_FILES:
-        wrong = (
-            f"The process may open {files} files, and a broker needs {SPARE_FILES} at least: without a connection too"
-        )
-        raise RadiatorError(
-            f"{wrong}, its next segment of the log is one. Raise `ulimit -n`, or LimitNOFILE of the unit."
-        )
+        wrong = f"The process may open {files} files, and a broker needs {SPARE_FILES} at least for its own"
+        raise RadiatorError(f"{wrong}: raise `ulimit -n`, or LimitNOFILE of the unit.")
     if files != resource.RLIM_INFINITY and files < wanted:
         half_open = min(half_open, max(HALF_OPEN_MIN, files // 10))
         connections = min(connections, max(1, files - spare - half_open))

@@ -499,6 +499,16 @@ def test_who_connects_again_has_no_new_rate() -> None:
     assert len([one for one in node.take(4) if isinstance(one, Receipt)]) == 4
 
 
+def test_who_has_gone_is_forgotten_once_his_rate_is_whole_though_nobody_waits() -> None:
+    node = node_of(max_messages_per_s=4)
+    join(node, 1)
+    node.say(send(1, "/topic/t"))
+    node.close(1)
+    assert "ann" in node.broker.parts.usages.all and not node.broker.parts.usages.waiting
+    node.wait(2)
+    assert "ann" not in node.broker.parts.usages.all
+
+
 # ---- what is told ---------------------------------------------------------------------------------------------------
 
 
