@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import inf
 from typing import Any
 
@@ -16,12 +15,15 @@ import pyarrow.compute as pc
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
 from radiator.integrations.spark.connect import Connect
+from radiator.integrations.spark.unknown import why_unknown
+from radiator.integrations.spark.value_schema import given_text
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import SIZE_MAX
 
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1  # in JSON, as Kafka's
 LOG, CHECKOUT = "log", "checkout"
+FAILFAST, PERMISSIVE = "FAILFAST", "PERMISSIVE"  # as Spark's own readers call them
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactlyOnce", "atLeastOnce"
 PARTITIONS_MAX = 100_000  # tasks of one batch
 # of one micro-batch of logs, where nothing else is said: the sink commits at most 2,000 x 5,000 rows, or 8 GiB, at once
@@ -38,13 +40,14 @@ DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a ke
 
 _TLS = ["caFile", "certificateFile", "keyFile"]
 _CONNECT = ["url", "user", "passwordFile", *_TLS, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
+_COLUMNS = ["includeHeaders", "valueSchema", "valueSchemaMode"]
 _READ = [
     "mode",
     "subscribe",
     "subscribePattern",
     "assign",
     "group",
-    "includeHeaders",
+    *_COLUMNS,
     "failOnDataLoss",
     "minPartitions",
     "batchRows",
@@ -59,13 +62,6 @@ BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
 STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
 BATCH_WRITE = [*_CONNECT, *_WRITE, "txnVersion"]
 STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # the last two are Spark's own, and come too
-_KAFKAS = {  # what there is instead of what Kafka's source and sink have
-    "kafka.bootstrap.servers": 'Say where the broker is with url ("stomp://HOST:61613").',
-    "topic": 'Say where rows are sent with destination ("/log/NAME", "/queue/NAME", ...).',
-    "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
-    "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
-}
-_SECRETS = frozenset(["password", "passcode", "token", "secret"])  # by any name others could read it
 _DELAY_S = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
@@ -85,6 +81,9 @@ class SourceOptions:
 
     max_rows, max_bytes: of one micro-batch; None: no bound. min_rows: what a micro-batch waits for, until max_delay_s
     after the last one. min_partitions: how many tasks a batch has at least.
+
+    value_schema: the JSON text of the schema that bodies are read by; None: they are bytes. keeps_misfits: a body that
+    is no value of it is passed on as bytes.
     """
 
     connect: Connect
@@ -103,6 +102,8 @@ class SourceOptions:
     min_rows: int
     max_delay_s: float
     poll_timeout_ms: int
+    value_schema: str | None = None
+    keeps_misfits: bool = False
 
     def __str__(self) -> str:
         """What is read, and where, as the progress of a query shows it."""
@@ -157,6 +158,8 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
         min_rows=options.whole("minOffsetsPerTrigger", 1, 1, ROWS_MAX),
         max_delay_s=options.delay_s("maxTriggerDelay", TRIGGER_DELAY),
         poll_timeout_ms=options.whole("pollTimeoutMs", 500, 0, 60_000),
+        value_schema=options.value_schema(),
+        keeps_misfits=options.keeps_misfits(),
     )
     if mode == LOG and is_stream and read.max_rows is None and read.max_bytes is None:
         read = replace(read, max_rows=DEFAULT_ROWS, max_bytes=DEFAULT_BYTES)
@@ -192,6 +195,17 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     return sink
 
 
+def column_options(given: Mapping[str, str]) -> tuple[bool, str | None, bool]:
+    """Those alone that say which columns there are: include_headers, value_schema and keeps_misfits of SourceOptions.
+    Raises OptionError.
+    """
+    names = [name.lower() for name in _COLUMNS]
+    options = _Given({name: value for name, value in given.items() if name.lower() in names}, _COLUMNS, "reading")
+    found = options.flag("includeHeaders", False), options.value_schema(), options.keeps_misfits()
+    options.finish()
+    return found
+
+
 def connect_options(given: Mapping[str, str], what: str) -> Connect:
     """Those alone that say where the broker is. Raises OptionError."""
     options = _Given(given, _CONNECT, what)
@@ -208,7 +222,7 @@ class _Given:
         self._mistakes: list[str] = []
         lower = {name.lower() for name in allowed}
         for name in self._given.keys() - lower:
-            self.wrong(_unknown(name, allowed, what))
+            self.wrong(why_unknown(name, allowed, _ALL, what))
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._given
@@ -292,6 +306,19 @@ class _Given:
                 self.wrong(f"The option {name} has no meaning without TLS: write stomps://HOST:PORT in url.")
         if "keyFile" in self and "certificateFile" not in self:
             self.wrong("The option keyFile has no meaning without certificateFile, whose key it is.")
+
+    def value_schema(self) -> str | None:
+        value = self.value("valueSchema")
+        try:
+            return None if value is None else given_text(value)
+        except ValueError as wrong:
+            self.wrong(f"The option valueSchema {wrong}.")
+            return None
+
+    def keeps_misfits(self) -> bool:
+        if "valueSchemaMode" in self and "valueSchema" not in self:
+            self.wrong("The option valueSchemaMode has no meaning without valueSchema.")
+        return self.choice("valueSchemaMode", (FAILFAST, PERMISSIVE), FAILFAST) == PERMISSIVE
 
     def pattern(self) -> str | None:
         pattern = self.text("subscribePattern", PATTERN_MAX_BYTES)
@@ -440,31 +467,6 @@ def matching(pattern: str, names: Iterable[str]) -> set[str]:
     pc.match_substring_regex(several, pattern)  # by itself: it may not end the group around it
     found = several.filter(pc.match_substring_regex(several, rf"\A(?:{pattern})\z"))
     return set(found.to_pylist())
-
-
-def _unknown(name: str, allowed: Collection[str], what: str) -> str:
-    known = _ALL.get(name)
-    if known is not None:
-        return f"The option {known} has no meaning for {what}."
-    if name in _SECRETS:
-        return (
-            f"There is no option {name!r}: it would stand in the query's plan for others to read. Write the password, "
-            "or token, into a file, and give that as the option passwordFile."
-        )
-    if name == "path":
-        return "Nothing is read or written at a path: give the option subscribe, or destination."
-    if name in _KAFKAS:
-        return f"There is no option {name!r}. {_KAFKAS[name]}"
-    # one that cannot be here may be what was meant, too: the nearest of a batch's would mislead
-    close = get_close_matches(name, [*_ALL, *_KAFKAS], 1)
-    if not close:
-        hint = f"There are: {', '.join(sorted(allowed))}."
-    elif close[0] in _KAFKAS:
-        hint = _KAFKAS[close[0]]
-    else:
-        meant = _ALL[close[0]]
-        hint = f"Is {meant} meant?" + ("" if meant in allowed else f" That has no meaning for {what}.")
-    return f"There is no option {name!r} for {what}. {hint}"
 
 
 def _bare(name: str, prefix: str) -> str:

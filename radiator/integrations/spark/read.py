@@ -1,6 +1,7 @@
 """Reads a range of a log, in whatever process Spark runs it, and over as many connections as it takes."""
 
 import logging
+import platform
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.integrations.spark.ask import BrokerRequests, Tries, connected
 from radiator.integrations.spark.offsets import Range, check_losses
-from radiator.integrations.spark.options import SourceOptions
+from radiator.integrations.spark.options import OptionError, SourceOptions
 from radiator.integrations.spark.schema import ReadRows
+from radiator.integrations.spark.value_schema import ValueSchema, value_schema
 from radiator.model.errors import RadiatorError, Refusal
 
 SILENCE_MAX_S = 30.0  # nothing comes, though records are there: the connection is tried anew
@@ -22,10 +24,19 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
     """All records of the range, each once and in order. Where one is gone: DataLoss, or with failOnDataLoss=false
     fewer.
 
-    Raises ConnectionLost when all tries have failed without a further record.
+    Raises ConnectionLost when all tries have failed without a further record, and MisfitError.
     """
     tries = Tries(options.connect)
-    rows = ReadRows(wanted.log.name, wanted.partition, wanted.first, options.include_headers, options.batch_rows)
+    values = None if options.value_schema is None else _value_schema(options.value_schema)
+    rows = ReadRows(
+        wanted.log.name,
+        wanted.partition,
+        wanted.first,
+        options.include_headers,
+        options.batch_rows,
+        values,
+        options.keeps_misfits,
+    )
     while rows.next < wanted.end:
         try:
             with connected(options.connect) as client:
@@ -47,6 +58,13 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             tries.failed(refused)
     if len(rows):
         yield rows.take()
+
+
+def _value_schema(text: str) -> ValueSchema:
+    try:
+        return value_schema(text)
+    except ValueError as wrong:
+        raise OptionError(f"On the machine {platform.node()!r}: the option valueSchema {wrong}.") from None
 
 
 def _incarnation(client: Client, wanted: Range) -> str:

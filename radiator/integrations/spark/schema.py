@@ -1,13 +1,15 @@
 """The rows of a source: which columns they have, and how a MESSAGE becomes one. Arrow's, since that is what is fast."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from radiator.client import Message
+from radiator.integrations.spark.value_schema import VALUE_BYTES, ValueSchema
+from radiator.model.errors import RadiatorError
 
-COLUMNS = "key binary, value binary, log string, partition int, offset bigint, timestamp timestamp, destination string"
-HEADERS_COLUMN = "headers array<struct<key:string,value:string>>"
+CORRUPT = "_corrupt_record"  # as Spark's own readers call it
 _NOT_THE_SENDERS = frozenset(  # headers of the delivery, which differ from one reading to the next, or have a column
     ["ack", "content-length", "destination", "message-id", "offset", "partition", "redelivered", "redelivery-count"]
     + ["skipped", "subscription", "timestamp"]
@@ -25,19 +27,72 @@ ARROW = pa.schema(
     ]
 )
 ARROW_HEADERS = ARROW.append(pa.field("headers", pa.list_(pa.field("element", _HEADER))))
+_DDL = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.timestamp("us"): "timestamp_ntz",
+}
 BATCH_BYTES = 16 * 1024 * 1024  # of values in one Arrow batch
 
 
-def ddl(include_headers: bool) -> str:
-    """The columns, as Spark wants them told."""
-    return f"{COLUMNS}, {HEADERS_COLUMN}" if include_headers else COLUMNS
+class MisfitError(RadiatorError):
+    """A body is no value of the schema that it is read by."""
+
+
+def columns(include_headers: bool, values: ValueSchema | None = None, keeps_misfits: bool = False) -> pa.Schema:
+    """Of the rows. keeps_misfits: there is a column for bodies that are no value of the schema."""
+    schema = ARROW_HEADERS if include_headers else ARROW
+    if values is not None:
+        schema = schema.set(schema.get_field_index("value"), pa.field("value", values.arrow))
+    return schema.append(pa.field(CORRUPT, pa.binary())) if keeps_misfits else schema
+
+
+def ddl(schema: pa.Schema) -> str:
+    """Those columns, as Spark wants them told."""
+    return ", ".join(f"{field.name} {ddl_type(field.type)}" for field in schema)
+
+
+def ddl_type(kind: pa.DataType) -> str:
+    """The type in Spark of what has that type in Arrow."""
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'`{field.name}`:{ddl_type(field.type)}' for field in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<string,{ddl_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{ddl_type(kind.value_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _DDL[kind]
 
 
 class ReadRows:
-    """Records of one partition that become an Arrow batch. next: the offset that must come next."""
+    """Records of one partition that become an Arrow batch. next: the offset that must come next.
 
-    def __init__(self, log: str, partition: int, first: int, include_headers: bool, most: int) -> None:
+    values: what bodies are read by; None: they are passed on as they are. keeps_misfits: those that are no value of it
+    are passed on as they are, and else the first of them is an error.
+    """
+
+    def __init__(
+        self,
+        log: str,
+        partition: int,
+        first: int,
+        include_headers: bool,
+        most: int,
+        values: ValueSchema | None = None,
+        keeps_misfits: bool = False,
+    ) -> None:
         self.next = first
+        self._schema = columns(include_headers, values, keeps_misfits)
+        self._schema_of_values = values
+        self._keeps_misfits = keeps_misfits
         self._log = log
         self._partition = partition
         self._include_headers = include_headers
@@ -47,7 +102,8 @@ class ReadRows:
     def _begin(self) -> None:
         self._first = self.next
         self._keys: list[bytes | None] = []
-        self._values: list[bytes] = []
+        self._values: list[Any] = []
+        self._misfits: list[bytes | None] = []
         self._accepted_us: list[int] = []
         self._destinations: list[str] = []
         self._headers: list[list[tuple[str, str]]] = []
@@ -62,11 +118,14 @@ class ReadRows:
         return len(self._values) >= self._most or self._bytes >= BATCH_BYTES
 
     def add(self, message: Message) -> None:
-        """The record `next`."""
+        """The record `next`. Raises MisfitError."""
         headers = message.headers
         key = headers.get("partition-key")
         self._keys.append(None if key is None else key.encode())
-        self._values.append(message.body)
+        if self._schema_of_values is None:
+            self._values.append(message.body)
+        else:
+            self._add_value(self._schema_of_values, message)
         self._accepted_us.append(int(headers["timestamp"]) * 1000)
         self._destinations.append(headers["destination"])
         if self._include_headers:
@@ -74,24 +133,39 @@ class ReadRows:
         self._bytes += len(message.body)
         self.next += 1
 
+    def _add_value(self, schema: ValueSchema, message: Message) -> None:
+        misfit = None
+        try:
+            value, count = schema.value(message.body, message.headers.get("content-type"))
+        except ValueError as wrong:
+            if not self._keeps_misfits:
+                raise MisfitError(
+                    f"/log/{self._log}, partition {self._partition}, offset {self.next}: {wrong}. With "
+                    f"valueSchemaMode=PERMISSIVE such a body is passed on in the column {CORRUPT}."
+                ) from None
+            value, count, misfit = None, 0, message.body
+        self._values.append(value)
+        self._misfits.append(misfit)
+        self._bytes += count * VALUE_BYTES
+
     def take(self) -> pa.RecordBatch:
         """All that was added since the last."""
         count = len(self._values)
-        columns = [
+        arrays = [
             pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
+            pa.array(self._values, self._schema.field("value").type),
             pa.array([self._log] * count, pa.string()),
             pa.array([self._partition] * count, pa.int32()),
             pa.array(range(self._first, self._first + count), pa.int64()),
             pa.array(self._accepted_us, pa.int64()).cast(ARROW.field("timestamp").type),
             pa.array(self._destinations, pa.string()),
         ]
-        schema = ARROW
         if self._include_headers:
-            schema = ARROW_HEADERS
-            columns.append(_header_lists(self._headers, schema.field("headers").type))
+            arrays.append(_header_lists(self._headers, self._schema.field("headers").type))
+        if self._keeps_misfits:
+            arrays.append(pa.array(self._misfits, pa.binary()))
         self._begin()
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def senders(headers: Mapping[str, str]) -> list[tuple[str, str]]:

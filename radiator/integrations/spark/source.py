@@ -42,13 +42,15 @@ from radiator.integrations.spark.options import (
     LATEST_OFFSET,
     Places,
     SourceOptions,
+    column_options,
     matching,
     sink_options,
     source_options,
 )
 from radiator.integrations.spark.read import read_range
-from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, ddl
+from radiator.integrations.spark.schema import columns, ddl, ddl_type
 from radiator.integrations.spark.sink import BatchWriter, StreamWriter, check_schema
+from radiator.integrations.spark.value_schema import value_schema
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import AWAIT_MAX_MS
 
@@ -67,8 +69,8 @@ class RadiatorDataSource(DataSource):
         return "radiator"
 
     def schema(self) -> str:
-        """The columns of what is read."""
-        return ddl(self._includes_headers)
+        """The columns of what is read. Raises OptionError."""
+        return ddl(self._columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of a batch. Raises OptionError."""
@@ -98,14 +100,20 @@ class RadiatorDataSource(DataSource):
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
         return StreamWriter(options)
 
-    @property
-    def _includes_headers(self) -> bool:
-        return str(self.options.get("includeHeaders", "false")).lower() == "true"
+    def _columns(self) -> pa.Schema:
+        include_headers, schema, keeps_misfits = column_options(self.options)
+        return columns(include_headers, None if schema is None else value_schema(schema), keeps_misfits)
 
     def _check_columns(self, schema: StructType) -> None:
-        expected = ARROW_HEADERS if self._includes_headers else ARROW
+        expected = self._columns()
         if [field.name for field in schema] != expected.names:
-            raise RadiatorError(f"The source has these columns, and a schema cannot be given: {self.schema()}.")
+            raise RadiatorError(f"The source has these columns, and a schema cannot be given: {ddl(expected)}.")
+        value, planned = ddl_type(expected.field("value").type).replace("`", ""), schema["value"].dataType
+        if planned.simpleString() != value:
+            raise RadiatorError(
+                f"The column value is {value}, and the query was planned with {planned.simpleString()}: load it anew "
+                "where the file of valueSchema has changed; a schema cannot be given."
+            )
 
 
 class Part(InputPartition):

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from radiator.client import Client
 from radiator.integrations.spark.jobs.mapreduce import Record
+from tests.avro_bodies import ORDER, ORDER_TEXT, VALUE, binary
 from tests.broker_process import BrokerProcess
 from tests.documents.blocks import Block, blocks_of, text_of
 from tests.integrations.spark.running import END_MAX_S
@@ -39,6 +40,11 @@ def test_programs_of_the_page_work_when_pasted(
     with Client(broker.address) as client:
         client.admin({"do": "declare", "log": "clicks"})
         client.send_many("/log/clicks", ["one", "two"])
+        (tmp_path / "order.avsc").write_text(ORDER_TEXT)
+        client.admin({"do": "declare", "log": "placed", "schema": ORDER_TEXT})
+        for number in (1000, 1001):
+            body = binary(ORDER, {**VALUE, "id": number})
+            client.send("/log/placed", body, {"content-type": "avro/binary"})
         names = run(programs("docs/SPARK.md"), spark, broker, tmp_path)
         try:
             client.send("/log/clicks", "three")
@@ -52,6 +58,7 @@ def test_programs_of_the_page_work_when_pasted(
             names["query"].stop()
             spark.streams.removeListener(names["lag"])
         assert names["orders"].isStreaming
+        assert [row.value.id for row in names["placed"].collect()] == [1000, 1001]
         names["send"](spark.createDataFrame([(b"counted",)], "value binary"), 7)
         bodies = set()
         for queue in ("/queue/work", "/queue/counts"):

@@ -1,6 +1,7 @@
 """The options of source and sink: what they may be, and what is said of what they may not be."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,12 @@ from radiator.integrations.spark.options import (
     OptionError,
     SinkOptions,
     SourceOptions,
+    column_options,
     matching,
     sink_options,
     source_options,
 )
+from tests.avro_bodies import ORDER_TEXT
 
 DEFAULT_CONNECT = Connect(("stomp://127.0.0.1:61613",), 100, 0.3, unreached_s=6.0)
 
@@ -117,6 +120,31 @@ def test_no_pattern_takes_for_ever() -> None:
     begin_s = time.monotonic()
     assert matching("(a+)+b", ["a" * 255]) == set()
     assert time.monotonic() - begin_s < 1
+
+
+def test_a_schema_of_bodies(tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(ORDER_TEXT)
+    for given in (ORDER_TEXT, str(file)):
+        read = of_stream(subscribe="a", valueSchema=given)
+        assert (read.value_schema, read.keeps_misfits) == (ORDER_TEXT, False)
+        assert column_options({"subscribe": "a", "VALUESCHEMA": given}) == (False, ORDER_TEXT, False)
+    permissive = {
+        "subscribe": "a",
+        "valueSchema": ORDER_TEXT,
+        "valueSchemaMode": "permissive",
+        "includeHeaders": "true",
+    }
+    assert of_batch(**permissive).keeps_misfits
+    assert column_options(permissive) == (True, ORDER_TEXT, True)
+    assert column_options({"subscribe": "a", "nonsense": "x"}) == (False, None, False)
+
+
+def test_a_wrong_schema_of_bodies_is_refused_before_there_are_columns() -> None:
+    for given in ({"valueSchema": '{"type": "recor"}'}, {"valueSchemaMode": "FAILFAST"}):
+        with pytest.raises(OptionError) as caught:
+            column_options(given)
+        assert [str(caught.value)] == mistakes({"subscribe": "a", **given})
 
 
 @pytest.mark.parametrize(
@@ -247,6 +275,19 @@ def test_a_misspelt_option_is_hinted_at(given: dict[str, str], is_stream: bool, 
         ({"assign": '{"a": [-1]}'}, "it must be a list such as"),
         ({"assign": '{"a": [true]}'}, "it must be a list such as"),
         ({"subscribe": "a", "mode": "queue"}, "The option mode is 'queue': it must be log or checkout."),
+        ({"subscribe": "a", "valueSchema": "no/file"}, "The option valueSchema is 'no/file', which cannot be read"),
+        (
+            {"subscribe": "a", "valueSchema": '["int", "long"]'},
+            "The option valueSchema has no types in Spark: the body",
+        ),
+        (
+            {"subscribe": "a", "valueSchema": '"int"', "valueSchemaMode": "DROPMALFORMED"},
+            "The option valueSchemaMode is 'DROPMALFORMED': it must be FAILFAST or PERMISSIVE.",
+        ),
+        (
+            {"subscribe": "a", "valueSchemaMode": "PERMISSIVE"},
+            "The option valueSchemaMode has no meaning without valueSchema.",
+        ),
         ({"subscribe": "a", "includeHeaders": "yes"}, "The option includeHeaders is 'yes': it must be true or false."),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, "it must be a whole number from 1 to 2147483647."),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "2147483648"}, "it must be a whole number from 1 to 2147483647."),

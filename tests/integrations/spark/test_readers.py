@@ -23,6 +23,7 @@ from radiator.integrations.spark.read import _records, read_range
 from radiator.integrations.spark.source import CheckoutReader, LogReader
 from radiator.model.errors import RadiatorError, Refusal
 from radiator.model.limits import PARTITIONS_MAX
+from tests.avro_bodies import ORDER, ORDER_TEXT, VALUE, binary
 from tests.broker_process import SERVER, BrokerProcess
 from tests.ports import free_port
 
@@ -468,6 +469,29 @@ def test_the_progress_of_a_checkout_says_so_too(broker: BrokerProcess, client: C
     assert reader.latestOffset(end, ReadMaxRows(100)) == {
         key: place for key, place in answer.items() if key != "radiator"
     }
+
+
+# ---- bodies with a schema
+
+
+def test_the_file_of_a_schema_is_for_the_driver_alone(
+    broker: BrokerProcess, client: Client, log: str, tmp_path: Path
+) -> None:
+    """By checkout as well."""
+    file = tmp_path / "order.avsc"
+    file.write_text(ORDER_TEXT)
+    queue = f"queue{next(NUMBERS)}"
+    for destination in (f"/log/{log}", f"/queue/{queue}"):
+        client.send(destination, binary(ORDER, VALUE), {"content-type": "avro/binary"})
+    of_log = options(broker, log, valueSchema=file)
+    of_queue = checkout_options(broker, queue, valueSchema=file)
+    file.unlink()
+    for reader in (LogReader(of_log), CheckoutReader(of_queue)):
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadMaxRows(10))
+        [part] = reader.partitions(start, end)
+        [rows] = pickle.loads(pickle.dumps(reader)).read(part)
+        assert rows.column("value").to_pylist() == [VALUE]
 
 
 # ---- checkouts

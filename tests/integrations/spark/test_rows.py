@@ -18,8 +18,11 @@ from radiator.integrations.spark.outgoing import (
     content_id,
     slices,
 )
-from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, BATCH_BYTES, ReadRows, ddl
+from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, BATCH_BYTES, MisfitError, ReadRows, columns, ddl
+from radiator.integrations.spark.value_schema import value_schema
 from radiator.model.errors import RadiatorError
+from radiator.model.limits import BODY_VALUES_MAX
+from tests.avro_bodies import long
 
 HEADERS = {
     "partition": "3",
@@ -37,8 +40,11 @@ HEADERS = {
 }
 
 
-def rows(include_headers: bool = False, most: int = 10) -> ReadRows:
-    return ReadRows("orders", 3, 7, include_headers, most)
+NUMBERS = value_schema('{"type":"record","name":"r","fields":[{"name":"n","type":"int"}]}')
+
+
+def rows(include_headers: bool = False, most: int = 10, **of_values: Any) -> ReadRows:
+    return ReadRows("orders", 3, 7, include_headers, most, **of_values)
 
 
 def test_a_message_becomes_a_row() -> None:
@@ -79,9 +85,65 @@ def test_the_senders_headers_are_a_list_of_pairs() -> None:
 
 
 def test_the_columns_that_are_told_are_those_that_come() -> None:
-    for include, schema in ((False, ARROW), (True, ARROW_HEADERS)):
-        reported = ddl(include).replace("array<struct<key:string,value:string>>", "array")
-        assert [column.split()[0] for column in reported.split(", ")] == schema.names
+    plain = (
+        "key binary, value binary, log string, partition int, offset bigint, timestamp timestamp, destination string"
+    )
+    headers = ", headers array<struct<`key`:string,`value`:string>>"
+    assert ddl(columns(False)) == plain
+    assert ddl(columns(True)) == plain + headers
+    typed = plain.replace("value binary", "value struct<`n`:int>") + headers
+    assert ddl(columns(True, NUMBERS)) == typed
+    assert ddl(columns(True, NUMBERS, keeps_misfits=True)) == f"{typed}, _corrupt_record binary"
+
+
+def of_json(body: str) -> Message:
+    return Message({**HEADERS, "content-type": "application/json"}, body.encode())
+
+
+def test_bodies_become_values() -> None:
+    some = rows(include_headers=True, values=NUMBERS)
+    some.add(of_json('{"n": 5}'))
+    batch = some.take()
+    assert batch.schema == columns(True, NUMBERS)
+    [row] = batch.to_pylist()
+    assert row["value"] == {"n": 5}
+    assert {"key": "content-type", "value": "application/json"} in row["headers"]
+
+
+def test_a_body_that_does_not_fit_is_an_error() -> None:
+    some = rows(values=NUMBERS)
+    some.add(of_json('{"n": 5}'))
+    with pytest.raises(MisfitError) as caught:
+        some.add(of_json('{"n": "x"}'))
+    assert str(caught.value) == (
+        '/log/orders, partition 3, offset 8: r.n is "x"; it must be an int, from -2147483648 to 2147483647. With '
+        "valueSchemaMode=PERMISSIVE such a body is passed on in the column _corrupt_record."
+    )
+
+
+def test_a_body_that_does_not_fit_is_passed_on_where_that_is_wanted() -> None:
+    some = rows(values=NUMBERS, keeps_misfits=True)
+    for message in (of_json('{"n": 5}'), Message(HEADERS, b"old"), of_json('{"n": 6}')):
+        some.add(message)
+    batch = some.take()
+    assert batch.schema == columns(False, NUMBERS, keeps_misfits=True)
+    assert batch.column("value").to_pylist() == [{"n": 5}, None, {"n": 6}]
+    assert batch.column("_corrupt_record").to_pylist() == [None, b"old", None]
+    assert batch.column("offset").to_pylist() == [7, 8, 9]
+    some.add(of_json('{"n": 7}'))
+    assert some.take().column("_corrupt_record").to_pylist() == [None]
+
+
+def test_what_values_take_in_memory_is_bounded_too() -> None:
+    """As objects of Python they take more than in their bodies."""
+    schema = value_schema('{"type":"array","items":"int"}')
+    some = rows(most=1_000_000, values=schema)
+    body = long(BODY_VALUES_MAX) + bytes(BODY_VALUES_MAX + 1)
+    for _ in range(BATCH_BYTES // (BODY_VALUES_MAX * 33)):
+        some.add(Message({**HEADERS, "content-type": "avro/binary"}, body))
+        assert not some.is_full
+    some.add(Message({**HEADERS, "content-type": "avro/binary"}, body))
+    assert some.is_full
 
 
 def test_batches_are_bounded_by_rows_and_by_bytes() -> None:

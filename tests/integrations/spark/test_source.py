@@ -14,8 +14,10 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from radiator.client import Client
+from tests.avro_bodies import ORDER, ORDER_TEXT, VALUE, as_json, binary
 from tests.broker_process import BrokerProcess
 from tests.integrations.spark.running import END_MAX_S, Batches, run, started
+from tests.integrations.spark.test_value_schema import DDL, EVERY_TYPE, GIVEN, NOON
 
 NUMBERS = count()
 
@@ -142,6 +144,110 @@ def test_times_of_a_batch(client: Client, log: str, batch: Load) -> None:
 def test_wrong_options_of_a_batch(batch: Load, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PySparkException, match=re.escape(sentence)):
         batch(**options).count()
+
+
+# ---- bodies with a schema
+
+
+def fill_orders(client: Client, name: str) -> None:
+    """Two by each encoding."""
+    for number in range(4):
+        body = (binary, as_json)[number % 2](ORDER, {**VALUE, "id": number, "note": None if number else "first"})
+        client.send(f"/log/{name}", body, {"content-type": ("avro/binary", "application/json")[number % 2]})
+
+
+@pytest.fixture
+def orders(client: Client) -> str:
+    """A log whose first record is from before it had bodies of one schema."""
+    name = f"orders{next(NUMBERS)}"
+    client.admin({"do": "declare", "log": name})
+    client.send(f"/log/{name}", "from before")
+    fill_orders(client, name)
+    return name
+
+
+def test_bodies_with_a_schema_have_typed_columns(client: Client, batch: Load, tmp_path: Path) -> None:
+    orders = f"orders{next(NUMBERS)}"
+    client.admin({"do": "declare", "log": orders, "schema": ORDER_TEXT})
+    fill_orders(client, orders)
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER, indent=2))
+    for given in (str(file), ORDER_TEXT):
+        frame = batch(subscribe=orders, valueSchema=given)
+        assert frame.schema["value"].dataType.simpleString() == (
+            "struct<id:bigint,note:string,items:array<struct<sku:string,price:double>>>"
+        )
+        rows = frame.where("value.id > 1 or value.note = 'first'").select("value.*", "offset").orderBy("id").collect()
+        items = [Row(sku="a", price=1.5), Row(sku="b", price=2.0)]
+        assert rows == [
+            Row(id=0, note="first", items=items, offset=0),
+            Row(id=2, note=None, items=items, offset=2),
+            Row(id=3, note=None, items=items, offset=3),
+        ]
+        assert frame.selectExpr("sum(aggregate(value.items, 0D, (sum, item) -> sum + item.price))").first() == (14.0,)
+
+
+def test_a_body_that_does_not_fit_fails_its_task(orders: str, batch: Load) -> None:
+    with pytest.raises(PySparkException) as caught:
+        batch(subscribe=orders, valueSchema=ORDER_TEXT).collect()
+    assert f"/log/{orders}, partition 0, offset 0: the body has no content-type" in str(caught.value)
+
+
+def test_a_body_that_does_not_fit_is_passed_on_in_permissive_mode(orders: str, batch: Load) -> None:
+    frame = batch(subscribe=orders, valueSchema=ORDER_TEXT, valueSchemaMode="PERMISSIVE", includeHeaders="true")
+    rows = frame.orderBy("offset").collect()
+    assert [row.value and row.value.id for row in rows] == [None, 0, 1, 2, 3]
+    assert [row._corrupt_record for row in rows] == [b"from before", None, None, None, None]
+    assert [row.headers[0].value for row in rows[1:3]] == ["avro/binary", "application/json"]
+
+
+def test_every_type_comes_to_spark(client: Client, log: str, batch: Load) -> None:
+    client.send(f"/log/{log}", binary(EVERY_TYPE, GIVEN), {"content-type": "avro/binary"})
+    frame = batch(valueSchema=json.dumps(EVERY_TYPE))
+    assert frame.schema["value"].dataType.simpleString() == DDL.replace("`", "")
+    row = frame.select("value.*").collect()[0].asDict(recursive=True)
+    naive = NOON.replace(tzinfo=None)
+    when = {"inner": {"when": naive}, "again": {"when": naive}, "micros": naive}
+    assert row == {**GIVEN, **when}
+    assert frame.selectExpr("value.price + 1", "cast(value.micros as double)").first() == (
+        GIVEN["price"] + 1,
+        NOON.timestamp(),
+    )
+
+
+def test_a_stream_has_typed_columns_too(orders: str, stream: Load, tmp_path: Path) -> None:
+    sink = Batches()
+    frame = stream(subscribe=orders, valueSchema=ORDER_TEXT, valueSchemaMode="PERMISSIVE", maxOffsetsPerTrigger="2")
+    run(frame, tmp_path, sink)
+    assert [row.value and row.value.id for row in sink.rows] == [None, 0, 1, 2, 3]
+    assert len(sink.tries) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ('{"type": "recor"}', "The option valueSchema is no Avro schema: there is no type"),
+        ('["int", "string"]', "The option valueSchema has no types in Spark: the body is a union"),
+        ("no/order.avsc", "The option valueSchema is 'no/order.avsc', which cannot be read"),
+    ],
+)
+def test_a_wrong_schema_is_refused_where_the_plan_is_made(batch: Load, given: str, sentence: str) -> None:
+    with pytest.raises(PySparkException, match=re.escape(sentence)):
+        batch(valueSchema=given)  # nothing is collected
+
+
+def test_a_file_that_changes_behind_the_plan_is_refused(orders: str, batch: Load, tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(ORDER_TEXT)
+    frame = batch(subscribe=orders, valueSchema=str(file))
+    file.write_text(ORDER_TEXT.replace('"long"', '"int"'))
+    with pytest.raises(
+        PySparkException, match="The column value is struct<id:int,.* was planned with struct<id:bigint,"
+    ):
+        frame.collect()
+
+
+# ---- a batch that is not whole
 
 
 def test_a_batch_that_is_gone(client: Client, log: str, batch: Load) -> None:

@@ -1,0 +1,40 @@
+"""What is said of an option that there is not: which one may be meant, or what there is instead."""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+_KAFKAS = {  # what there is instead of what Kafka's source and sink have
+    "kafka.bootstrap.servers": 'Say where the broker is with url ("stomp://HOST:61613").',
+    "topic": 'Say where rows are sent with destination ("/log/NAME", "/queue/NAME", ...).',
+    "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
+    "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
+}
+_SECRETS = frozenset(["password", "passcode", "token", "secret"])  # by any name others could read it
+
+
+def why_unknown(name: str, allowed: Collection[str], by_name: Mapping[str, str], what: str) -> str:
+    """A sentence: why the option is none of those that are allowed for `what`. name: in small letters, as those of
+    by_name are, which has all options that there are.
+    """
+    known = by_name.get(name)
+    if known is not None:
+        return f"The option {known} has no meaning for {what}."
+    if name in _SECRETS:
+        return (
+            f"There is no option {name!r}: it would stand in the query's plan for others to read. Write the password, "
+            "or token, into a file, and give that as the option passwordFile."
+        )
+    if name == "path":
+        return "Nothing is read or written at a path: give the option subscribe, or destination."
+    if name in _KAFKAS:
+        return f"There is no option {name!r}. {_KAFKAS[name]}"
+    # one that cannot be here may be what was meant, too: the nearest of a batch's would mislead
+    close = get_close_matches(name, [*by_name, *_KAFKAS], 1)
+    if not close:
+        hint = f"There are: {', '.join(sorted(allowed))}."
+    elif close[0] in _KAFKAS:
+        hint = _KAFKAS[close[0]]
+    else:
+        meant = by_name[close[0]]
+        hint = f"Is {meant} meant?" + ("" if meant in allowed else f" That has no meaning for {what}.")
+    return f"There is no option {name!r} for {what}. {hint}"
