@@ -16,14 +16,17 @@ from radiator.model import journal
 from radiator.model.headers import FANOUT_MESSAGE_ID
 from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
 from radiator.model.message import Message, position_in
+from radiator.model.traces import TRACEPARENT, TRACEPARENT_LINE_BYTES, valid_traceparent
 from radiator.model.writes import Ledger
 
 _SENT = CameFrom()
+_traceparent = TRACEPARENT.value
 # the event of a message that comes back, and its reason
 _BACK = {
     Event.NACK: (journal.NACKED, ""),
     Event.LOST: (journal.RETURNED, journal.LOST),
     Event.OVERDUE: (journal.RETURNED, journal.ACK_TIMEOUT),
+    Event.UNUSED: (journal.RETURNED, journal.UNUSED),
 }
 _tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
 
@@ -107,8 +110,10 @@ class JournalWriter:
         address = message.destination
         if address.startswith("/queue/"):
             address = ""
-        ms = self.context.now_ms
-        values = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0)
+        ms, headers = self.context.now_ms, message.headers
+        value = _traceparent(headers, message.escaping) if len(headers) >= TRACEPARENT_LINE_BYTES else None
+        trace = valid_traceparent(value) if value else ""
+        values = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0, trace)
         self.events.append(_tuple(JournalEvent, values))
         if due_ms:
             self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
@@ -127,7 +132,7 @@ class JournalWriter:
         """A consumer has been sent it."""
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         ms = self.context.now_ms
-        values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0)
+        values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0, "")
         self.events.append(_tuple(JournalEvent, values))
 
     def acked(self, queue: str, delivery: Delivery, event: Event) -> None:
@@ -135,7 +140,7 @@ class JournalWriter:
         entry, subscription = delivery.entry, delivery.subscription
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         reason, ms = journal.WRITTEN if event is Event.WRITTEN else "", self.context.now_ms
-        values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0)
+        values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0, "")
         self.events.append(_tuple(JournalEvent, values))
 
     def given_back(self, queue: str, delivery: Delivery, event: Event, reason: str = "") -> None:
@@ -186,6 +191,11 @@ def client_of(subscription: Subscription) -> str:
     name = subscription.name[: 4 * CLIENT_CHARACTERS].decode("utf-8", "replace")
     subscription.client = f"{subscription.connection.number}/{name}"[:CLIENT_CHARACTERS]
     return subscription.client
+
+
+def lease_client(user: str) -> str:
+    """How the journal names a user to whom messages are leased."""
+    return f"user/{user}"[:CLIENT_CHARACTERS]
 
 
 def node_client(node: str) -> str:

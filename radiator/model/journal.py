@@ -30,7 +30,7 @@ COLUMNS = {
 NUMBERS = {DELAYED: "due_ms", COPIED: "copies", STARTED: "messages", DELETED: "messages"}
 
 # reasons
-WRITTEN, HANDED_OVER, LOST, ACK_TIMEOUT = "written", "handed-over", "lost", "ack-timeout"
+WRITTEN, HANDED_OVER, LOST, ACK_TIMEOUT, UNUSED = "written", "handed-over", "lost", "ack-timeout", "unused"
 AS_DEAD_LETTER, RELEASED = "dead-letter", "released"  # and MOVED, HANDED_OVER: why it was accepted
 CLEAN, UNCLEAN = "clean", "unclean"  # how the last run had ended
 
@@ -41,10 +41,11 @@ class JournalEvent(NamedTuple):
     """One event. position: of the message; 0: the event is of the whole queue. queue: the name of the queue that the
     message is or was in.
 
-    client: the consumer, as the number of its connection and the id of its subscription, or `node/NAME`; attempt: the
-    message's redelivery count; size: bytes of header block and body; other: the position of the message that it came
-    from or became; other_queue: the name of that one's queue (or `/log/NAME`); address: the destination of the SEND,
-    where that was not the queue; reason: one word; number: see NUMBERS. A value that is empty, or 0, is absent.
+    client: the consumer, as the number of its connection and the id of its subscription, or `node/NAME`, or `user/NAME`
+    where it is leased; attempt: the message's redelivery count; size: bytes of header block and body; other: the
+    position of the message that it came from or became; other_queue: the name of that one's queue (or `/log/NAME`);
+    address: the destination of the SEND, where that was not the queue; reason: one word; number: see NUMBERS;
+    traceparent: of an accepted message, as traces.py finds it. A value that is empty, or 0, is absent.
     """
 
     event: str
@@ -59,6 +60,7 @@ class JournalEvent(NamedTuple):
     reason: str = ""
     address: str = ""
     number: int = 0
+    traceparent: str = ""
 
 
 # after one of these the message is no longer in its queue
@@ -96,4 +98,6 @@ def as_json(event: JournalEvent, seq: int, store_id: str) -> bytes:
         row["reason"] = event.reason
     if event.event in NUMBERS:
         row[NUMBERS[event.event]] = event.number
+    if event.traceparent:
+        row["traceparent"] = event.traceparent
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()

@@ -3,8 +3,19 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from radiator.model.commands import Event, Found, Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.commands import Event, LoadedPrepared
+from radiator.model.reads import (
+    DedupLookup,
+    Found,
+    Loaded,
+    LoadedDelayed,
+    LoadedLog,
+    ReadDelayed,
+    ReadLog,
+    ReadPrepared,
+    ReadQueue,
+    ReadRequest,
+)
 from radiator.model.recovery import Recovery as Recovery
 from radiator.model.recovery import StoredQueue as StoredQueue
 from radiator.model.writes import Write

@@ -3,7 +3,8 @@
 Histories of the simulation (clients, disk, network, clocks and crashes), of several nodes that hand messages over, and
 of the model (purges, bounds, what comes and goes at run time) run with the journal on. Each batch must tell of exactly
 what it does: an event for each message that is stored and for each that leaves, with the queue's ledger moved by the
-same numbers, none twice; and what is read back at a start must give exactly the messages that are stored.
+same numbers and with the trace of each that is stored, none twice; and what is read back at a start must give exactly
+the messages that are stored.
 
 It cannot see LMDB, nor how events are packed there: tests/store, T1 and T2 do.
 """
@@ -83,6 +84,8 @@ CAMPAIGNS = (
             "told-in-the-next-batch",
             "end-not-told",
             "told-twice",
+            "traceparent-not-told",
+            "traceparent-of-any-kind-told",
             "purge-not-told",
             "dead-letter-not-put",
             "remove-not-written",

@@ -12,10 +12,18 @@ from random import Random
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, Loaded, LoadedDelayed, StoredDelayed, StoredMessage
+from radiator.model.commands import AUTO, CLIENT
 from radiator.model.limits import MIB, PEER_STORES_KEPT
 from radiator.model.message import Message, position_of
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadQueue
+from radiator.model.reads import (
+    DedupLookup,
+    Loaded,
+    LoadedDelayed,
+    ReadDelayed,
+    ReadQueue,
+    StoredDelayed,
+    StoredMessage,
+)
 from radiator.model.recovery import StoredDoubt
 from radiator.model.settings import QueueSettings
 from radiator.model.writes import (

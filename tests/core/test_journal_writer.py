@@ -111,6 +111,54 @@ def test_a_message_is_accepted_delivered_and_acked() -> None:
     assert accepted.ms == node.now_ms
 
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TRACED = f"traceparent:{TRACEPARENT}\n".encode()  # no block that has one is shorter
+
+
+def test_the_trace_of_a_message_is_told_wherever_it_is_accepted_and_nowhere_else() -> None:
+    node = started(sentences_of(q=QueueSettings(dead_letter="dead", max_redeliveries=0), dead=EMPTY))
+    node.say(subscribe(2, "q"), send(1, "q", headers=TRACED))
+    node.say(nack(node.message(2)))
+    node.wait(0)
+    node.admin(2, **{"do": "move", "from": "dead", "to": "again"})
+    node.say(send(1, "/fanout/f", headers=TRACED), send(1, "later", headers=TRACED, delay_ms=5), send(1, "none"))
+    node.wait(0)
+    found = [(row.queue, row.event) for row in events_on(node.disk.platter) if row.traceparent == TRACEPARENT]
+    accepted = {(row.queue, row.event) for row in events_on(node.disk.platter) if row.event == "accepted"}
+    assert sorted(found) == sorted(accepted - {("none", "accepted")})
+    assert {queue for queue, _ in found} == {"q", "dead", "again", "a", "b", "m", "later"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"traceparent:00-1-2-01\n",
+        b"traceparent:\n",
+        TRACED.upper(),
+        TRACED.replace(b"00-", b"01-"),
+        b"x-" + TRACED,
+        b"Traceparent" + TRACED[11:],
+        b"x:y" * 30 + b"\n",
+        b"traceparent:the first of several counts\n" + TRACED,
+        b"",
+    ],
+)
+def test_what_is_no_traceparent_goes_with_the_message_and_is_not_told(headers: bytes) -> None:
+    node = started()
+    node.say(subscribe(2, "q"), send(1, "q", headers=headers))
+    assert node.message(2).message.headers == headers
+    node.wait(0)
+    assert one(node, "accepted").traceparent == ""
+
+
+@pytest.mark.parametrize("headers", [TRACED, b"a:b\n" + TRACED, b"a:traceparent:\n" + TRACED + b"c:d\n", TRACED * 2])
+def test_the_header_is_found_wherever_it_stands(headers: bytes) -> None:
+    node = started()
+    node.say(send(1, "q", headers=headers))
+    node.wait(0)
+    assert one(node, "accepted").traceparent == TRACEPARENT
+
+
 def test_an_auto_message_is_acked_by_being_written() -> None:
     node = started()
     node.say(subscribe(2, "q", AUTO), send(1, "q"))

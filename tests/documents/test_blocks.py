@@ -19,11 +19,13 @@ from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, SERVER_COMMANDS, V1_2
 from radiator.tools.cli import parser
 from radiator.tools.config import load
-from tests.broker_process import CHECKOUT, BrokerProcess, environment
+from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
 from tests.documents.blocks import LANGUAGES, Block, all_blocks, blocks_of, exists, text_of
 from tests.documents.commands import complaint
 
-CONFIG = """\
+CONFIG = (
+    SERVER.replace("127.0.0.1:0", '127.0.0.1:0", "http://127.0.0.1:0')
+    + """\
 [create]
 queues = true
 topics = true
@@ -33,6 +35,7 @@ partitions = 2
 [journal]
 enabled = true
 """
+)
 CLIENT = "from radiator.client import Client; client = Client('stomp://127.0.0.1:61613'); "
 
 
@@ -91,6 +94,8 @@ def test_what_a_block_needs_is_of_a_block_that_there_is() -> None:
 def test_configuration_is_one(block: Block, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
     (tmp_path / "config.toml").chmod(0o600)
+    for name in re.findall(r'schema *= *"([^"]+)"', block.text):
+        (tmp_path / name).write_text('"bytes"')
     for name in re.findall(r'secret_file *= *"([^"]+)"', block.text):
         (tmp_path / name).write_text("c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==\n")
         (tmp_path / name).chmod(0o600)
@@ -145,7 +150,12 @@ def place(tmp_path: Path, broker: BrokerProcess) -> Path:
 
 def moved(text: str, broker: BrokerProcess, place: Path) -> str:
     """On this broker's port, and with this place instead of the reader's."""
-    text = text.replace("61613", str(broker.port)).replace("/var/lib/radiator-new", str(place / "restored"))
+    web = re.findall(r"http://127\.0\.0\.1:(\d+)", broker.log)
+    text = (
+        text.replace("61613", str(broker.port))
+        .replace("61680", web[0])
+        .replace("/var/lib/radiator-new", str(place / "restored"))
+    )
     text = text.replace("/var/lib/radiator", str(broker.data_dir)).replace("/backup/", f"{place}/")
     return text.replace("/archive", str(place / "archive"))
 

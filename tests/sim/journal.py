@@ -5,6 +5,7 @@ adds to a queue's ledger must be those of its events. A message that is in the d
 accepted and not ended: so nothing can be missed, and nothing told that was not. (docs/JOURNAL.md, D27 and D28.)
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,6 +32,7 @@ from radiator.model.journal import (
     STARTED,
     JournalEvent,
 )
+from radiator.model.message import Message
 from radiator.model.settings import JOURNAL
 from radiator.model.writes import AppendEvent, Delay, Ledger, MakeDue, Put, Remove, Retire, SaveLedger, Write
 
@@ -49,6 +51,7 @@ ENDS = {
     DEAD_LETTERED: "dead_lettered",
 }
 COLUMNS = ("accepted", *dict.fromkeys(ENDS.values()))
+TRACE = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")  # and no id is all 0 here
 OF_ONE_THAT_IS_THERE = (DELIVERED, NACKED, RETURNED, DELAYED, DUE, COPIED, SET_ASIDE)
 SETTLED = (ACKED, NACKED, RETURNED)
 
@@ -109,8 +112,11 @@ class Journal:
     def committed(self, writes: list[Write], platter: "Platter") -> None:
         """That batch is on the disk."""
         events = [JournalEvent(*event) for write in writes if isinstance(write, AppendEvent) for event in write.events]
+        traces = {write.position: trace_in(write.message) for write in writes if isinstance(write, Put | Delay)}
         for event in events:
             self.add(event)
+            trace = traces.get(event.position, "") if event.event == ACCEPTED else ""
+            assert event.traceparent == trace, f"{event}, and its message has {trace!r}"
         names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
         for write in writes:
             if isinstance(write, Put | Remove | Delay | MakeDue) and write.queue in names:
@@ -154,6 +160,12 @@ class Journal:
                 ended[name] += 1
                 del self.ledgers[name]  # whoever comes with that name is another
         assert not found, f"told, and in no ledger: {found} of {events}"
+
+
+def trace_in(message: Message) -> str:
+    """What the journal must have of its first `traceparent`."""
+    values = [line[12:] for line in message.headers.split(b"\n") if line.startswith(b"traceparent:")]
+    return values[0].decode() if values and TRACE.fullmatch(values[0]) else ""
 
 
 def events_of(platter: "Platter") -> Iterator[JournalEvent]:

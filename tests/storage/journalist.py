@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from radiator.model.commands import LoadedLog
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import EVENTS, JournalEvent
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message, position_of
-from radiator.model.reads import ReadLog
+from radiator.model.reads import LoadedLog, ReadLog
 from radiator.model.writes import (
     Append,
     AppendEvent,

@@ -86,9 +86,11 @@ class LogBatches:
 
     def event_of(self, number: int) -> JournalEvent:
         chance = self.chance
-        return JournalEvent(
+        event = JournalEvent(
             chance.choice(EVENTS), number, chance.choice("ab"), position_of(1, number), chance.choice(("", "c"))
         )
+        # a third of the batches have some, so that blocks of both kinds are there
+        return event._replace(traceparent=f"00-{number + 1:032x}-{1:016x}-01" if number % 300 < 100 else "")
 
     def roll(self) -> Iterator[Write]:
         for place, row in self.open.items():

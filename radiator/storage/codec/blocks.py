@@ -18,6 +18,7 @@ from radiator.storage.codec import events, records
 Entries = Sequence[Message] | Sequence[JournalEvent]
 
 MESSAGES, EVENTS = 0, 1  # what a block has
+_TRACED = bytes([records.TRACED_VERSION, EVENTS])
 
 _EVENTS_MAX = min(BLOCK_RECORDS, BLOCK_BYTES // EVENT_BYTES)
 _HEAD = struct.Struct(">BBH")  # version, what it has, how many
@@ -44,11 +45,15 @@ def cut(first: int, entries: Entries, cuts: set[int]) -> Iterator[tuple[int, Ent
 
 def pack(key: bytes, entries: Entries) -> tuple[bytes, bytes]:
     """The row of a block: at least one record, all of one kind."""
+    version = records.RECORD_VERSION
     if isinstance(entries[0], Message):
         kind, content = MESSAGES, _packed_messages(entries)  # type: ignore[arg-type]
     else:
-        kind, content = EVENTS, events.pack(entries)  # type: ignore[arg-type]
-    return key, records.seal(key, _HEAD.pack(records.RECORD_VERSION, kind, len(entries)) + content)
+        kind = EVENTS
+        content, is_traced = events.pack(entries)  # type: ignore[arg-type]
+        if is_traced:
+            version = records.TRACED_VERSION
+    return key, records.seal(key, _HEAD.pack(version, kind, len(entries)) + content)
 
 
 def _packed_messages(messages: Sequence[Message]) -> bytes:
@@ -72,7 +77,8 @@ def count_of(value: bytes | memoryview) -> int:
 
 def checked(key: bytes, value: bytes) -> tuple[int, int]:
     """The kind of a block's records, and their number, every byte checked. Raises DamagedRecord."""
-    records.check(key, value, _HEAD.size, "block", is_longer=True)
+    version = records.TRACED_VERSION if _is_traced(value) else records.RECORD_VERSION
+    records.check(key, value, _HEAD.size, "block", is_longer=True, version=version)
     _, kind, count = _HEAD.unpack_from(value)
     if len(key) != records.RECORD_KEY_BYTES or kind not in (MESSAGES, EVENTS) or count == 0:
         raise _damaged(key)
@@ -109,7 +115,8 @@ def messages_in(key: bytes, value: bytes, start: int = 0) -> Iterator[Message]:
 def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
     """The events of a `checked` block. Raises DamagedRecord."""
     try:
-        return events.unpack(memoryview(value)[_HEAD.size : -_CRC_BYTES], count_of(value))
+        content = memoryview(value)[_HEAD.size : -_CRC_BYTES]
+        return events.unpack(content, count_of(value), is_traced=_is_traced(value))
     except ValueError:
         raise _damaged(key) from None
 
@@ -118,6 +125,11 @@ def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
     """All records of a block, every byte checked. Raises DamagedRecord."""
     kind, _ = checked(key, value)
     return events_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
+
+
+def _is_traced(value: bytes) -> bool:
+    """Whether it is a block of events that has the column of traceparents."""
+    return value[: len(_TRACED)] == _TRACED
 
 
 def _damaged(key: bytes) -> DamagedRecord:

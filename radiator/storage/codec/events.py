@@ -1,9 +1,10 @@
 """Events of the journal as a block on the disk has them: column by column, names as numbers. Pure; see FORMAT.md.
 
     count of names u16 | length of each u16 | names | columns: event, queue, client, other_queue, reason, address,
-    attempt, size, number, ms, position, other
+    attempt, size, number, ms, position, other, traceparent
 
-A text is the number of its name, counted from 1; 0 is the empty one.
+A text is the number of its name, counted from 1; 0 is the empty one. Where no event has a traceparent, that column is
+not there.
 
 A column is its width, one byte, and then that many bytes for each event: 0 where all are 0. Times count from the least
 of them, which precedes the column. A position is always whole where it is not 0: 12 bytes that can be searched for.
@@ -22,16 +23,18 @@ _NO_TEXT = ("",)
 _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's letter for it
 
 
-def pack(written: Sequence[JournalEvent]) -> bytes:
-    """At least one event; some 18 bytes of each in a full block."""
-    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
+def pack(written: Sequence[JournalEvent]) -> tuple[bytes, bool]:
+    """The bytes of at least one event, some 18 of each in a full block; and whether the last column is among them."""
+    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, traceparent = zip(
         *written, strict=True
     )
+    is_traced = any(traceparent)
     texts = (event, queue, client, other_queue, reason, address)
-    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts)))}
+    more = traceparent if is_traced else ()
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts, more)))}
     names = [name.encode() for name in code_of][1:]
     least = min(ms)
-    return b"".join(
+    block = b"".join(
         (
             struct.pack(f">H{len(names)}H", len(names), *map(len, names)),
             *names,
@@ -43,8 +46,10 @@ def pack(written: Sequence[JournalEvent]) -> bytes:
             _numbers([one - least for one in ms]),
             _positions(position),
             _positions(other),
+            _numbers([*map(code_of.__getitem__, traceparent)]) if is_traced else b"",
         )
     )
+    return block, is_traced
 
 
 def _numbers(column: Sequence[int]) -> bytes:
@@ -61,8 +66,8 @@ def _positions(column: Sequence[int]) -> bytes:
     return b"".join((_WHOLE, *[position.to_bytes(POSITION_BYTES, "big") for position in column]))
 
 
-def unpack(block: bytes | memoryview, count: int) -> list[JournalEvent]:
-    """Undoes `pack`. Raises ValueError for bytes that it has not made."""
+def unpack(block: bytes | memoryview, count: int, *, is_traced: bool) -> list[JournalEvent]:
+    """Undoes `pack`. is_traced: the last column is there. Raises ValueError for bytes that it has not made."""
     columns = _Columns(block, count)
     try:
         name_of = columns.names().__getitem__
@@ -71,13 +76,27 @@ def unpack(block: bytes | memoryview, count: int) -> list[JournalEvent]:
         [least] = columns.take("Q")
         ms = [least + one for one in columns.numbers()]
         position, other = columns.positions(), columns.positions()
+        traceparent = [*map(name_of, columns.numbers())] if is_traced else _NO_TEXT * count
     except (struct.error, LookupError) as error:
         raise ValueError(f"this is no block of events: {error}") from None
     if columns.at != len(block):
         raise ValueError(f"this is no block of events: {len(block) - columns.at} bytes are left over")
     return [
         *map(
-            JournalEvent, event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number
+            JournalEvent,
+            event,
+            ms,
+            queue,
+            position,
+            client,
+            attempt,
+            size,
+            other,
+            other_queue,
+            reason,
+            address,
+            number,
+            traceparent,
         )
     ]
 

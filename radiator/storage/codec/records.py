@@ -25,8 +25,10 @@ RECORD_VERSION = 1
 """Version of the values below, except the ledger's; all tables count together."""
 
 LEDGER_VERSION = 2
-PEER_VERSION = 2  # of a peer that had other stores before
 """Version 1 had nothing about delayed messages: it is read, and no longer written."""
+
+PEER_VERSION = 2  # of a peer that had other stores before
+TRACED_VERSION = 2  # of a block of events of which any has a traceparent
 
 QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16

@@ -11,12 +11,11 @@ from typing import Any
 
 import lmdb
 
-from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import DamagedRecord, StoreError, count_text
 from radiator.model.headers import CONTENT_TYPE, ESCAPING_ALL, JSON, block_of
 from radiator.model.journal import as_json
 from radiator.model.message import Message
-from radiator.model.reads import ReadLog
+from radiator.model.reads import LoadedLog, ReadLog, StoredRecord
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import JOURNAL
 from radiator.model.writes import KeepSegment

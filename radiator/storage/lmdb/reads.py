@@ -6,17 +6,21 @@ from pathlib import Path
 
 import lmdb
 
-from radiator.model.commands import (
+from radiator.model.commands import LoadedPrepared
+from radiator.model.errors import DamagedRecord, StoreError
+from radiator.model.message import SEQUENCE_BITS
+from radiator.model.reads import (
+    DedupLookup,
     Loaded,
     LoadedDelayed,
     LoadedLog,
-    LoadedPrepared,
+    ReadDelayed,
+    ReadLog,
+    ReadPrepared,
+    ReadQueue,
     StoredDelayed,
     StoredMessage,
 )
-from radiator.model.errors import DamagedRecord, StoreError
-from radiator.model.message import SEQUENCE_BITS
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import COUNTS, DEDUP, DELAYED, MESSAGES
 from radiator.storage.lmdb import logs, prepared

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import lmdb
 
-from radiator.model.commands import Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
+from radiator.model.commands import LoadedPrepared
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.limits import (
     UNAPPLIED_BYTES,
@@ -26,7 +26,16 @@ from radiator.model.limits import (
     WAL_SEGMENT_FIRST_BYTES,
     WAL_SHARE,
 )
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.reads import (
+    DedupLookup,
+    Loaded,
+    LoadedDelayed,
+    LoadedLog,
+    ReadDelayed,
+    ReadLog,
+    ReadPrepared,
+    ReadQueue,
+)
 from radiator.model.recovery import Recovery
 from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.model.writes import Write

@@ -68,15 +68,27 @@ class History:
         """The events that name one of these ids, in order."""
         wanted = pa.array(sorted(ids), pa.string())
         found: list[dict[str, object]] = []
+        for batch in self._batches(progress):
+            named = pc.or_kleene(
+                pc.is_in(batch.column("message_id"), value_set=wanted),
+                pc.is_in(batch.column("other_id"), value_set=wanted),
+            )
+            if named.true_count:
+                found += batch.filter(named).to_pylist()
+        return found
+
+    def traced(self, trace_id: str, progress: Progress = unheard) -> Iterator[str]:
+        """The message-ids that were accepted with that trace id, in order."""
+        for batch in self._batches(progress, ["message_id", "traceparent"]):
+            if "traceparent" in batch.schema.names:
+                is_of_it = pc.match_substring(batch.column("traceparent"), f"-{trace_id}-")
+                yield from batch.column("message_id").filter(is_of_it).to_pylist()
+
+    def _batches(self, progress: Progress, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows. columns: of those that a file has; None: all."""
         done, whole = 0, self.rows
         for file in self.files:
-            for batch in rows_of(self.directory, file.file):
-                named = pc.or_kleene(
-                    pc.is_in(batch.column("message_id"), value_set=wanted),
-                    pc.is_in(batch.column("other_id"), value_set=wanted),
-                )
-                if named.true_count:
-                    found += batch.filter(named).to_pylist()
+            for batch in rows_of(self.directory, file.file, columns):
+                yield batch
                 done += batch.num_rows
                 progress("looking through the journal", "events", done, whole)
-        return found

@@ -44,9 +44,13 @@ JOURNAL = pa.schema(
         ("node", pa.string()),
         ("address", pa.string()),
         ("number", pa.int64()),
+        ("traceparent", pa.string()),
     ]
 )
-"""An event of the journal. Null: it has none. `number`: what docs/JOURNAL.md calls due_ms, copies or messages."""
+"""An event of the journal. Null: it has none. `number`: what docs/JOURNAL.md calls due_ms, copies or messages.
+
+Files of earlier versions have no `traceparent`.
+"""
 
 SNAPSHOT = pa.schema([("queue", pa.string()), ("message_id", pa.string())])
 """A message that a queue holds."""
@@ -90,7 +94,7 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
 def of_events(store_id: str, node: str, first: int, written: Sequence[JournalEvent]) -> pa.RecordBatch:
     """Consecutive events of the journal."""
     count = len(written)
-    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
+    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, traceparent = zip(
         *written, strict=True
     )
     columns = [
@@ -108,6 +112,7 @@ def of_events(store_id: str, node: str, first: int, written: Sequence[JournalEve
         pa.array([node] * count, pa.string()),
         _or_null(address),
         pa.array(number, pa.int64()),
+        _or_null(traceparent),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=JOURNAL)
 

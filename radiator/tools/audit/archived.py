@@ -1,11 +1,14 @@
 """The story of a message out of an archive."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from radiator.storage.report import Progress, unheard
 from radiator.tools.archive.history import History
 from radiator.tools.audit.story import Happened
+
+_MAY_BE_NULL = ("client", "other_id", "other_queue", "reason", "address", "message_id", "traceparent")
 
 
 class ArchivedTeller:
@@ -21,8 +24,12 @@ class ArchivedTeller:
         """Those that name one of these ids, in order."""
         return [_happened(row) for row in self._history.of(ids, self._progress)]
 
+    def traced(self, trace_id: str) -> Iterator[str]:
+        """The message-ids that were accepted with that trace id, in order."""
+        return self._history.traced(trace_id, self._progress)
+
 
 def _happened(row: dict[str, Any]) -> Happened:
     ms = int(row.pop("ts").timestamp() * 1000 + 0.5)
-    texts = {name: row[name] or "" for name in ("client", "other_id", "other_queue", "reason", "address", "message_id")}
+    texts = {name: row.get(name) or "" for name in _MAY_BE_NULL}
     return Happened(ms=ms, **{**row, **texts})

@@ -1,14 +1,16 @@
-"""`radiator explain`: one message's whole story."""
+"""`radiator explain`: one message's whole story, or that of all messages of a trace."""
 
 import argparse
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from radiator.model.errors import EXIT_REFUSED, EXIT_USAGE, count_text
+from radiator.model.errors import EXIT_REFUSED, EXIT_USAGE, ConfigError, count_text
+from radiator.model.traces import trace_id_in
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import add_data, store_of, without_pyarrow
 from radiator.tools.cli.progress import Progress
@@ -16,9 +18,13 @@ from radiator.tools.cli.shown import add_json
 from radiator.tools.cli.text import bytes_text, printable
 
 if TYPE_CHECKING:
-    from radiator.tools.audit.story import Happened
+    from radiator.tools.audit.story import Happened, Teller
 
 _MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
+_NOT_OF_IT = (
+    "Its messages may be in memory only, from a time that the journal does not tell of, or without a valid traceparent "
+    "of version 00; or they are of another node."
+)
 _LINES = 40  # shown of a longer story: its beginning and its end
 
 
@@ -28,18 +34,35 @@ def _message_id(text: str) -> str:
     return text
 
 
+def _trace_id(text: str) -> str:
+    try:
+        return trace_id_in(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser, archive=True)
-    parser.add_argument("message_id", metavar="MESSAGE-ID", type=_message_id, help="as MESSAGE has it, or `peek`")
+    parser.add_argument(
+        "message_id", metavar="MESSAGE-ID", nargs="?", type=_message_id, help="as MESSAGE has it, or `peek`"
+    )
+    parser.add_argument(
+        "--trace",
+        metavar="TRACE-ID",
+        type=_trace_id,
+        help="instead: the messages of this trace; or a whole traceparent",
+    )
     add_json(parser, "its events as JSON, one a line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from radiator.tools.audit.story import StoredTeller, story
+    from radiator.tools.audit.story import StoredTeller
 
+    if (arguments.message_id is None) == (arguments.trace is None):
+        raise ConfigError(["Explain what? Say MESSAGE-ID, or --trace TRACE-ID; one of them, and not both."])
     if arguments.archive is None:
         with store_of(arguments) as (source, node), Progress("explain") as progress:
-            happened = story(StoredTeller(source, node, progress), arguments.message_id)
+            happened = _found(arguments, StoredTeller(source, node, progress))
             store_id = source.store_id
     else:
         try:
@@ -48,8 +71,21 @@ def _run(arguments: argparse.Namespace) -> int:
             raise without_pyarrow(missing) from None
         with Progress("explain") as progress:
             teller = ArchivedTeller(arguments.archive, progress)
-            happened, store_id = story(teller, arguments.message_id), teller.store_id
+            happened, store_id = _found(arguments, teller), teller.store_id
     return _print(arguments, happened, store_id)
+
+
+def _found(arguments: argparse.Namespace, teller: "Teller") -> "list[Happened]":
+    """All that is told of what was asked for."""
+    from radiator.tools.audit.story import TRACED_MAX, messages_of, story
+
+    if arguments.trace is None:
+        return story(teller, {arguments.message_id})
+    ids, are_more = messages_of(teller, arguments.trace)
+    if are_more:
+        sentence = f"Trace {arguments.trace} has more than {TRACED_MAX} messages: these are the first."
+        print(f"radiator: {sentence}", file=sys.stderr)
+    return story(teller, ids)
 
 
 def _print(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
@@ -58,8 +94,10 @@ def _print(arguments: argparse.Namespace, happened: "list[Happened]", store_id: 
             print(json.dumps(asdict(one)))
     elif happened:
         print("\n".join(_lines(happened)))
-    else:
+    elif arguments.trace is None:
         print(f"The journal tells nothing of {arguments.message_id}. {_unknown(arguments.message_id, store_id)}")
+    else:
+        print(f"The journal tells nothing of trace {arguments.trace}. {_NOT_OF_IT}")
     return 0 if happened else EXIT_REFUSED
 
 
@@ -100,8 +138,10 @@ def _accepted(one: "Happened") -> str:
     text = f"accepted in {one.queue} ({bytes_text(one.bytes)})"
     text += f", sent to {one.address}" if one.address else ""
     if one.reason == "handed-over":
-        return f"{text}, handed over by {one.client}"
-    return f"{text}, as {one.reason} of {one.other_id} in {one.other_queue}" if one.other_id else text
+        text += f", handed over by {one.client}"
+    elif one.other_id:
+        text += f", as {one.reason} of {one.other_id} in {one.other_queue}"
+    return f"{text}, traceparent {one.traceparent}" if one.traceparent else text
 
 
 def _acked(one: "Happened") -> str:
@@ -148,15 +188,17 @@ _SAYINGS: "dict[str, Callable[[Happened], str]]" = {
 
 EXPLAIN = Command(
     name="explain",
-    summary="tell one message's whole story",
+    summary="tell one message's whole story, or a trace's",
     description=(
         "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
         "whom it was delivered, whether it was redelivered, and how it ended; of a dead letter or a moved message also "
-        "what it was before, and what became of it afterwards."
+        "what it was before, and what became of it afterwards. With --trace the same of the first 1000 messages whose "
+        "header `traceparent` has that trace id."
     ),
     example=(
         "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"
-        "radiator explain --archive /archive 4f0c2a91b7d3e865-3-17"
+        "radiator explain --archive /archive 4f0c2a91b7d3e865-3-17\n"
+        "radiator explain --config config.toml --trace 4bf92f3577b34da6a3ce929d0e0e4736"
     ),
     add_arguments=_arguments,
     run=_run,

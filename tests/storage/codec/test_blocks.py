@@ -18,6 +18,8 @@ from tests.storage.breaking import rewrite
 from tests.storage.journalist import Journalist, block, event_of, record
 from tests.storage.scribe import MAP_BYTES
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 
 @pytest.mark.parametrize("count", [1, BLOCK_RECORDS - 1, BLOCK_RECORDS, BLOCK_RECORDS + 1, 2 * BLOCK_RECORDS])
 def test_blocks_have_at_most_so_many_records(count: int) -> None:
@@ -71,6 +73,8 @@ def put_back(log: Journalist, table: bytes, key: bytes, value: bytes | None) -> 
         b"\1\0\0\1" + (23).to_bytes(4, "big") + b"\3" + bytes(22),
         b"\1\0\0\1" + (23).to_bytes(4, "big") + b"\0\0\1" + bytes(20),
         b"\1\1\0\1" + bytes(5),
+        b"\2\1\0\1" + bytes(5),
+        b"\2\1\0\0",
     ],
 )
 def test_block_of_impossible_numbers_is_damaged(log: Journalist, content: bytes) -> None:
@@ -84,10 +88,25 @@ def test_block_of_impossible_numbers_is_damaged(log: Journalist, content: bytes)
     assert "impossible" in finding(log)
 
 
+def test_a_block_with_traceparents_has_version_2_and_no_other_has() -> None:
+    key = records.record_key(1, 0, 0)
+    events = [event_of(0), event_of(1)]
+    traced = [events[0], events[1]._replace(traceparent=TRACEPARENT)]
+    for written, version in ((events, 1), (traced, 2)):
+        _, value = blocks.pack(key, written)
+        assert value[0] == version and blocks.records_in(key, value) == written
+    for value, version in ((block(0, 1), 2), (blocks.pack(key, events)[1], 3)):
+        other = records.seal(key, bytes([version]) + value[1:-4])
+        with pytest.raises(DamagedRecord, match=f"has version {version}; this program reads version 1"):
+            blocks.records_in(key, other)
+
+
 @pytest.mark.durability("D11")
 def test_flipped_bits_of_a_block_are_found_wherever_they_are(log: Journalist) -> None:
     key = records.record_key(1, 0, 0)
-    for value in (block(0, 3), blocks.pack(key, [event_of(0), event_of(1)])[1]):
+    events = [event_of(0), event_of(1)]
+    traced = [events[0], events[1]._replace(traceparent=TRACEPARENT)]
+    for value in (block(0, 3), blocks.pack(key, events)[1], blocks.pack(key, traced)[1]):
         for bit in range(0, len(value) * 8, 7):
             with pytest.raises(DamagedRecord):
                 blocks.records_in(key, flipped(value, bit // 8))

@@ -29,6 +29,7 @@ def test_events_are_read_as_the_json_of_the_journal(tmp_path: Path) -> None:
             )
 
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 LARGEST = JournalEvent(
     ACCEPTED, 2**63, "ö" * 127, position_of(2**32 - 1, 2**64 - 1), "c" * 64, 2**31, 2**40, position_of(1, 0), "q" * 255,
     "r" * 64, "/exchange/" + "x" * 520, 2**60,
@@ -50,19 +51,43 @@ LARGEST = JournalEvent(
             JournalEvent(EVENTS[nth % 16], 9, f"q{nth}", nth, f"c{nth}", 65_535 + nth, 2**32 - 2 + nth)
             for nth in range(256)
         ],
+        [JournalEvent(ACCEPTED, 0, "q", 1, traceparent=TRACEPARENT)],
+        [JournalEvent(ACCEPTED, nth, "q", nth, traceparent=TRACEPARENT * (nth % 3 == 1)) for nth in range(256)],
+        [JournalEvent(ACCEPTED, nth, "q", nth, traceparent=f"00-{nth:032x}-{nth:016x}-00") for nth in range(1, 257)],
+        [LARGEST._replace(traceparent=TRACEPARENT), LARGEST],
     ],
 )
 def test_events_come_back_as_they_were_told(run: list[JournalEvent]) -> None:
-    block = events.pack(run)
-    assert events.unpack(block, len(run)) == run
+    block, is_traced = events.pack(run)
+    assert is_traced == any(event.traceparent for event in run)
+    assert events.unpack(block, len(run), is_traced=is_traced) == run
     for count in (len(run) - 1, len(run) + 1):
         with pytest.raises(ValueError):
-            events.unpack(block, count)
+            events.unpack(block, count, is_traced=is_traced)
     for cut in (0, 1, len(block) - 1):
         with pytest.raises(ValueError):
-            events.unpack(block[:cut], len(run))
+            events.unpack(block[:cut], len(run), is_traced=is_traced)
     with pytest.raises(ValueError):
-        events.unpack(block + b"\0", len(run))
+        events.unpack(block + b"\0", len(run), is_traced=is_traced)
+    with pytest.raises(ValueError):
+        events.unpack(block, len(run), is_traced=not is_traced)
+
+
+def test_a_traceparent_of_no_name_is_refused() -> None:
+    block, _ = events.pack([JournalEvent(ACCEPTED, 1, "q", 1, traceparent=TRACEPARENT)])
+    with pytest.raises(ValueError):
+        events.unpack(block[:-1] + b"\4", 1, is_traced=True)
+
+
+def test_a_traceparent_takes_some_60_bytes_and_one_that_comes_again_takes_two() -> None:
+    run = [JournalEvent(ACCEPTED, NOW_MS, "q", position_of(7, nth)) for nth in range(256)]
+
+    def more(*traceparents: str) -> float:
+        traced = [event._replace(traceparent=one) for event, one in zip(run, traceparents, strict=True)]
+        return (len(events.pack(traced)[0]) - len(events.pack(run)[0])) / 256
+
+    assert 57 < more(*(f"00-{nth:032x}-{nth:016x}-00" for nth in range(1, 257))) < 61
+    assert more(*[TRACEPARENT] * 256) < 2
 
 
 def test_an_event_takes_about_what_it_counts_for() -> None:
@@ -72,4 +97,4 @@ def test_an_event_takes_about_what_it_counts_for() -> None:
         )
         for nth in range(256)
     ]
-    assert len(events.pack(run)) < 256 * EVENT_BYTES
+    assert len(events.pack(run)[0]) < 256 * EVENT_BYTES

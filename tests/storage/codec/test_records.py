@@ -172,6 +172,12 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
     times = "00000000000003e8" + "010200"
     positions = "0c" + "000000030000000000000005" + "000000030000000000000006" + "00"
     assert block[:-4].hex() == "01" + "01" + "0002" + names + columns + times + positions
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    _, block = blocks.pack(key, [events[0], events[1]._replace(traceparent=traceparent)])
+    names = (
+        "0005" + "0005" + "0008" + "0001" + "0003" + "0037" + b"ackedacceptedq1/a".hex() + traceparent.encode().hex()
+    )
+    assert block[:-4].hex() == "02" + "01" + "0002" + names + columns + times + positions + "010005"
     segment = KeepSegment(1, 2, 258, 1, 2, 3, 4, 5)
     numbers = "".join(f"{number:016x}" for number in range(1, 6))
     assert records.encode_segment(key, segment)[:-4].hex() == "01" + numbers

@@ -28,6 +28,8 @@ from radiator.tools.archive.verify import VerifyReport, verify
 from tests.storage.breaking import rewrite
 from tests.tools.archive.logs import DAY_MS, NOON_MS, Writer, event_of, record
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 
 def archive(writer: Writer, directory: Path, **settings: Any) -> tuple[Archiver, list[str]]:
     """One run; what it said."""
@@ -97,11 +99,13 @@ def test_a_1_0_header_is_not_unescaped() -> None:
 def test_an_event_is_a_row(writer: Writer, to: Path) -> None:
     log = writer.log("journal")
     event = event_of(7)._replace(event="moved", client="3/s", other=position_of(2, 9), other_queue="dead", number=5)
+    event = event._replace(traceparent=TRACEPARENT)
     writer.add(log, [event_of(6), event])
     archive(writer, to, node="n1")
     first, row = rows_of(to, "journal")
     store_id = writer.store_id
     assert first["other_id"] is None and first["client"] is None and first["seq"] == 0
+    assert (first["traceparent"], row["traceparent"]) == (None, TRACEPARENT)
     assert row["message_id"] == f"{store_id}-1-7" and row["other_id"] == f"{store_id}-2-9"
     assert (row["event"], row["queue"], row["client"], row["other_queue"]) == ("moved", "orders", "3/s", "dead")
     assert (row["bytes"], row["attempt"], row["number"], row["node"]) == (200, 0, 5, "n1")

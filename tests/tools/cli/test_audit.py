@@ -11,6 +11,7 @@ import pytest
 from radiator.client import Client
 from radiator.model.journal import JournalEvent
 from radiator.model.message import message_id, position_of
+from radiator.tools.audit.story import TRACED_MAX
 from radiator.tools.cli import main
 from tests.broker_process import BrokerProcess
 from tests.tools.archive.logs import NOON_MS, Writer, event_of
@@ -253,6 +254,117 @@ def test_what_is_set_aside_is_accounted_for_and_explained(run: Runner, tmp_path:
     assert (status, json.loads(out)["counts"]) == (0, {"acked": 1, "stored": 1})
     status, out, _ = run("explain", "--data", writer.path, message_id(writer.store_id, position(1)).decode())
     assert status == 0 and out.count("set aside in orders: no link can carry it to another node") == 2
+
+
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
+
+
+def test_a_story_shows_its_trace(run: Runner, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "store")
+    events = [event_of(1)._replace(traceparent=TRACEPARENT), event_of(2), event_of(1, "acked")]
+    writer.add(writer.log("journal"), events)
+    writer.close()
+    one = message_id(writer.store_id, position(1)).decode()
+    status, out, _ = run("explain", "--data", writer.path, one)
+    assert status == 0 and out.splitlines()[1].endswith(f"accepted in orders (200 B), traceparent {TRACEPARENT}")
+    found = [json.loads(line) for line in run("explain", "--data", writer.path, one, "--json")[1].splitlines()]
+    assert [event["traceparent"] for event in found] == [TRACEPARENT, ""]
+    pytest.importorskip("pyarrow")
+    assert run("explain", "--archive", archived(run, writer.path, tmp_path / "archive"), one)[1] == out
+
+
+def traced(number: int, trace_id: str = TRACE_ID, **more: Any) -> JournalEvent:
+    traceparent = f"00-{trace_id}-{number:016x}-01"
+    return event_of(number)._replace(traceparent=traceparent, **more)
+
+
+def archived(run: Runner, store: Path, to: Path) -> Path:
+    """An archive of that store."""
+    config = to.parent / "config.toml"
+    config.write_text(f'[server]\ndata_dir = "{store}"\n')
+    assert run("archive", "--config", config, "--to", to)[0] == 0
+    return to
+
+
+def test_the_stories_of_a_trace(run: Runner, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "store")
+    journal, other = writer.log("journal"), TRACE_ID[::-1]
+    dead = traced(4, queue="dead", reason="dead-letter", other=position(1), other_queue="orders")
+    gone = event_of(1, "dead-lettered")._replace(other=position(4), other_queue="dead")
+    writer.add(journal, [traced(1), traced(2, other), event_of(3), gone, dead])
+    writer.add(journal, [event_of(5), event_of(2, "acked")])
+    # an id that another header value has, and that a queue is called by, is not the trace's
+    writer.add(journal, [traced(6), event_of(6, "acked"), event_of(7)._replace(queue=TRACE_ID)])
+    writer.close()
+    names = [message_id(writer.store_id, position(number)).decode() for number in range(8)]
+    status, out, err = run("explain", "--data", writer.path, "--trace", TRACE_ID)
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if not line.startswith(" ")] == [f"{names[at]}:" for at in (1, 4, 6)]
+    assert out.count(f"traceparent 00-{TRACE_ID}-") == 3 and out.splitlines()[-1].endswith("  acked by ")
+    for text in (TRACE_ID.upper(), f"00-{TRACE_ID}-0000000000000001-00"):
+        assert run("explain", "--data", writer.path, "--trace", text) == (0, out, "")
+    lines = run("explain", "--data", writer.path, "--trace", other, "--json")[1].splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(event["event"], event["message_id"]) for event in found] == [("accepted", names[2]), ("acked", names[2])]
+    unknown = f"{1:032x}"
+    status, sentence, _ = run("explain", "--data", writer.path, "--trace", unknown)
+    assert status == 1 and sentence.startswith(f"The journal tells nothing of trace {unknown}. Its messages may be ")
+    pytest.importorskip("pyarrow")
+    archive = archived(run, writer.path, tmp_path / "archive")
+    assert run("explain", "--archive", archive, "--trace", TRACE_ID) == (0, out, "")
+    assert run("explain", "--archive", archive, "--trace", unknown) == (1, sentence, "")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_of_a_long_trace_the_first_messages(run: Runner, tmp_path: Path, more: int) -> None:
+    writer = Writer(tmp_path / "store")
+    journal, count = writer.log("journal"), TRACED_MAX + more
+    for first in range(0, count, 100):
+        numbers = range(first, min(first + 100, count))
+        writer.add(journal, [traced(number) for number in numbers])
+        writer.add(journal, [event_of(number, "acked") for number in numbers])
+    writer.close()
+    status, out, err = run("explain", "--data", writer.path, "--trace", TRACE_ID, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert status == 0 and len(found) == 2 * TRACED_MAX
+    assert {int(event["message_id"].rpartition("-")[2]) for event in found} == {*range(TRACED_MAX)}
+    assert err == f"radiator: Trace {TRACE_ID} has more than 1000 messages: these are the first.\n" * more
+
+
+def test_a_message_or_a_trace_is_named(run: Runner, tmp_path: Path) -> None:
+    for words in ([], ["a-1-1", "--trace", TRACE_ID]):
+        status, out, err = run("explain", "--data", tmp_path, *words)
+        assert (status, out) == (2, "") and err.startswith(
+            "radiator: Explain what? Say MESSAGE-ID, or --trace TRACE-ID"
+        )
+    for text in ("nonsense", TRACE_ID[1:], "0" * 32, "a-1-1"):
+        status, _, err = run("explain", "--data", tmp_path, "--trace", text)
+        assert status == 2 and f"--trace: {text!r} is no trace id; one is 32 hexadecimal digits" in err
+
+
+def test_an_archive_from_before_there_were_traceparents_is_read_as_it_is(run: Runner, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from radiator.tools.archive.manifest import Manifest
+    from radiator.tools.archive.rows import JOURNAL, of_events
+    from radiator.tools.archive.sealing import Sealing
+
+    directory = tmp_path / "archive"
+    batch = of_events("ab", "", 0, [event_of(1), event_of(1, "acked")]).drop_columns(["traceparent"])
+    with Sealing(
+        directory, "log=journal/date=2026-11-17/0.parquet", JOURNAL.remove(JOURNAL.get_field_index("traceparent"))
+    ) as sealing:
+        sealing.add(batch)
+        sealing.seal(Manifest(directory, "ab"), "journal", "ab-1", 0, 0, 2)
+    assert run("archive", "--verify", directory)[0] == 0
+    status, out, _ = run("explain", "--archive", directory, "ab-1-1")
+    assert status == 0 and [line.partition("  ")[2].partition("  ")[2] for line in out.splitlines()] == [
+        "",
+        "accepted in orders (200 B)",
+        "acked by ",
+    ]
+    assert json.loads(run("audit", "--archive", directory, "--json")[1])["counts"] == {"acked": 1}
+    assert run("explain", "--archive", directory, "--trace", TRACE_ID)[0] == 1
 
 
 def test_without_a_journal_it_says_how_to_have_one(run: Runner, tmp_path: Path) -> None:
