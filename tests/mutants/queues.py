@@ -279,6 +279,20 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "traceparent-not-told",
+        "The journal does not say of an accepted message which trace it belongs to.",
+        function="JournalWriter.accepted",
+        old='trace = valid_traceparent(value) if value else ""',
+        new='trace = ""',
+    ),
+    Mutant(
+        "traceparent-of-any-kind-told",
+        "The journal takes whatever stands in the header traceparent for one.",
+        function="valid_traceparent",
+        old='return value.decode() if _VALID.fullmatch(value) else ""',
+        new="return value.decode()",
+    ),
+    Mutant(
         "two-in-the-shared-window",
         "A connection gets two messages at a time in the window that its subscriptions share.",
         function="Subscription.has_window",

@@ -13,9 +13,10 @@ from radiator.core.queues.entry import Entry
 from radiator.core.queues.timeouts import AckTimeouts
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
-from radiator.model.commands import AUTO, CLIENT, Loaded
+from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import Refusal
 from radiator.model.message import Message
+from radiator.model.reads import Loaded
 from radiator.model.replies import Deliver, RecordPlace
 from radiator.model.settings import QueueSettings
 

@@ -12,11 +12,10 @@ from radiator.core.queues.purge import Purge
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
-from radiator.model.commands import LoadedDelayed, StoredMessage
 from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.model.message import Message
-from radiator.model.reads import ReadDelayed
+from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredMessage
 from radiator.model.writes import Delay, Ledger, MakeDue
 
 _FIRST = (0, 0)

@@ -27,10 +27,10 @@ from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
-from radiator.model.commands import Loaded, StoredMessage
 from radiator.model.journal import DELAYED, DUE, CameFrom
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 from radiator.model.message import Message
+from radiator.model.reads import Loaded, StoredMessage
 from radiator.model.settings import DEAD_LETTER, QueueSettings
 from radiator.model.writes import Count, Ledger, Put, Remove, SaveLedger
 
@@ -240,7 +240,7 @@ class DurableQueue(Queue):
         return self.has_ready() and not self.ring
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        return type(entry.message) is Stub and self.goes_elsewhere(entry, event, delay_ms)
+        return event is not Event.UNUSED and type(entry.message) is Stub and self.goes_elsewhere(entry, event, delay_ms)
 
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         settings = self.settings

@@ -21,11 +21,12 @@ from radiator.core.queues.entry import Entry
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usage
-from radiator.model.commands import AUTO, Loaded
+from radiator.model.commands import AUTO
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
 from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
+from radiator.model.reads import Loaded
 from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import DEAD_LETTER, QueueSettings
 from radiator.model.writes import Ledger
@@ -117,6 +118,9 @@ class Queue(Consumable):
             self.put_delayed(message, due_ms)
         else:
             self.put(message)
+
+    def last_id(self) -> bytes:
+        return self.context.message_id(self.context.last_position)
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
         """Accepts a message that is delivered to nobody before that time."""
@@ -243,12 +247,15 @@ class Queue(Consumable):
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
         """NACK, LOST or OVERDUE: to its own place, unless it has expired or has come back too often. delay_ms: how long
-        it is delayed first; None: as the settings say.
+        it is delayed first; None: as the settings say. UNUSED: to its own place, uncounted.
         """
         entry = delivery.entry
         self.left_out(entry)
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, event)
+        if event is Event.UNUSED:
+            self.put_back(entry)
+            return
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
@@ -266,6 +273,13 @@ class Queue(Consumable):
             else:
                 self.keep_count(entry)
                 heapq.heappush(self.returned, (entry.position, entry))
+
+    def put_back(self, entry: Entry) -> None:
+        """To its own place, and its count stays. One that has expired is found there."""
+        move(entry, Event.UNUSED, self.moves)
+        entry.redelivered = entry.was_out = True
+        self.keep_count(entry)
+        heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:
         """How long a message is delayed that has come back that often before; 0: not at all."""

@@ -14,11 +14,10 @@ from radiator.core.queues.purge import Purge
 from radiator.core.queues.window import Window
 from radiator.core.states import State
 from radiator.core.turn import Stored, TurnContext
-from radiator.model.commands import Loaded
 from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, OLDEST_AT_ONCE
 from radiator.model.message import Message
-from radiator.model.reads import ReadQueue
+from radiator.model.reads import Loaded, ReadQueue
 
 
 class ReadQueueOwner(Stored, Protocol):

@@ -58,6 +58,9 @@ class Target(Protocol):
     def take_in(self, message: Message, due_ms: int) -> None:
         """Accepts a message now or, where due_ms is not 0 and it can delay one, as a delayed message."""
 
+    def last_id(self) -> bytes:
+        """Of what was taken in last: its message-id, or the place of a record of a log, as `PARTITION:OFFSET`."""
+
     def pump(self) -> None:
         """Delivers what is ready to consumers that have room."""
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Protocol
 
 from radiator.core.turn import TurnContext
-from radiator.model.commands import Loaded, LoadedDelayed
 from radiator.model.limits import (
     DELAYED_READS_AT_ONCE,
     LOAD_BYTES,
@@ -14,7 +13,7 @@ from radiator.model.limits import (
     WINDOWS_BYTES,
     WINDOWS_SHARE,
 )
-from radiator.model.reads import ReadDelayed, ReadQueue
+from radiator.model.reads import Loaded, LoadedDelayed, ReadDelayed, ReadQueue
 
 
 class DelayedReader(Protocol):

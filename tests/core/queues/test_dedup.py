@@ -3,8 +3,8 @@
 import pytest
 
 from radiator.core.queues.dedup import Dedup
-from radiator.model.commands import AUTO, Found
-from radiator.model.reads import DedupLookup
+from radiator.model.commands import AUTO
+from radiator.model.reads import DedupLookup, Found
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Remember
 from tests.core import bare

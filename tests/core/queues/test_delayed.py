@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from radiator.model.commands import AUTO, LoadedDelayed, Nack, StoredDelayed, Tick
+from radiator.model.commands import AUTO, Nack, Tick
 from radiator.model.errors import StoreError
 from radiator.model.limits import DELAYED_READS_AT_ONCE, GIB
-from radiator.model.reads import ReadDelayed
+from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredDelayed
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Count, Delay, MakeDue, Put, Remove

@@ -4,7 +4,7 @@ import pytest
 
 from radiator.core.queues.entry import Entry
 from radiator.core.states import IllegalMove, State
-from radiator.model.commands import StoredMessage
+from radiator.model.reads import StoredMessage
 from radiator.model.writes import Remove
 from tests.core import bare
 from tests.core.bare import context, durable, message

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, Committed, Loaded, StoredMessage
+from radiator.model.commands import AUTO, CLIENT, Committed
 from radiator.model.errors import StoreError
-from radiator.model.reads import ReadQueue
+from radiator.model.reads import Loaded, ReadQueue, StoredMessage
 from tests.core.backlogs import drained, durable, fill, numbered
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe, unsubscribe

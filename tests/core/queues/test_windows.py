@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from radiator.core.queues.windows import Windows
-from radiator.model.commands import Loaded, LoadedDelayed
 from radiator.model.limits import (
     DELAYED_READS_AT_ONCE,
     GIB,
@@ -16,7 +15,7 @@ from radiator.model.limits import (
     WINDOWS_BYTES,
     WINDOWS_SHARE,
 )
-from radiator.model.reads import ReadDelayed, ReadQueue
+from radiator.model.reads import Loaded, LoadedDelayed, ReadDelayed, ReadQueue
 from tests.core import bare
 from tests.core.backlogs import drained, numbered
 from tests.core.conftest import shrink

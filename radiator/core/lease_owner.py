@@ -1,0 +1,124 @@
+"""Whose leases they are: to queues an Owner is a connection, and each Receive that waits a consumer of its own."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from radiator.core.connections import SUBSCRIPTION_COST_BYTES, Connection, Delivery, Subscription
+from radiator.core.queues.queue import Queue
+from radiator.core.turn import TurnContext
+from radiator.model.errors import Refusal
+from radiator.model.leases import LeasedMessage, Receive
+from radiator.model.limits import Limits
+from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Deliver, SendToPeer
+
+LEASE_COST_BYTES = 512  # what a lease costs in memory beside what any unacked message does
+RECEIVING_COST_BYTES = 2 * SUBSCRIPTION_COST_BYTES  # and a Receive that waits
+
+
+class LeasesPort(Protocol):
+    """What an Owner calls of all leases (leases.py)."""
+
+    limits: Limits
+
+    def lease(self, receiving: "Receiving", deliver: Deliver, size: int) -> None:
+        """That Receive has been given this message."""
+
+    def end(self, owner: "Owner", refusal: Refusal) -> None:
+        """All of that owner ends."""
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """One leased message. lease_s: how long it was leased for; due_s: when that is over, in monotonic seconds."""
+
+    number: int
+    owner: "Owner"
+    delivery: Delivery
+    lease_s: float
+    due_s: float
+
+
+@dataclass(slots=True, eq=False)
+class Receiving(Subscription):
+    """A Receive that is not answered yet: a consumer of its queue. asker: the connection that gets the answer; once it
+    is answered, its Owner. due_s: when it is answered with nothing; is_late: that was put off once. taken_bytes: of
+    its messages. leases, messages: what it has taken, until it is answered.
+    """
+
+    asker: Connection = field(kw_only=True)
+    command: Receive = field(kw_only=True)
+    source: Queue = field(kw_only=True)
+    answer_max_bytes: int = field(kw_only=True)
+    due_s: float = field(kw_only=True)
+    is_late: bool = False
+    taken_bytes: int = 0
+    leases: list[Lease] = field(default_factory=list)
+    messages: list[LeasedMessage] = field(default_factory=list)
+
+    def has_window(self) -> bool:
+        """Whether its answer takes another message: the first one of any size."""
+        if not self.messages:
+            return True
+        head = self.source.peek_head()
+        if head is None or len(self.messages) >= self.command.max_messages:
+            return False
+        return self.taken_bytes + head.size + MESSAGE_COST_BYTES <= self.answer_max_bytes
+
+    def can_take(self) -> bool:
+        return not self.asker.is_closing and self.has_window() and self.connection.may_be_given
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether it has nothing since that is being read back."""
+        return not self.messages and self.source.ready_count > 0 and self.source.peek_head() is None
+
+
+class Owner(Connection):
+    """All leases of one user, and the Receives that wait, as queues see them: a connection that nobody closes.
+
+    name: the user's; "": there are no users. leases: by number; queue_subscriptions: its Receivings.
+    """
+
+    __slots__ = ("all", "leases", "name")
+
+    def __init__(self, number: int, name: str, of: LeasesPort) -> None:
+        super().__init__(number, 1)
+        self.all = of
+        self.name = name
+        self.leases: dict[int, Lease] = {}
+
+    @property
+    def address(self) -> str:
+        return f"leases of {self.name or 'all clients'}"
+
+    @property
+    def held_bytes(self) -> int:
+        receiving_bytes = len(self.queue_subscriptions) * RECEIVING_COST_BYTES
+        return super().held_bytes + len(self.unacked) * LEASE_COST_BYTES + receiving_bytes
+
+    @property
+    def subscriptions_count(self) -> int:
+        """A Receive is no subscription of its user: it ends by itself."""
+        return 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is anything of it."""
+        return bool(self.unacked or self.queue_subscriptions)
+
+    @property
+    def takes_more(self) -> bool:
+        return len(self.unacked) < self.all.limits.max_leases and not self.is_closing
+
+    def post(
+        self, context: TurnContext, deliver: Deliver | SendToPeer | Answered, size: int, delivery: Delivery | None
+    ) -> None:
+        """A message is leased: it goes into the answer of the Receive that it was given to."""
+        assert isinstance(deliver, Deliver) and deliver.subscription is not None, "queues give it messages by name"
+        receiving = self.queue_subscriptions[deliver.subscription]
+        assert isinstance(receiving, Receiving), "it has no other subscriptions"
+        self.all.lease(receiving, deliver, size)
+
+    def refuse(self, context: TurnContext, code: str, sentence: str, *_: object, **__: object) -> None:
+        """It holds too much memory, or is no user any more: its Receives are refused, and its messages come back."""
+        self.all.end(self, Refusal(code, sentence))
