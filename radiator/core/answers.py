@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
@@ -22,13 +22,16 @@ from radiator.model.errors import Refusal
 from radiator.model.limits import (
     ANSWER_LINES,
     ANSWER_MAX_BYTES,
+    ANSWER_PART_BYTES,
     ANSWER_ROWS,
     ANSWER_SLICE_BYTES,
     ANSWERS_AT_ONCE,
     ANSWERS_WAITING_MAX,
     LOOKED_AT_ONCE,
+    MATCH_STEPS,
 )
 from radiator.model.numbers import PAUSE, Later, PauseRow
+from radiator.model.patterns import matches
 from radiator.model.rendering import Rendering
 
 Item = TypeVar("Item")
@@ -92,18 +95,50 @@ def total(counts: Iterable[int]) -> Later[int]:
     return Later(rows())
 
 
-def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[str | PauseRow]:
-    """Names in their order; of those that come after one of them, at most so many."""
+def in_order(
+    names: Iterable[str], after: str | None = None, limit: int | None = None, match: str | None = None
+) -> Iterator[str | PauseRow]:
+    """Names in their order; of those that come after one of them and that the pattern matches, at most so many."""
     all_of_them = [*names]
     runs = []
     for begin in range(0, len(all_of_them), LOOKED_AT_ONCE):
         run = all_of_them[begin : begin + LOOKED_AT_ONCE]
-        runs.append(sorted(run if after is None else [name for name in run if name > after])[:limit])
+        if after is not None:
+            run = [name for name in run if name > after]
+        if match is not None:
+            matching = []
+            for name in _matching(run, match):
+                if name is PAUSE:
+                    yield PAUSE
+                else:
+                    matching.append(name)
+            run = matching
+        runs.append(sorted(run)[:limit])
         yield PAUSE
     yield from islice(heapq.merge(*runs), limit)
 
 
+def _matching(names: Iterable[str], pattern: str) -> Iterator[str | PauseRow]:
+    """Those that the pattern matches. A PAUSE after so many comparisons of a word with one of the pattern's: a name may
+    have 128.
+    """
+    words, steps = pattern.count(".") + 1, 0
+    for name in names:
+        if matches(pattern, name):
+            yield name
+        steps += words * (name.count(".") + 1)
+        if steps >= MATCH_STEPS:
+            steps = 0
+            yield PAUSE
+
+
 # ---- making them ----------------------------------------------------------------------------------------------------
+
+
+class Give(Protocol):
+    """Takes the text of an answer. code: of the refusal that it is; "": it is none. more: its further parts."""
+
+    def __call__(self, body: bytes, code: str = "", more: tuple[bytes, ...] = ()) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -117,30 +152,33 @@ class AnswerQueue:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. make: begins it, and may be called again; rendering: writes it; give: takes its text; refuse: takes
-    the refusal instead. wait: what it waits for. slices: how many were made since it was begun.
+    """One answer. queue: where it goes, if it goes to one. make: begins it, and may be called again; rendering: writes
+    it; give: takes its text; refuse: takes the refusal instead. wait: what it waits for. slices: how many were made
+    since it was begun.
     """
 
     connection: Connection
-    queue: Queue
+    queue: Queue | None
     make: Callable[[], Made]
     rendering: Rendering
-    give: Callable[[bytes], None]
+    give: Give
     refuse: Callable[[Refusal], None]
     rest: Iterator[str | AwaitedRow] | None = None
     wait: AwaitedRow | None = None
-    text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
+    text: BytesIO = field(default_factory=BytesIO)  # the last part, whose bytes need no copy in the end
+    parts: list[bytes] = field(default_factory=list)  # those before it
+    before_bytes: int = 0  # of these
     slices: int = 0
 
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for it any more."""
-        return self.connection.is_closing or self.queue.is_gone
+        return self.connection.is_closing or (self.queue is not None and self.queue.is_gone)
 
     def make_more(self) -> bool:
         """Make one slice. Returns whether the answer has been given, or refused."""
         self.slices += 1
-        text = self.text
+        text = self._part()
         begun = text.tell()
         try:
             if self.rest is None:
@@ -148,7 +186,8 @@ class Making:
             for _ in range(ANSWER_ROWS):
                 piece = next(self.rest, None)
                 if piece is None:
-                    self.give(text.getvalue())
+                    first, *more = [*self.parts, text.getvalue()]
+                    self.give(first, more=tuple(more))
                     return True
                 if isinstance(piece, AwaitedRow):
                     self.wait = piece
@@ -156,19 +195,28 @@ class Making:
                 text.write(piece.encode())
                 if not piece or text.tell() - begun > ANSWER_SLICE_BYTES:
                     break
-            if text.tell() > ANSWER_MAX_BYTES:
+            if self.before_bytes + text.tell() > ANSWER_MAX_BYTES:
                 raise Refusal("too-large", f"The answer passes {ANSWER_MAX_BYTES} bytes: ask for less at once.")
         except Refusal as refusal:
             self.refuse(refusal)
             return True
-        self.connection.answer_bytes = text.tell()
+        self.connection.answer_bytes = self.before_bytes + text.tell()
         return False
+
+    def _part(self) -> BytesIO:
+        """Where the next slice goes."""
+        if self.text.tell() >= ANSWER_PART_BYTES:
+            self.parts.append(self.text.getvalue())
+            self.before_bytes += len(self.parts[-1])
+            self.text = BytesIO()
+        return self.text
 
     def let_go(self) -> None:
         """Drop what was made: it begins anew."""
         self.rest = self.wait = None
         self.text = BytesIO()
-        self.slices = 0
+        self.parts = []
+        self.before_bytes = self.slices = 0
         self.connection.answer_bytes = 0
 
 

@@ -17,10 +17,10 @@ from radiator.core.routing.waiting import Waitable
 from radiator.core.usage import Usages
 from radiator.model.addresses import TOPIC
 from radiator.model.administration import AdminCommand
-from radiator.model.commands import Administer, Command, Commit, Disconnect, Send, Subscribe
+from radiator.model.commands import Administer, Command, Commit, Disconnect, PublishAll, Send, Subscribe
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.principal import Principal, RecognisedBy
-from radiator.model.users import User
+from radiator.model.users import ANONYMOUS, User
 
 Handler = Callable[..., Waitable | None]
 Check = Callable[[Principal, Command | AdminCommand], None]
@@ -94,6 +94,28 @@ class Authorization:
         """
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, Subscribe(connection.number, b"", destination))
+
+    def check_waiting(self, connection: Connection, command: Command) -> None:
+        """Raises Refusal where that command, which is being carried out, would be refused now."""
+        if self.authorizer is not None:
+            self.authorizer.check(connection.principal, command)
+
+    def lease_owner(self, connection: Connection) -> str:
+        """Whose leases a client's are: the name of its user; "": there are no users, and all clients share them."""
+        if self.authorizer is None:
+            return ""
+        principal = connection.principal
+        return ANONYMOUS if principal.recognised_by is RecognisedBy.NOTHING else principal.name
+
+    def check_owner(self, owner: Connection, name: str) -> None:
+        """Raises Refusal where the leases of that name are nobody's any more."""
+        self.check_present(owner)
+        if self.lease_owner(owner) != name:
+            raise Refusal(FORBIDDEN, "There are users now, and each lease belongs to one of them.")
+
+    def act_for(self, owner: Connection, connection: Connection) -> None:
+        """That owner of leases is who this client is."""
+        owner.principal = connection.principal
 
     def check_present(self, connection: Connection) -> None:
         """Raises Refusal where its principal may do nothing any more, not even end in order."""
@@ -174,6 +196,24 @@ def _guarded_send(check: Check, handler: Handler, usages: Usages) -> Handler:
     return guarded
 
 
+def _guarded_publish(check: Check, handler: Handler, usages: Usages) -> Handler:
+    def guarded(connection: Connection, command: PublishAll) -> Waitable | None:
+        usages.acting = usage = connection.usage
+        check(connection.principal, command)
+        if usage is None or usage.bounds.max_messages_per_s is None:
+            return handler(connection, command)
+        if usage.rate_wait(connection, usages.context.now_s) is not None:
+            most = usage.bounds.max_messages_per_s
+            raise Refusal("blocked", f"The user {usage.name} has sent too fast: max_messages_per_s is {most:g}.")
+        usage.tokens -= len(command.sends)
+        blocked = handler(connection, command)
+        if blocked is not None:
+            usage.tokens += len(command.sends)
+        return blocked
+
+    return guarded
+
+
 def _guarded_commit(check: Check, handler: Handler, usages: Usages) -> Handler:
     def guarded(connection: Connection, command: Commit) -> Waitable | None:
         usages.acting = connection.usage
@@ -188,6 +228,7 @@ def _guarded_commit(check: Check, handler: Handler, usages: Usages) -> Handler:
 
 _GUARDS: dict[type, Callable[[Check, Handler, Usages], Handler]] = {
     Send: _guarded_send,
+    PublishAll: _guarded_publish,
     Administer: _guarded_send,
     Commit: _guarded_commit,
 }

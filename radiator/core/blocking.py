@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from radiator.core.connections import Connection
 from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
-from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
+from radiator.core.routing.waiting import FLUSH, Waitable, WaitList, name_of_waitable
 from radiator.core.transactions.applying import PreparedDelivery
 from radiator.core.turn import TurnContext
-from radiator.model.commands import Administer, Command, Read, Send
+from radiator.model.commands import Administer, Command, PublishAll, Read, Send
 from radiator.model.errors import Refusal
 from radiator.model.limits import COMMANDS_PER_TURN, READS_PER_TURN, REFUSED_LOOKS, Limits
 from radiator.model.replies import Pause, Resume
@@ -63,7 +63,7 @@ class Blocking:
     def block(self, connection: Connection, commands: list[Command], waitable: Waitable) -> None:
         """The first of these commands must wait for that, and the others behind it."""
         connection.blocked.extend(commands)
-        connection.blocked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer))
+        connection.blocked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer | PublishAll))
         connection.blocked_since_s = self.context.now_s
         connection.waits_for = waitable
         waitable.waiters.append(connection)
@@ -73,7 +73,7 @@ class Blocking:
     def add(self, connection: Connection, commands: list[Command]) -> None:
         """What a blocked connection had said before its reader stopped."""
         connection.blocked.extend(commands)
-        connection.blocked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer))
+        connection.blocked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer | PublishAll))
 
     def unblock(self, connection: Connection) -> None:
         """It waits no longer; what it has not carried out is forgotten."""
@@ -167,7 +167,7 @@ class Blocking:
         if (isinstance(waitable, WaitList) and not waitable.is_timed) or now_s - connection.blocked_since_s < limit_s:
             return False  # it needs no room, and ends
         assert isinstance(waitable, Waitable)
-        name = waitable.name if isinstance(waitable, WaitList) else f"/queue/{waitable.name}"
+        name = name_of_waitable(waitable)
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
         command = connection.blocked[0]
         if not connection.survives_refusal(command):

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from functools import partial
 
 from radiator.core import admin
+from radiator.core.admin.readiness import reasons_against
 from radiator.core.authorization import Authorizer
 from radiator.core.connections import Connection
 from radiator.core.parts import Machine, Parts
 from radiator.core.reload import Reloading
+from radiator.core.routing.publishing import publish
 from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.turn import Batch, Turn, reply_cost_bytes
 from radiator.model.commands import (
@@ -28,17 +30,15 @@ from radiator.model.commands import (
     Committed,
     Disconnect,
     Fail,
-    Found,
+    Identify,
     InvalidSend,
-    Loaded,
-    LoadedDelayed,
-    LoadedLog,
     LoadedPrepared,
     LoginRefused,
     Nack,
     NotLinked,
     Open,
     PeerMessage,
+    PublishAll,
     Read,
     Reread,
     Send,
@@ -51,7 +51,9 @@ from radiator.model.commands import (
 )
 from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
+from radiator.model.leases import Receive, Settle
 from radiator.model.limits import Limits
+from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedLog
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye
 from radiator.model.settings import Declarations, Node
@@ -94,6 +96,7 @@ class Broker:
         self.blocking = parts.blocking
         self.background = parts.background
         parts.reload = self.reloading = Reloading(parts)
+        parts.repetitions.ask = partial(admin.ask_again, parts)
         clients = parts.clients
         self._commands = parts.authorization.guard(_command_handlers(parts))
         self._handlers: dict[type, Callable[..., bool]] = {
@@ -165,6 +168,9 @@ class Broker:
             if blocking.can_go_on:
                 blocking.retry()
         if usages.resuming and usages.offer():
+            turn.again = True
+        leases = self.parts.leases
+        if leases.filled and leases.answer():
             turn.again = True
         readers = self.destinations.readers
         if readers.due:
@@ -333,6 +339,10 @@ class Broker:
         parts = self.parts
         parts.half_open = event.half_open
         parts.certificates_left_s = event.certificates_left_s
+        if not event.is_store_behind:
+            parts.store_behind_since_s = None
+        elif parts.store_behind_since_s is None:
+            parts.store_behind_since_s = self.context.now_s
         parts.timers.watch_clock()
         parts.clients.ticked()
         parts.disk.measured(event)
@@ -341,9 +351,12 @@ class Broker:
         parts.rounds.begin()
         parts.prepared.ticked()
         parts.checkouts.ticked()
+        parts.leases.ticked()
+        parts.repetitions.ticked()
         parts.timers.tick_kinds()
         if self.cluster is not None:
             self.cluster.ticked()
+        self.context.turn.not_ready = reasons_against(parts)
         return True
 
     def stop(self, event: Stop) -> bool:
@@ -373,6 +386,7 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
     clients, transactions = parts.clients, parts.transactions
     return {
         Send: parts.admission.send,
+        PublishAll: partial(publish, parts.admission),
         Administer: partial(admin.administer, parts),
         Ack: parts.acks.ack,
         Nack: parts.acks.ack,
@@ -381,11 +395,14 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
         Begin: transactions.begin,
         Commit: transactions.commit,
         Abort: transactions.abort,
+        Identify: clients.identify,
         Disconnect: clients.disconnect,
         Fail: clients.fail,
         InvalidSend: clients.invalid_send,
         PeerMessage: clients.heard,
         Unheeded: clients.unheeded,
+        Receive: parts.leases.receive,
+        Settle: parts.leases.settle,
     }
 
 

@@ -10,7 +10,9 @@ from radiator.core.background import BackgroundTasks, Requeue
 from radiator.core.blocking import Blocking
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.connections import Connection, ConsumedQueue
+from radiator.core.leases import Leases
 from radiator.core.lifetimes import Lifetimes
+from radiator.core.repetitions import Repetitions
 from radiator.core.routing.waiting import Waitable
 from radiator.core.states import Event
 from radiator.core.subscriptions import Subscriptions
@@ -21,6 +23,7 @@ from radiator.model.commands import (
     Closed,
     Disconnect,
     Fail,
+    Identify,
     InvalidSend,
     LoginRefused,
     NotLinked,
@@ -47,7 +50,9 @@ class Clients:
         answers: Answers,
         background: BackgroundTasks,
         blocking: Blocking,
+        leases: Leases,
         lifetimes: Lifetimes,
+        repetitions: Repetitions,
         subscriptions: Subscriptions,
         transactions: Transactions,
         connections: dict[int, Connection],
@@ -62,7 +67,9 @@ class Clients:
         self.answers = answers
         self.background = background
         self.blocking = blocking
+        self.leases = leases
         self.lifetimes = lifetimes
+        self.repetitions = repetitions
         self.subscriptions = subscriptions
         self.transactions = transactions
         self.connections = connections
@@ -96,6 +103,20 @@ class Clients:
             else:
                 self.cluster.links.opened(connection, event.peer)
         return True
+
+    def identify(self, connection: Connection, command: Identify) -> None:
+        """What follows on it is in another name, and counts as that user's."""
+        if connection.usage is not None:
+            self.usages.closed(connection.usage, connection)
+            connection.usage = None
+        connection.principal = command.principal
+        try:
+            connection.usage = self.usages.opened(connection, command.principal)
+            self.ends_at(connection.number, self.authorization.check_login(connection))
+        except Refusal as refusal:
+            connection.refuse(self.context, refusal.code, str(refusal))
+            return
+        self.audit.logged_in(connection)
 
     def ends_at(self, number: int, until_ms: int | None) -> None:
         """The connection's login runs out then; None: it does not, whatever it was before."""
@@ -158,6 +179,8 @@ class Clients:
         if connection.waits_for is not None:
             self.blocking.unblock(connection)
         self.answers.closed(connection)
+        self.leases.closed(connection)
+        self.repetitions.closed(connection)
         self.transactions.closed(connection)
         queues = self.subscriptions.closed(connection)
         lost = [

@@ -19,12 +19,14 @@ from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext, reply_cost_bytes
 from radiator.core.usage import Usage
-from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Loaded, Nack, Send
+from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Nack, Send
 from radiator.model.errors import FORBIDDEN, Refusal, shown
 from radiator.model.message import Message
 from radiator.model.principal import ANYONE
+from radiator.model.reads import Loaded
 from radiator.model.replies import (
     MESSAGE_COST_BYTES,
+    Answered,
     Deliver,
     Receipt,
     Refuse,
@@ -358,8 +360,12 @@ class Connection(Producer):
         if self.usage is not None:
             self.usage.check_subscriptions()
 
-    def post(self, context: TurnContext, deliver: Deliver | SendToPeer, size: int, delivery: Delivery | None) -> None:
-        """Put a MESSAGE, or a frame to a node, into its outgoing buffer; `delivery` where being written is its ack."""
+    def post(
+        self, context: TurnContext, deliver: Deliver | SendToPeer | Answered, size: int, delivery: Delivery | None
+    ) -> None:
+        """Put a MESSAGE, a frame to a node, or an answer that comes again into its outgoing buffer; `delivery` where
+        being written is its ack.
+        """
         self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = context.turn_number
         self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))

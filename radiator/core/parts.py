@@ -19,6 +19,7 @@ from radiator.core.dead_letters import DeadLetters
 from radiator.core.disk_pressure import DiskPressure
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.kinds.table import start
+from radiator.core.leases import Leases
 from radiator.core.lifetimes import Lifetimes
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.memory import Memory
@@ -26,6 +27,7 @@ from radiator.core.memory_pressure import MemoryPressure
 from radiator.core.ports import ReloadPort
 from radiator.core.queues.sweeping import Sweeping
 from radiator.core.reading import Reading
+from radiator.core.repetitions import Repetitions
 from radiator.core.rounds import Rounds
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
@@ -40,7 +42,7 @@ from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
 from radiator.model.commands import Command, Read
-from radiator.model.limits import Limits
+from radiator.model.limits import LEASE_KEY_BYTES, Limits
 from radiator.model.recovery import Recovery
 from radiator.model.settings import AUDIT, JOURNAL, Declarations, Node
 
@@ -64,7 +66,7 @@ class Machine:
 
 class Parts:
     """unblocked: what may have room again for its waiters. half_open and certificates_left_s: as the server reports
-    them in each Tick.
+    them in each Tick; store_behind_since_s: since when each has said that the tables are far behind; None: not now.
     """
 
     reload: ReloadPort  # given by the Broker: it needs the parts
@@ -83,10 +85,12 @@ class Parts:
     ) -> None:
         """carry_out, postpone: as in blocking.py. Raises StoreError."""
         self.version = machine.version
+        self.entropy = machine.entropy
         self.started_s = machine.now_s
         self.limits = limits
         self.half_open = 0
         self.certificates_left_s: Mapping[str, int] = {}
+        self.store_behind_since_s: float | None = None
         self.connections: dict[int, Connection] = {}
         self.unblocked: dict[Waitable, None] = {}
         self.background = BackgroundTasks()
@@ -176,6 +180,8 @@ class Parts:
         self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
         self.admission.into_transaction = self.transactions.send
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
+        self.leases = self._made_leases()
+        self.repetitions = Repetitions(context, self.authorization, self.answers)
         self.memory_pressure = MemoryPressure(
             context, limits, self.memory, self.admission, self.connections, self.unblocked
         )
@@ -187,6 +193,8 @@ class Parts:
             answers=self.answers,
             background=self.background,
             blocking=self.blocking,
+            leases=self.leases,
+            repetitions=self.repetitions,
             lifetimes=lifetimes,
             subscriptions=self.subscriptions,
             transactions=self.transactions,
@@ -202,6 +210,7 @@ class Parts:
             context,
             self.kinds,
             self.connections,
+            self.leases.owners,
             self.memory_pressure,
             self.blocking,
             self.transactions,
@@ -209,6 +218,20 @@ class Parts:
             self.usages,
             begin_task=self.background.append,
             forget_dedup_ids=self.timers.forget_dedup_ids,
+        )
+
+    def _made_leases(self) -> Leases:
+        return Leases(
+            self.context,
+            self.limits,
+            self.entropy(LEASE_KEY_BYTES),
+            authorization=self.authorization,
+            usages=self.usages,
+            kinds=self.kinds,
+            begin=self.background.append,
+            on_left=self.lifetimes.left,
+            read_back=self.read_back,
+            batch_wait_list=self.acks.batch_wait_list,
         )
 
     def wake_waiters(self, waitable: Waitable) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery
 from radiator.core.routing.waiting import WaitList
-from radiator.model.commands import Loaded
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
+from radiator.model.reads import Loaded
 
 
 class Reading(WaitList):

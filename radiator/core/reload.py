@@ -168,6 +168,8 @@ class Reload:
                     parts.subscriptions.end(connection, subscription.name)
                     connection.refuse(parts.context, refusal.code, str(refusal), scope=Scope.CHANNEL)
                     yield REFUSED_LOOKS
+        yield from parts.leases.judge()
+        yield from parts.repetitions.judge()
 
     def make(self, new: Declarations, judge: "_Judge") -> Iterator[int]:
         """Bindings go that are declared no more, and what is new comes."""

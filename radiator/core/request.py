@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from radiator.core.answers import Made, Making
+from radiator.core.answers import Give, Made, Making
 from radiator.core.audit_writer import PendingAct
 from radiator.core.connections import Connection
 from radiator.core.ports import AnsweringPort
@@ -18,11 +18,12 @@ Port = TypeVar("Port", bound=AnsweringPort, covariant=True)
 
 
 class Request(Generic[Port]):
-    """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers;
-    None: they are not sent. give: puts the text of an answer there. act: what it is in the audit log; None: nothing.
+    """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers; None:
+    they go elsewhere, if is_heard, or nowhere. give: takes the text of an answer, and the code of the refusal that it
+    is. act: what it is in the audit log; None: nothing.
     """
 
-    __slots__ = ("act", "connection", "give", "parts", "queue", "rendering")
+    __slots__ = ("act", "connection", "give", "is_heard", "parts", "queue", "rendering")
 
     def __init__(
         self,
@@ -30,12 +31,14 @@ class Request(Generic[Port]):
         connection: Connection,
         rendering: Rendering,
         queue: Queue | None,
-        give: Callable[[bytes], None],
+        is_heard: bool,
+        give: Give,
     ) -> None:
         self.parts = parts
         self.connection = connection
         self.rendering = rendering
         self.queue = queue
+        self.is_heard = is_heard
         self.give = give
         self.act: PendingAct | None = None
 
@@ -47,7 +50,7 @@ class Request(Generic[Port]):
     def answer_in_slices(self, make: Callable[[], Made]) -> None:
         """Granted: what `make` returns, which may have Rows, as soon as others have got theirs."""
         self.done()
-        if self.queue is not None:
+        if self.is_heard:
             self.parts.answers.begin(Making(self.connection, self.queue, make, self.rendering, self.give, self.refuse))
 
     def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
@@ -68,10 +71,10 @@ class Request(Generic[Port]):
     def refuse(self, refusal: Refusal) -> None:
         """It is not granted, and its connection stays. Where nobody is there to hear it, the log does."""
         self.refused(refusal)
-        if self.queue is None:
+        if not self.is_heard:
             number, code = self.connection.number, refusal.code
             self.parts.context.note("warning", "request_refused", connection=number, code=code, sentence=str(refusal))
-        self.give(self.rendering.refusal(refusal))
+        self.give(self.rendering.refusal(refusal), refusal.code)
 
     def done(self) -> None:
         """It is granted: all that it changes is in the open batch, or was before."""

@@ -17,6 +17,7 @@ from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
 from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.leases import Receive, Settle
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
 from radiator.model.principal import Principal, RecognisedBy, unix_principal
 from radiator.model.rights import (
@@ -144,6 +145,14 @@ _ADMIN = "`admin`"
 ROWS: tuple[Row, ...] = (
     Row(Send, "SEND", "`write` on the destination", lambda c: _of_client(WRITE, c.destination)),
     Row(
+        commands.PublishAll,
+        "a publish over HTTP",
+        "`write` on each destination",
+        lambda c: tuple(
+            need for to in dict.fromkeys(send.destination for send in c.sends) for need in _of_client(WRITE, to)
+        ),
+    ),
+    Row(
         commands.Subscribe,
         "SUBSCRIBE",
         "`read` on the destination; on a pattern by one rule that contains it",
@@ -164,10 +173,13 @@ ROWS: tuple[Row, ...] = (
         lambda c: () if c.app is None else _of_app(c.app),
     ),
     Row(commands.Abort, "ABORT", "nothing"),
+    Row(commands.Identify, "another login on a connection of HTTP", "nothing"),
     Row(commands.Disconnect, "DISCONNECT", "nothing"),
     Row(commands.Administer, "SEND to `/admin`", "what the request in it needs"),
     Row(commands.Fail, "a broken frame", "nothing"),
     Row(commands.InvalidSend, "a SEND that is refused as it is read", "nothing"),
+    Row(Receive, "`receive` over HTTP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
+    Row(Settle, "`settle` over HTTP", "nothing: a lease is its user's"),
     Row(commands.Unheeded, "a header without a meaning", "nothing"),
     Row(commands.PeerMessage, "a word of a link", _LINKED, lambda c: _everywhere(ADMIN)),
     Row(asked.ReadStats, "`stats`", "`see` on everything", lambda c: _everywhere(SEE)),
@@ -177,6 +189,7 @@ ROWS: tuple[Row, ...] = (
         "`see` on all of that kind; of `peers` and `users` on everything",
         _of_section,
     ),
+    Row(asked.ReadReadiness, "`ready`", "nothing; the reasons: `see` on everything"),
     Row(asked.ListQueues, "`queues`", "`see` on all queues", lambda c: _everywhere(SEE, QUEUE)),
     Row(asked.ExplainQueue, "`why` of a queue", "`see` on it", lambda c: _of(SEE, QUEUE, c.queue)),
     Row(asked.ExplainLog, "`why` of a log", "`see` on it", lambda c: _of(SEE, LOG, c.log)),

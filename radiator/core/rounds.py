@@ -8,6 +8,7 @@ from radiator.core.background import Expiring, ReleaseDelayed, Requeue
 from radiator.core.blocking import Blocking
 from radiator.core.connections import WINDOW_HELP, Connection, Delivery
 from radiator.core.kinds.table import Kinds
+from radiator.core.lease_owner import Owner
 from radiator.core.lifetimes import Lifetimes
 from radiator.core.memory import Weighing
 from radiator.core.memory_pressure import MemoryPressure
@@ -26,12 +27,12 @@ from radiator.model.replies import Scope
 class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
     with a dedup window. looks: the rest of the round that a Tick has begun, or None once it is over. expiring: queues
-    whose expired messages are being removed. weighing, has_dedup: this round's.
+    whose expired messages are being removed. weighing, has_dedup: this round's. owners: of leases.
     """
 
     __slots__ = (
         "begin_task", "blocking", "connections", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
-        "lifetimes", "looks", "memory", "transactions", "usages", "weighing",
+        "lifetimes", "looks", "memory", "owners", "transactions", "usages", "weighing",
     )  # fmt: skip
 
     def __init__(
@@ -39,6 +40,7 @@ class Rounds:
         context: TurnContext,
         kinds: Kinds,
         connections: dict[int, Connection],
+        owners: dict[str, Owner],
         memory: MemoryPressure,
         blocking: Blocking,
         transactions: Transactions,
@@ -51,6 +53,7 @@ class Rounds:
         self.context = context
         self.kinds = kinds
         self.connections = connections
+        self.owners = owners
         self.memory = memory
         self.blocking = blocking
         self.transactions = transactions
@@ -90,7 +93,7 @@ class Rounds:
         for kind in self.kinds.values():
             yield from kind.looks(self)
         weighing.begin_connections()
-        for connection in [*self.connections.values()]:
+        for connection in [*self.connections.values(), *self.owners.values()]:
             if not connection.is_closing:
                 weighing.connection(connection)
             yield 1

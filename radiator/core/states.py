@@ -35,7 +35,8 @@ class Event(Enum):
     WRITTEN = "an ack:auto message was given to the operating system"
     NACK = "given back by the consumer"
     LOST = "its connection ended"
-    OVERDUE = "not acked within ack_timeout_s"
+    OVERDUE = "not acked within ack_timeout_s, or within its lease"
+    UNUSED = "its lease was ended by the broker, and counts as no delivery"
     DELAY = "returned, and kept for a while"
     DUE = "its time has come"
     GIVE_UP = "returned, and on its way to the dead-letter queue, or dropped"
@@ -57,6 +58,7 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.UNACKED, E.NACK): S.READY,
     (S.UNACKED, E.LOST): S.READY,
     (S.UNACKED, E.OVERDUE): S.READY,
+    (S.UNACKED, E.UNUSED): S.READY,
     (S.UNACKED, E.DELAY): S.DELAYED,
     (S.UNACKED, E.GIVE_UP): S.REMOVING,
     (S.UNACKED, E.EXPIRE): S.REMOVING,
@@ -82,6 +84,7 @@ MEMORY_MOVES: dict[tuple[State, Event], State] = {
     (S.UNACKED, E.NACK): S.READY,
     (S.UNACKED, E.LOST): S.READY,
     (S.UNACKED, E.OVERDUE): S.READY,
+    (S.UNACKED, E.UNUSED): S.READY,
     (S.UNACKED, E.DELAY): S.DELAYED,
     (S.UNACKED, E.GIVE_UP): S.GONE,
     (S.UNACKED, E.EXPIRE): S.GONE,

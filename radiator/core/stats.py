@@ -106,11 +106,11 @@ def _section(port: StatsPort, section: str) -> Section:
 
 
 def rows(
-    port: StatsPort, name: str, after: str | None = None, limit: int | None = None
+    port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> Iterator[tuple[str, Any] | PauseRow]:
     """Name and numbers of each thing of a section, in the order of their names; PAUSE where a slice should end."""
     names, row = _section(port, name)
-    for one in in_order(names, after, limit):
+    for one in in_order(names, after, limit, match):
         if one is PAUSE:
             yield PAUSE
             continue
@@ -120,16 +120,18 @@ def rows(
 
 
 def listed(
-    port: StatsPort, name: str, after: str | None = None, limit: int | None = None
+    port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> Iterator[Named[Any] | PauseRow]:
     """The same as a list."""
-    for row in rows(port, name, after, limit):
+    for row in rows(port, name, after, limit, match):
         yield PAUSE if row is PAUSE else Named(*row)
 
 
-def section(port: StatsPort, name: str, after: str | None = None, limit: int | None = None) -> NamedRows[Any]:
+def section(
+    port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
+) -> NamedRows[Any]:
     """All rows of a section, or a page of them."""
-    return NamedRows(rows(port, name, after, limit))
+    return NamedRows(rows(port, name, after, limit, match))
 
 
 def holders(memory: Memory) -> list[Holder]:

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
 from radiator.core.queues.entry import Entry
+from radiator.model.leases import Leased, Settled
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
-from radiator.model.replies import MESSAGE_COST_BYTES, Receipt, RefusedReceipt, Reply
+from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Receipt, RefusedReceipt, Reply
 from radiator.model.writes import Write
 
 NoteValue = str | int | float | bool
@@ -39,6 +40,7 @@ class Turn:
     it may wait until others have had their turn; `stopped`: no more replies will come. dials: name and address of each
     node to link with beside those of the list. reread: a client asks for config.toml to be read again; applied: what
     was read is in force from this turn on; reread_over: the reload has ended, applied or not; another may begin.
+    not_ready: of REASONS (model/administration.py), why clients should be sent elsewhere; None: as it was said before.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Turn:
     reread: bool = False
     applied: bool = False
     reread_over: bool = False
+    not_ready: frozenset[str] | None = None
 
 
 class Stored(Protocol):
@@ -122,6 +125,12 @@ def reply_cost_bytes(reply: Reply) -> int:
         return MESSAGE_COST_BYTES + len(reply.receipt)
     if isinstance(reply, RefusedReceipt):
         return MESSAGE_COST_BYTES + len(reply.receipt) + len(reply.sentence)
+    if isinstance(reply, Answered):
+        return MESSAGE_COST_BYTES + len(reply.body) + sum(map(len, reply.more))
+    if isinstance(reply, Leased):
+        return MESSAGE_COST_BYTES + sum(MESSAGE_COST_BYTES + one.message.size for one in reply.messages)
+    if isinstance(reply, Settled):
+        return MESSAGE_COST_BYTES * (1 + len(reply.verdicts))
     return MESSAGE_COST_BYTES
 
 

@@ -41,14 +41,15 @@ class UserConnection(Protocol):
 class Usage:
     """What one user has in use. connections: by number. subscriptions: as last weighed, and those made since
     (subscribed).
-    unacked_bytes: of messages that are out with its connections. memory_bytes, stored_bytes: as last weighed;
+    has_leases: messages are leased to it, or a Receive of it waits. unacked_bytes: of messages that are out with its
+    connections, or leased to it. memory_bytes, stored_bytes: as last weighed;
     came_bytes: what has asked for room in what it has made since. denied: connections that were given nothing because
     too much is unacked; resuming: gets this where that has ended. tokens: SENDs that may come at once, as of tokens_s.
     """
 
     __slots__ = (
-        "bounds", "came_before", "came_bytes", "connections", "denied", "destinations", "resuming", "holders",
-        "memory_bytes", "name", "rate_wait_list", "stored_bytes", "stored_wait_list", "subscribed",
+        "bounds", "came_before", "came_bytes", "connections", "denied", "destinations", "has_leases", "resuming",
+        "holders", "memory_bytes", "name", "rate_wait_list", "stored_bytes", "stored_wait_list", "subscribed",
         "subscribed_before", "subscriptions", "tokens", "tokens_s", "unacked_bytes", "unacked_max",
         "weighed_memory_bytes", "weighed_stored_bytes", "weighed_subscriptions",
     )  # fmt: skip
@@ -60,6 +61,7 @@ class Usage:
         self.subscriptions = self.subscribed = self.weighed_subscriptions = self.destinations = 0
         self.unacked_bytes = self.memory_bytes = self.stored_bytes = self.came_bytes = 0
         self.denied: dict[UserConnection, None] = {}
+        self.has_leases = False
         self.weighed_memory_bytes = self.weighed_stored_bytes = 0
         self.came_before = self.subscribed_before = 0
         self.holders: list[tuple[int, int, UserConnection]] = []
@@ -82,7 +84,7 @@ class Usage:
     @property
     def is_used(self) -> bool:
         """Whether there is anything of it."""
-        return bool(self.connections or self.destinations)
+        return bool(self.connections or self.destinations or self.has_leases)
 
     def has_full_rate(self, now_s: float) -> bool:
         """Whether it may send as much as one that was never there."""
@@ -301,6 +303,12 @@ class Usages:
         del usage.connections[member.number]
         usage.denied.pop(member, None)
         usage.settled(member.unacked_bytes)
+        self._forget(usage)
+
+    def leases_end(self, usage: Usage, member: UserConnection) -> None:
+        """Nothing is leased any more."""
+        usage.has_leases = False
+        usage.denied.pop(member, None)
         self._forget(usage)
 
     def offer(self) -> bool:

@@ -33,12 +33,25 @@ class ReadStats:
 class ReadSection:
     """The rows of one section of those numbers, by name: SectionNumbers.
 
-    section: one of `sections`. after: only names after this one; limit: at most that many rows; None: all.
+    section: one of `sections`. after: only names after this one; limit: at most that many rows; match: only names that
+    this pattern (patterns.py) matches; None: all.
     """
 
     section: str
     after: str | None = None
     limit: int | None = None
+    match: str | None = None
+
+
+REASONS = ("disk", "memory", "store", "certificate", "draining", "links")
+"""Why a broker may not be ready, in the order in which they are told."""
+
+
+@dataclass(slots=True)
+class ReadReadiness:
+    """Whether clients should be sent to this broker now: Readiness. exclude: reasons of REASONS that do not count."""
+
+    exclude: tuple[str, ...] = ()
 
 
 PEERS = "peers"
@@ -54,10 +67,11 @@ def sections() -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class ListQueues:
-    """All queues that have a name, or a page of them, as of ReadSection: Queues."""
+    """All queues that have a name, or those of them that ReadSection would have: Queues."""
 
     after: str | None = None
     limit: int | None = None
+    match: str | None = None
 
 
 @dataclass(slots=True)
@@ -386,6 +400,7 @@ class ReloadConfiguration:
 AdminCommand = (
     ReadStats
     | ReadSection
+    | ReadReadiness
     | ListQueues
     | ExplainQueue
     | ExplainLog

@@ -23,6 +23,22 @@ class SectionNumbers:
 
 
 @dataclass(slots=True)
+class NotReady:
+    """reason: of administration.REASONS."""
+
+    reason: str
+    sentence: str
+
+
+@dataclass(slots=True)
+class Readiness:
+    """reasons: why it is not ready, told only to who may see everything."""
+
+    ready: bool
+    reasons: list[NotReady]
+
+
+@dataclass(slots=True)
 class Named(Generic[Row]):
     """Numbers of a thing, and its name."""
 
@@ -429,6 +445,7 @@ class ConfigurationReloaded:
 AdminAnswer = (
     BrokerNumbers
     | SectionNumbers
+    | Readiness
     | Queues
     | QueueExplained
     | LogExplained

@@ -58,7 +58,7 @@ ACTS: tuple[Act, ...] = (
     Act(asked.ReloadConfiguration, "reload", is_act=lambda c: not c.is_trial),
 )
 NO_ACTS: tuple[type, ...] = (
-    asked.ReadStats, asked.ReadSection, asked.ListQueues, asked.ExplainQueue, asked.ExplainLog,
+    asked.ReadStats, asked.ReadSection, asked.ReadReadiness, asked.ListQueues, asked.ExplainQueue, asked.ExplainLog,
     asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout, asked.AckCheckout, asked.FindOffsets,
     asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch, asked.ExtendAckTimeout,
     asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
 from radiator.model.principal import ANYONE, Principal
+from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedLog
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
@@ -71,11 +73,31 @@ class Send:
 
 
 @dataclass(slots=True)
+class PublishAll:
+    """SENDs that are carried out as a whole or not at all, and never wait for room: where one would have to, all are
+    refused as `blocked`. None of them has a receipt, a transaction, or a reply-to that is a temp queue. Answered by
+    Published.
+    """
+
+    connection: int
+    receipt: bytes
+    sends: list[Send]
+
+    @property
+    def size(self) -> int:
+        """Bytes of header blocks and bodies."""
+        return sum(send.size for send in self.sends)
+
+
+@dataclass(slots=True)
 class Administer:
     """A request of an operator or a program: in STOMP, a SEND to /admin.
 
     body: the request, which `rendering` reads in the turn that has room for its cost. escaping: of the answer's
     headers. reply_to: the NAME of the temp queue that gets the answer, with that correlation_id; None: it is dropped.
+    is_answered: the answer, or the refusal, is an Answered with this receipt, which has no RECEIPT then. every_s: where
+    it is granted, it is answered so again every so many seconds, until the connection ends; 0: it is not. is_again: it
+    is such a time, at which a refusal is not answered.
     survives_refusal: as of Send.
     """
 
@@ -87,6 +109,9 @@ class Administer:
     reply_to: str | None = None
     correlation_id: bytes | None = None
     survives_refusal: bool = False
+    is_answered: bool = False
+    every_s: int = 0
+    is_again: bool = False
 
     @property
     def size(self) -> int:
@@ -106,6 +131,8 @@ class Subscribe:
     ack_timeout_s: instead of the queue's own, or None. is_getter: an auto_delete queue does not wait for its end.
     Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
     partition: the only one, or None: all; group: whose position is kept, or None.
+    offsets: instead of start and a group: by partition, where to begin; in one that is not among them from 0 on.
+    offsets_max: its RECEIPT is a LogReceipt, and it is refused where it would read more partitions; 0: a Receipt.
     """
 
     connection: int
@@ -126,6 +153,8 @@ class Subscribe:
     partition: int | None = None
     group: str | None = None
     durable_name: bytes | None = None
+    offsets: Mapping[int, int] | None = None
+    offsets_max: int = 0
 
 
 @dataclass(slots=True)
@@ -204,6 +233,17 @@ class Abort:
 
 
 @dataclass(slots=True)
+class Identify:
+    """What follows on this connection is in the name of another principal. Nothing of it is unacked, open or
+    subscribed to.
+    """
+
+    connection: int
+    principal: Principal
+    receipt: None = None
+
+
+@dataclass(slots=True)
 class Disconnect:
     """DISCONNECT: its RECEIPT comes after those due before it, then the connection is closed."""
 
@@ -259,6 +299,7 @@ class Unheeded:
 
 Command = (
     Send
+    | PublishAll
     | Administer
     | Subscribe
     | Unsubscribe
@@ -267,11 +308,14 @@ Command = (
     | Begin
     | Commit
     | Abort
+    | Identify
     | Disconnect
     | Fail
     | InvalidSend
     | PeerMessage
     | Unheeded
+    | Receive
+    | Settle
 )
 
 
@@ -364,79 +408,12 @@ class Committed:
 
 
 @dataclass(slots=True)
-class StoredMessage:
-    """One message read back. redelivered: marked so on disk, or stored before an unclean stop.
-
-    message: None where the record is damaged: it stays where it is, is never delivered, and is reported.
-    """
-
-    position: int
-    message: Message | None
-    redeliveries: int
-    redelivered: bool
-
-
-@dataclass(slots=True)
-class Loaded:
-    """The answer to a ReadQueue: the messages of the queue after a position, in order, as last committed.
-
-    `request` is the number of the ReadQueue. has_more: whether the queue has further ones after them.
-    """
-
-    request: int
-    messages: list[StoredMessage] = field(default_factory=list)
-    has_more: bool = False
-
-
-@dataclass(slots=True)
-class StoredDelayed:
-    """One delayed message read back: see StoredMessage. It stays delayed until a Wake, a damaged one for good."""
-
-    due_ms: int
-    stored: StoredMessage
-
-
-@dataclass(slots=True)
-class LoadedDelayed:
-    """The answer to a LoadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
-
-    request: int
-    messages: list[StoredDelayed] = field(default_factory=list)
-    next_due_ms: int = 0
-
-
-@dataclass(slots=True)
-class StoredRecord:
-    """One record of a log read back. message: None where it is damaged: it is skipped, and reported."""
-
-    offset: int
-    message: Message | None
-
-
-@dataclass(slots=True)
-class LoadedLog:
-    """The answer to a ReadLog. An empty list: there is none from there on, as last committed."""
-
-    request: int
-    records: list[StoredRecord] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class LoadedPrepared:
     """The answer to a ReadPrepared. damaged: how many could not be read, and are missing from `sends`."""
 
     request: int
     sends: list[Send] = field(default_factory=list)
     damaged: int = 0
-
-
-@dataclass(slots=True)
-class Found:
-    """The answer to a DedupLookup: whether the dedup-id is remembered in the last committed state, not yet
-    forgotten."""
-
-    request: int
-    found: bool
 
 
 @dataclass(slots=True)
@@ -450,7 +427,8 @@ class Tick:
     Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
     pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
     log_keep keeps wal_kept_bytes; certificates_left_s: until the end of each certificate of encrypted listeners, below
-    0 when that is over: by the address of a listener with its own; "": that of all others.
+    0 when that is over: by the address of a listener with its own; "": that of all others. is_store_behind: the tables
+    are far behind the write-ahead log, so commits may have to wait.
     """
 
     disk_free_bytes: int
@@ -462,6 +440,7 @@ class Tick:
     wal_bytes: int = 0
     wal_kept_bytes: int = 0
     certificates_left_s: Mapping[str, int] = field(default_factory=dict)
+    is_store_behind: bool = False
 
 
 @dataclass(slots=True)

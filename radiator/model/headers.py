@@ -34,9 +34,11 @@ class Field:
 
     def value(self, block: bytes, escaping: int) -> bytes | None:
         """Its value, unescaped, the first of several; None: the block has none."""
-        if block.startswith(self._first):
-            start = len(self._first)
-        else:
+        at = block.find(self._first)
+        if at < 0:  # of most fields: one search and no more
+            return None
+        start = at + len(self._first)
+        if at:
             start = block.find(self._later) + len(self._later)
             if start < len(self._later):
                 return None

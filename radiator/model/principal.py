@@ -70,6 +70,9 @@ class Login(Protocol):
         the client gave them; b"": not. Raises Refusal.
         """
 
+    def unasked(self, principal: Principal) -> Principal | None:
+        """Who it is where it gives no login: nothing is counted, whoever it is. None: no user."""
+
     def answered(self, verdict: "Verdict") -> Principal:
         """Who it is, by the verdict of that check. Raises Refusal."""
 

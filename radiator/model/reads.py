@@ -1,10 +1,12 @@
-"""Reads that the broker may ask for; the answers come as events (Loaded, Found in commands.py).
+"""Reads that the broker may ask for, and their answers, which come as events.
 
 A read sees the last committed state, nothing of a batch that is open or being committed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from radiator.model.message import Message
 
 
 @dataclass(slots=True)
@@ -71,3 +73,70 @@ class ReadPrepared:
 
 
 ReadRequest = ReadQueue | ReadDelayed | DedupLookup | ReadLog | ReadPrepared
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """One message read back. redelivered: marked so on disk, or stored before an unclean stop.
+
+    message: None where the record is damaged: it stays where it is, is never delivered, and is reported.
+    """
+
+    position: int
+    message: Message | None
+    redeliveries: int
+    redelivered: bool
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The answer to a ReadQueue: the messages of the queue after a position, in order, as last committed.
+
+    `request` is the number of the ReadQueue. has_more: whether the queue has further ones after them.
+    """
+
+    request: int
+    messages: list[StoredMessage] = field(default_factory=list)
+    has_more: bool = False
+
+
+@dataclass(slots=True)
+class StoredDelayed:
+    """One delayed message read back: see StoredMessage. It stays delayed until a Wake, a damaged one for good."""
+
+    due_ms: int
+    stored: StoredMessage
+
+
+@dataclass(slots=True)
+class LoadedDelayed:
+    """The answer to a LoadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
+
+    request: int
+    messages: list[StoredDelayed] = field(default_factory=list)
+    next_due_ms: int = 0
+
+
+@dataclass(slots=True)
+class StoredRecord:
+    """One record of a log read back. message: None where it is damaged: it is skipped, and reported."""
+
+    offset: int
+    message: Message | None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """The answer to a ReadLog. An empty list: there is none from there on, as last committed."""
+
+    request: int
+    records: list[StoredRecord] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Found:
+    """The answer to a DedupLookup: whether the dedup-id is remembered in the last committed state, not yet
+    forgotten."""
+
+    request: int
+    found: bool

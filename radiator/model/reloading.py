@@ -27,6 +27,7 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
     TlsSettings,
+    WebSettings,
 )
 from radiator.model.users import BOUNDS, User
 from radiator.model.validation import LOG_PREFIX, with_bounds
@@ -48,6 +49,7 @@ RELOAD: dict[str, dict[str, str]] = {
         "log_keep": RESTART,
     },
     "logging": {"level": NOW, "format": NOW, "priorities": NOW},
+    "http": {"hosts": NOW, "origins": NOW},
     # frames: linked nodes have agreed on their size; frames and batches determine what the map must hold
     "limits": _LIMITS
     | dict.fromkeys(("max_frame_bytes", "max_header_bytes", "max_headers", "max_batch_bytes"), RESTART),
@@ -65,7 +67,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates", "peer_ca"), NOW),
     "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
     "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
-    "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW},
+    "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW, "schema": NOW},
     "exchange": {"type": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
@@ -238,6 +240,7 @@ def tables_of(config: Config) -> Tables:
     tables: Tables = {
         ("server", ""): {key: getattr(config, key) for key in RELOAD["server"]},
         ("logging", ""): asdict(config.logging),
+        ("http", ""): asdict(config.http),
         ("limits", ""): asdict(config.limits),
         ("create", ""): {"queues": declared.create_queues, "topics": declared.create_topics},
         ("journal", ""): {"enabled": declared.has_journal, **dict.fromkeys(_OF_JOURNAL)},
@@ -281,6 +284,7 @@ def _config(running: Config, tables: Tables) -> Config:
         **named["server"][""],
         limits=Limits(**named["limits"][""]),
         logging=Logging(**named["logging"][""]),
+        http=WebSettings(**named["http"][""]),
         tls=TlsSettings(**named["tls"][""]) if named["tls"] else None,
         tls_of_listeners={address: TlsSettings(**table) for address, table in named["tls"].items() if address},
         jwt=JwtSettings(**named["jwt"][""]) if named["jwt"] else None,

@@ -1,8 +1,10 @@
 """The broker's replies to a connection. The session turns a reply into bytes; the server writes them in order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from radiator.model.leases import Leased, Settled
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
 
@@ -61,6 +63,40 @@ class RefusedReceipt(Receipt):
     sentence: str
 
 
+@dataclass(slots=True)
+class LogReceipt(Receipt):
+    """RECEIPT of a subscription to a log. offsets: by partition, from where on it misses nothing of what is read."""
+
+    offsets: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Published:
+    """A PublishAll was carried out: what is persistent is synced. ids: of what was stored, in order; a record of a log
+    has `PARTITION:OFFSET`. duplicates: how many messages were not stored, since their dedup-ids were known.
+    """
+
+    connection: int
+    receipt: bytes
+    ids: list[bytes]
+    duplicates: int
+
+
+@dataclass(slots=True)
+class Answered:
+    """The answer to an Administer that is answered so, as its rendering has written it. code: of the refusal that it
+    is; "": it is none. is_again: it is not the first one to its request; the server must report Written for it. more:
+    what follows the body, where it is so long that it is in parts.
+    """
+
+    connection: int
+    receipt: bytes
+    body: bytes
+    code: str = ""
+    is_again: bool = False
+    more: tuple[bytes, ...] = ()
+
+
 class Scope(IntEnum):
     """What a refusal leaves intact. COMMAND: everything but the refused command, which has had no effect. CHANNEL: the
     connection, but not everything that was open on it: the refusal has ended some of it (a transaction, a delivery).
@@ -116,4 +152,4 @@ class SendToPeer:
     word: PeerFrame
 
 
-Reply = Deliver | Receipt | Refuse | Bye | Pause | Resume | SendToPeer
+Reply = Deliver | Receipt | Published | Answered | Refuse | Bye | Pause | Resume | SendToPeer | Leased | Settled

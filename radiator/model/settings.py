@@ -24,6 +24,7 @@ TEXT, JSON = "text", "json"  # forms of a line of the log
 AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
 
 PORT = 61613  # the usual port of STOMP
+WEB_PORT = 61680  # of HTTP and WebSocket, if nothing else is given
 PEER, PEERS = "peer", "peers"  # the schemes of nodes' addresses: plain, and over TLS
 PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
@@ -59,7 +60,9 @@ KEEP_NOTHING = LogKeep()
 
 @dataclass(slots=True, kw_only=True)
 class QueueSettings:
-    """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time."""
+    """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. schema: the text of the Avro
+    schema that bodies must be of, as model/avro.py returns it; None: any body.
+    """
 
     persistent: bool = True
     max_messages: int | None = None
@@ -77,6 +80,7 @@ class QueueSettings:
     redelivery_delay_factor: float = 2
     redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
     scope: str = NODE
+    schema: str | None = None
 
     def redelivery_delay(self, redeliveries: int) -> int:
         """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;
@@ -96,12 +100,14 @@ class QueueSettings:
 class LogSettings:
     """The settings of one log (docs/OPERATING.md). partition_key: a JSON pointer into the body, or None: the header
     `partition-key` is the key. retention_ms, retention_bytes: records older, or beyond, are removed; None: none.
+    schema: as of a queue.
     """
 
     partitions: int = 1
     partition_key: str | None = None
     retention_ms: int | None = RETENTION_MS
     retention_bytes: int | None = None
+    schema: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -205,6 +211,7 @@ class Address:
 
 
 DEFAULT_LISTEN = Address("stomp", "127.0.0.1", PORT)
+DEFAULT_WEB_LISTEN = Address("http", "127.0.0.1", WEB_PORT)  # beside it, where there is no file
 
 TCP, UNIX = "tcp", "unix"  # what carries the bytes of connections
 NONE, OPTIONAL, REQUIRED = "none", "optional", "required"  # whether clients show certificates
@@ -299,6 +306,21 @@ class Logging:
     priorities: str = AUTO
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class WebSettings:
+    """What browsers are let in by ([http] in config.toml). All in lower case.
+
+    hosts: names of this broker, beside addresses and localhost. origins: sites whose pages may open a WebSocket, as
+    `https://shop.example`, beside that of the broker itself.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+
+
+DEFAULT_WEB = WebSettings()
+
+
 @dataclass(slots=True, kw_only=True)
 class Config:
     """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names. unix:
@@ -325,6 +347,7 @@ class Config:
     tls_of_listeners: dict[str, TlsSettings] = field(default_factory=dict)
     jwt: JwtSettings | None = None
     logging: Logging = field(default_factory=Logging)
+    http: WebSettings = DEFAULT_WEB
     users: dict[str, User] = field(default_factory=dict)
     useless: list[str] = field(default_factory=list, compare=False)
 

@@ -16,6 +16,7 @@ from typing import Any
 from radiator.model.addresses import CHECKOUT_LOGS, name_in
 from radiator.model.addresses import EXCHANGE as EXCHANGE_KIND
 from radiator.model.addresses import FANOUT as FANOUT_KIND
+from radiator.model.avro import schema_text
 from radiator.model.errors import Refusal
 from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
@@ -283,12 +284,14 @@ QUEUE: dict[str, Check] = {
     "redelivery_delay_factor": number(1, 1000),
     "redelivery_delay_max_ms": whole(1, 365 * DAY_S * 1000),
     "scope": choice(*SCOPES),
+    "schema": schema_text,
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
     "partition_key": json_pointer,
     "retention_ms": retention,
     "retention_bytes": size(1, 64 * TIB),
+    "schema": schema_text,
 }
 FANOUT: dict[str, Check] = {"children": children}
 EXCHANGE: dict[str, Check] = {"type": choice(*EXCHANGE_TYPES), "durable": flag, "auto_delete": flag}

@@ -22,23 +22,10 @@ from radiator.core.parts import Machine
 from radiator.core.turn import Batch, Note
 from radiator.model import settings
 from radiator.model.addresses import EXCHANGE, FANOUT
-from radiator.model.commands import (
-    Closed,
-    Command,
-    Committed,
-    Event,
-    Found,
-    Open,
-    Read,
-    Reread,
-    Send,
-    Stop,
-    Tick,
-    Written,
-)
+from radiator.model.commands import Closed, Command, Committed, Event, Open, Read, Reread, Send, Stop, Tick, Written
 from radiator.model.limits import GIB, Limits
-from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
-from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
+from radiator.model.reads import Found, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.model.settings import Declarations, ExchangeSettings
 from radiator.protocols.administration import JSON
 from tests.core.words import as_read
@@ -153,7 +140,7 @@ class Node:
                 self.paused.discard(number)
             else:
                 self.inbox[number].append(reply)
-            if isinstance(reply, Deliver | SendToPeer):
+            if isinstance(reply, Deliver | SendToPeer) or (isinstance(reply, Answered) and reply.is_again):
                 self.delivers[number] += 1
         if self.auto and self.due():
             self._one([])

@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 
 from radiator.core import answers
+from radiator.core.answers import in_order
 from radiator.model.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
-from radiator.model.limits import ANSWER_LINES, ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
+from radiator.model.limits import (
+    ANSWER_LINES,
+    ANSWERS_WAITING_MAX,
+    COMMANDS_AT_ONCE,
+    LOOKED_AT_ONCE,
+    MATCH_STEPS,
+    SIZE_MAX,
+    Limits,
+)
+from radiator.model.numbers import PAUSE
 from radiator.protocols.administration.requests import REQUESTS
 from tests.core.node import Node
 from tests.core.timed import TURN_MAX_S, Timed, measures_turns
@@ -41,6 +51,16 @@ def until_answered(node: Node, connection: int = 9, turns: int = 100) -> list[di
         if found:
             return found
     raise AssertionError("no answer came")
+
+
+@pytest.mark.parametrize("part_bytes", [1, 10_000])
+def test_an_answer_in_parts_is_the_same(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parted = many(), many()
+    whole.say(request(do="queues"))
+    found = until_answered(whole)
+    monkeypatch.setattr(answers, "ANSWER_PART_BYTES", part_bytes)
+    parted.say(request(do="queues"))
+    assert until_answered(parted) == found and not parted.broker.connections[9].answer_bytes
 
 
 # ---- slices ---------------------------------------------------------------------------------------------------------
@@ -119,6 +139,16 @@ def test_long_answers_that_many_ask_for_at_once_come_whole() -> None:
         (answer,) = given(node, number)
         assert [*answer["queues"]] == there, "made anew, and each row once"
     assert not node.again and not any(node.broker.connections[number].answer_bytes for number in range(100, 120))
+
+
+def test_names_are_compared_with_a_pattern_in_slices_of_so_many_words() -> None:
+    """However long they are: a turn does not grow with them."""
+    long = [f"{'a.' * 120}{number:03}" for number in range(100)]
+    steps = [*in_order(long, match="#.a.#.007")]
+    assert [one for one in steps if one is not PAUSE] == [long[7]]
+    assert steps.count(PAUSE) >= 100 * 121 * 4 // (MATCH_STEPS + 121 * 4)
+    short = [f"q{number:03}" for number in range(LOOKED_AT_ONCE // 2)]
+    assert [*in_order(short, match="*")] == [PAUSE, *short]
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
@@ -292,6 +322,7 @@ FLOOD: dict[str, dict[str, object]] = {
     "stats of logs": {"do": "stats", "section": "logs"},
     "queues": {},
     "queues in pages": {"do": "queues", "limit": 100, "after": "q05"},
+    "queues of a pattern": {"do": "queues", "match": "#.a.#.b.#" + ".c" * 11},
     "peek": {"queue": "m", "count": 1000},
     "peek of what is out": {"do": "peek", "queue": "q00001", "count": 1000},
     "declare": {"queue": "new%d"},
@@ -322,6 +353,7 @@ FLOOD: dict[str, dict[str, object]] = {
     "version": {"app": "a"},
     "why": {"queue": "q00001"},
     "why of a log": {"do": "why", "log": "l"},
+    "ready": {},
     "peers": {},
     "peer-release": {"peer": "none", "force": True},
     "peer-drop": {"peer": "none", "force": True},

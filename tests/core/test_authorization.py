@@ -95,6 +95,8 @@ def sample(kind: Any) -> Any:
         return Version("b", 1, 1)
     if kind is Rendering:
         return JSON
+    if kind is Principal:
+        return BOB
     if kind in (int, float, str, bytes, bool):
         return b"q" if kind is bytes else "q" if kind is str else kind(1)
     raise AssertionError(f"this test has no value of type {kind}: add one")

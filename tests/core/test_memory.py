@@ -5,9 +5,9 @@ import json
 import pytest
 
 from radiator.core.connections import SUBSCRIPTION_COST_BYTES, SUBSCRIPTIONS_FREE
-from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Send, StoredRecord, Tick
+from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, Send, Tick
 from radiator.model.limits import ANSWERS_AT_ONCE, GIB, KIB, MIB, Limits
-from radiator.model.reads import ReadLog
+from radiator.model.reads import LoadedLog, ReadLog, StoredRecord
 from radiator.model.settings import DEAD_LETTER as DEAD_LETTER_OVERFLOW
 from radiator.model.settings import DROP_OLDEST, Declarations, LogSettings, QueueSettings
 from tests.core.backlogs import durable

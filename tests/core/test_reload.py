@@ -19,6 +19,7 @@ from radiator.tools.config.values import (
     CREATE,
     EXCHANGE,
     FANOUT,
+    HTTP,
     JOURNAL,
     LIMITS,
     LOGGING,
@@ -488,7 +489,7 @@ def test_no_reload_makes_a_long_turn() -> None:
 
 def test_the_table_has_every_setting_of_every_table_of_the_file() -> None:
     tables = {
-        "server": SERVER, "logging": LOGGING, "limits": LIMITS, "create": CREATE, "journal": JOURNAL,
+        "server": SERVER, "logging": LOGGING, "http": HTTP, "limits": LIMITS, "create": CREATE, "journal": JOURNAL,
         "node": THIS_NODE, "peer": PEER_NODE, "tls": TLS, "jwt": JWT, "queue": QUEUE, "log": LOG,
         "exchange": EXCHANGE, "fanout": FANOUT, "topic": TOPIC, "user": USER,
     }  # fmt: skip

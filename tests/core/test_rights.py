@@ -83,6 +83,7 @@ CASES: list[tuple[Any, Given]] = [
     (send(1, "/log/news"), ((WRITE, "/log/news"),)),
     (send(1, "/temp-queue/mine"), ()),
     (send(1, "/reply-queue/x"), ()),
+    (commands.PublishAll(1, b"r", [send(1, "q"), send(1, "/topic/a")]), ((WRITE, Q), (WRITE, "/topic/a"))),
     (subscribe(1, "q"), ((READ, Q),)),
     (subscribe(1, "/amq/queue/q"), ((READ, Q),)),
     (subscribe(1, "/topic/a.*"), ((READ, "/topic/a.#"),)),
@@ -100,17 +101,21 @@ CASES: list[tuple[Any, Given]] = [
     (Commit(1, b"t", None, "prepared"), ()),
     (Commit(1, b"t", None, None, "etl.nightly", 1), ((WRITE, "/app/etl.*"),)),
     (commands.Abort(1, b"t"), ()),
+    (commands.Identify(1, Principal("bob")), ()),
     (commands.Disconnect(1), ()),
     (commands.Administer(1, b"{}", None, 2), ()),  # type: ignore[arg-type]
     (commands.Fail(1, "It is broken."), ()),
     (commands.InvalidSend(1, "It is wrong.", b"r"), ()),
     (commands.Unheeded(1, "q", "priority", "It says nothing."), ()),
+    (commands.Receive(1, b"r", "/amq/queue/q", 1, 0, 1000), ((READ, Q),)),
+    (commands.Settle(1, b"r", []), ()),
     (commands.PeerMessage(1, Taken(1)), ((ADMIN, EVERYTHING),)),
     (asked.ReadStats(), ((SEE, EVERYTHING),)),
     (asked.ReadSection("queues"), ((SEE, "/queue/#"),)),
     (asked.ReadSection("exchanges"), ((SEE, "/exchange/#"),)),
     (asked.ReadSection("peers"), ((SEE, EVERYTHING),)),
     (asked.ReadSection("users"), ((SEE, EVERYTHING),)),
+    (asked.ReadReadiness(), ()),
     (asked.ListQueues(), ((SEE, "/queue/#"),)),
     (asked.ExplainQueue("q"), ((SEE, Q),)),
     (asked.ExplainLog("news"), ((SEE, "/log/news"),)),
@@ -748,10 +753,11 @@ def test_nobody_else_knows_rights_or_refuses_for_them() -> None:
         or (isinstance(node, ast.ImportFrom) and any(one.name == "FORBIDDEN" for one in node.names))
         or (isinstance(node, ast.Constant) and node.value == FORBIDDEN)
     }
-    refuses_logins = "auth/authenticator.py"  # with the same code
+    refuses_logins = {"auth/authenticator.py", "server/tunnels.py"}  # with the same code
     names_it = {"model/errors.py", "model/audit.py", "model/limits.py"}
     writes_it_down = {"core/connections.py", "core/admin/__init__.py", "core/audit_writer.py"}
-    judges = {"core/rights.py", "core/authorization.py", "server/serve.py", refuses_logins}
+    judges = {"core/rights.py", "core/authorization.py", "server/serve.py"}
     is_told = {"integrations/kombu/failures.py"}  # by the broker
-    assert knows == judges | names_it | writes_it_down | is_told
+    has_its_status = {"protocols/http/head.py", "protocols/http/responses.py", "protocols/http/door.py"}
+    assert knows == judges | refuses_logins | names_it | writes_it_down | is_told | has_its_status
     assert radiator.__file__ is not None and Path(radiator.__file__).parent == PACKAGE

@@ -44,6 +44,7 @@ EVERY: dict[str, Any] = {
     "redelivery_delay_factor": 1.5,
     "redelivery_delay_max_ms": 100,
     "scope": "node",
+    "schema": '"int"',
 }
 
 

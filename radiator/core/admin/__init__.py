@@ -15,14 +15,17 @@ from radiator.core.admin import (
     numbers,
     prepared,
     queues,
+    readiness,
     subscriptions,
     why,
 )
 from radiator.core.admin.peek import PeekPort, peek
+from radiator.core.answers import Give
 from radiator.core.audit_writer import PendingAct
 from radiator.core.connections import Connection
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.queue import Queue
+from radiator.core.repetitions import Repetitions
 from radiator.core.request import Request
 from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.stats import StatsPort
@@ -34,13 +37,14 @@ from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, block_of
 from radiator.model.limits import ADMIN_BYTES_PER_COPY, ADMIN_COPIES
 from radiator.model.message import Message
+from radiator.model.replies import Answered
 
 Handler = Callable[[Request[Any], Any], None]
 
 
 class AdminPort(
     why.WhyPort,
-    StatsPort,
+    readiness.ReadinessPort,
     bindings.BindingsPort,
     checkouts.CheckoutsPort,
     logs.LogsPort,
@@ -52,6 +56,9 @@ class AdminPort(
     Protocol,
 ):
     """All that requests may ask of the broker; who carries out one of them sees its own part."""
+
+    @property
+    def repetitions(self) -> Repetitions: ...
 
 
 def administer(parts: AdminPort, connection: Connection, command: Administer) -> Waitable | None:
@@ -68,18 +75,35 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
     if parts.admission.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
         return FLUSH
     queue = None if command.reply_to is None else parts.admission.incoming.asker(connection, command.reply_to)
-    request = Request(parts, connection, command.rendering, queue, _giver(parts, queue, command))
+    is_heard = queue is not None or command.is_answered
+    give = _replier(parts, connection, command) if command.is_answered else _giver(parts, queue, command)
+    request = Request(parts, connection, command.rendering, queue, is_heard, give)
     try:
-        carry_out(request, command.rendering.read(command.body))
+        asked_for = command.rendering.read(command.body)
+        carry_out(request, asked_for)
+        if command.every_s:
+            parts.repetitions.begin(connection, command, asked_for)
     except Refusal as refusal:
         request.refused(refusal)
-        if queue is None:
+        if not is_heard:
             raise
         if refusal.code == FORBIDDEN:
             connection.note_forbidden(parts.context, str(refusal))
         request.refuse(refusal)
-    connection.receipt(parts.context, command.receipt)
+    if not command.is_answered:
+        connection.receipt(parts.context, command.receipt)
     return None
+
+
+def ask_again(parts: AdminPort, connection: Connection, command: Administer) -> None:
+    """Carry out a request that has been granted before and is_again, and costs little to begin. Where it is refused by
+    now there is no answer: who changes the users ends it.
+    """
+    request = Request(parts, connection, command.rendering, None, True, _replier(parts, connection, command))
+    try:
+        carry_out(request, command.rendering.read(command.body))
+    except Refusal:
+        return
 
 
 def carry_out(request: Request[AdminPort], command: AdminCommand) -> None:
@@ -100,12 +124,30 @@ def _is_there(parts: StatsPort, command: AdminCommand) -> bool:
     return parts.kinds[command.kind].numbers(parts, command.name) is not None
 
 
-def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Callable[[bytes], None]:
+def _replier(parts: AnsweringPort, connection: Connection, command: Administer) -> Give:
+    """Of a request that is answered by a reply to its own connection."""
+    assert command.receipt is not None, "an answer names its request"
+    receipt = command.receipt
+
+    def give(body: bytes, code: str = "", more: tuple[bytes, ...] = ()) -> None:
+        if connection.is_closing:
+            return
+        if not command.is_again:
+            connection.say(parts.context, Answered(connection.number, receipt, body, code, more=more))
+        elif not code:
+            again = Answered(connection.number, receipt, body, is_again=True, more=more)
+            connection.post(parts.context, again, sum(map(len, (body, *more))), None)
+
+    return give
+
+
+def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Give:
     """What the text of an answer is given to."""
     if queue is None:
-        return lambda body: None
+        return lambda body, code="", more=(): None
 
-    def give(body: bytes) -> None:
+    def give(body: bytes, code: str = "", more: tuple[bytes, ...] = ()) -> None:
+        body = b"".join((body, *more)) if more else body
         headers = block_of(command.escaping, (CONTENT_TYPE, command.rendering.content_type))
         if command.correlation_id is not None:
             headers += block_of(command.escaping, (CORRELATION_ID, command.correlation_id))
@@ -122,6 +164,7 @@ def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Ca
 _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.ReadStats: numbers.of_broker,
     asked.ReadSection: numbers.section,
+    asked.ReadReadiness: readiness.ready,
     asked.ListQueues: numbers.queues,
     asked.ExplainQueue: why.queue,
     asked.ExplainLog: why.log,

@@ -18,12 +18,13 @@ def section(request: Request[StatsPort], command: ReadSection) -> None:
     """Answers with some rows of one section."""
     name = command.section
     request.answer_in_slices(
-        lambda: SectionNumbers(name, stats.section(request.parts, name, command.after, command.limit))
+        lambda: SectionNumbers(name, stats.section(request.parts, name, command.after, command.limit, command.match))
     )
 
 
 def queues(request: Request[StatsPort], command: ListQueues) -> None:
     """Answers with all queues that have a name, or a page of them."""
+    name = KINDS[QUEUE].section
     request.answer_in_slices(
-        lambda: Queues(Rows(stats.listed(request.parts, KINDS[QUEUE].section, command.after, command.limit)))
+        lambda: Queues(Rows(stats.listed(request.parts, name, command.after, command.limit, command.match)))
     )

@@ -16,11 +16,11 @@ from radiator.core.turn import TurnContext
 from radiator.model.addresses import queue_address
 from radiator.model.administration import PeekQueue
 from radiator.model.answers import Peeked, PeekedMessage
-from radiator.model.commands import Loaded, StoredMessage
 from radiator.model.headers import pairs
 from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES
 from radiator.model.message import Message
 from radiator.model.numbers import PAUSE, PauseRow, Rows
+from radiator.model.reads import Loaded, StoredMessage
 
 
 class PeekPort(AnsweringPort, Protocol):

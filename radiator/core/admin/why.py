@@ -232,9 +232,10 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
     if worst is None:
         return "closing", f"{ready}, but each consumer's connection is being closed ({consumers})."
+    holder = worst.connection.address
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
-        f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
+        f"with {consumers}. {holder[0].upper()}{holder[1:]} has {_unacked(worst)} of {_window(worst)}"
         f"{_of_waiting(worst, state.context.now_s)}."
     )
 
@@ -251,7 +252,7 @@ def _of_none_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, s
     out, delayed, offered, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
     if out:
         holders = crowd.holders
-        consumers = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
+        consumers = min(holders) if len(holders) == 1 else f"{len(holders)} connections"
         if out > WHY_LOOKED_AT:
             consumers += " (and perhaps others)"
         return (
@@ -419,7 +420,7 @@ def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str
 
 class Crowd:
     """Those who consume, as they stood when they were looked at. at: how many stand where; worst: of those whose window
-    is full the one with most unacked; holders: the numbers of connections that have something of the queue.
+    is full the one with most unacked; holders: the connections, or owners of leases, that have something of the queue.
     """
 
     __slots__ = ("at", "holders", "worst")
@@ -427,7 +428,7 @@ class Crowd:
     def __init__(self) -> None:
         self.at: Counter[str] = Counter()
         self.worst: Subscription | None = None
-        self.holders: set[int] = set()
+        self.holders: set[str] = set()
 
     def look(self, consumers: list[Subscription]) -> Iterator[PauseRow]:
         """At all of them, with PAUSEs."""
@@ -446,7 +447,7 @@ class Crowd:
             if delivery is PAUSE:
                 yield PAUSE
             else:
-                self.holders.add(delivery.subscription.connection.number)
+                self.holders.add(delivery.subscription.connection.address)
 
 
 def _stands(one: Subscription) -> str:

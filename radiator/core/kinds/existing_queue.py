@@ -3,6 +3,7 @@
 from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Door, Kind, Subscriber
 from radiator.core.producer import Producer
+from radiator.core.queues.queue import Queue
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import EXISTING
@@ -40,10 +41,14 @@ class ExistingQueueKind(Kind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        found = self.destinations.queues.all.get(name)
-        if found is None:
-            raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+        found = self.leased(command.destination, name)
         subscription = subscriber.consume(connection, command, found)
         subscriber.receipt(connection, command)
         found.join(subscription)
         return None
+
+    def leased(self, destination: str, name: str) -> Queue:
+        found = self.destinations.queues.all.get(name)
+        if found is None:
+            raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+        return found

@@ -89,6 +89,7 @@ class Kind:
 
     name: str
     can_prepare = False
+    instead = ""  # said to who would lease of it
 
     __slots__ = ("context", "destinations", "incoming", "limits")
 
@@ -117,6 +118,10 @@ class Kind:
     ) -> Waitable | None:
         """Carries out a SUBSCRIBE; returns what it must wait for, if anything. Raises Refusal."""
         raise Refusal("send-only", f"{command.destination} can only be sent to.")
+
+    def leased(self, destination: str, name: str) -> Queue:
+        """Returns the queue that a Receive takes from, made as by a SUBSCRIBE. Raises Refusal."""
+        raise Refusal("no-lease", f"{destination} is no queue: only messages of queues are leased.{self.instead}")
 
     def whole_address(self, address: str) -> str:
         """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""

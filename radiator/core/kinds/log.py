@@ -26,6 +26,7 @@ from radiator.model.errors import Refusal
 from radiator.model.limits import DESCRIBED_GROUPS
 from radiator.model.numbers import PAUSE, Later, LogNumbers, NamedRows, PauseRow, Rows
 from radiator.model.recovery import Recovery
+from radiator.model.replies import LogReceipt
 from radiator.model.settings import Declarations
 from radiator.model.validation import log_settings, log_without_effect
 
@@ -36,6 +37,7 @@ class LogKind(Kind):
     """See above."""
 
     name = LOG
+    instead = " Subscribe to it: that removes nothing."
     can_prepare = True
 
     __slots__ = ()
@@ -74,7 +76,12 @@ class LogKind(Kind):
         subscription = subscriber.consume(connection, command, reader)
         reader.begin(subscription, command)
         # D26: behind the batch that has where a new group begins
-        subscriber.receipt(connection, command, durable=command.group is not None)
+        if command.offsets_max and command.receipt is not None:
+            # D41: a record that is not on the disk yet may be gone after a crash, and another have its offset
+            offsets = {index: min(one.next, one.partition.committed) for index, one in reader.cursors.items()}
+            connection.say(self.context, LogReceipt(connection.number, command.receipt, offsets))
+        else:
+            subscriber.receipt(connection, command, durable=command.group is not None)
         reader.join(subscription)
         return None
 

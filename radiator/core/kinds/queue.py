@@ -68,6 +68,9 @@ class QueueKind(Kind):
         queue.join(subscription)
         return None
 
+    def leased(self, destination: str, name: str) -> Queue:
+        return self.destinations.queues.get(name)
+
     # ---- what is of it ----------------------------------------------------------------------------------------------
 
     @property

@@ -34,6 +34,7 @@ class TopicKind(Kind):
     """See above."""
 
     name = TOPIC
+    instead = " Subscribe to it."
 
     __slots__ = ()
 

@@ -15,11 +15,11 @@ from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
 from radiator.core.states import Event
 from radiator.core.turn import BackgroundTask, TurnContext
-from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import Refusal, count_text
 from radiator.model.journal import RELEASED, CameFrom
 from radiator.model.limits import AWAITS_OF_ONE_MAX, BATCH_BYTES, LOAD_BYTES, LOAD_MESSAGES, STEP_MESSAGES
 from radiator.model.patterns import name_mistake
+from radiator.model.reads import LoadedLog, StoredRecord
 from radiator.model.settings import LogSettings
 from radiator.model.validation import RESERVED_LOGS
 

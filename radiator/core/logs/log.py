@@ -23,7 +23,6 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
 from radiator.core.usage import Usage
-from radiator.model.commands import LoadedLog
 from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
 from radiator.model.journal import CameFrom, JournalEvent
@@ -42,7 +41,7 @@ from radiator.model.limits import (
     TAIL_BYTES,
 )
 from radiator.model.message import Message
-from radiator.model.reads import ReadLog
+from radiator.model.reads import LoadedLog, ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import JOURNAL, LogSettings, QueueSettings
@@ -50,7 +49,7 @@ from radiator.model.validation import RESERVED_LOGS
 from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments, Ledger
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
-SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
+SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters; but a schema
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
@@ -64,7 +63,7 @@ class Log:
 
     __slots__ = (
         "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_path", "ledger", "log_settings",
-        "is_audit", "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed",
+        "is_audit", "last", "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed",
         "segment_bytes", "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
     )  # fmt: skip
 
@@ -82,7 +81,6 @@ class Log:
         readers: LogConsumers,
     ) -> None:
         self.name = LOG_PREFIX + stored.name
-        self.settings = SETTINGS
         self.context = context
         self.ledger = Ledger()
         self.waiters: deque[Producer] = deque()
@@ -107,12 +105,14 @@ class Log:
         # the segments that the open batch changes; and how far the one being committed extends each partition
         self.touched: dict[tuple[int, int], KeepSegment] = {}
         self.sealed: list[tuple[Partition, int]] = []
+        self.last = (0, 0)  # where the last record was put: its partition, and its offset there
         self.waiting = Waiters(context)
         self.use(log_settings)
 
     def use(self, log_settings: LogSettings) -> None:
         """Puts these settings into force."""
         self.log_settings = log_settings
+        self.settings = SETTINGS if log_settings.schema is None else QueueSettings(schema=log_settings.schema)
         parts = SEGMENTS_MIN * log_settings.partitions
         bytes_max, ms_max = log_settings.retention_bytes, log_settings.retention_ms
         # what is kept always spans several segments, so that little goes at once
@@ -155,7 +155,11 @@ class Log:
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> None:
         """Appends the message to the partition that its key chooses."""
-        self.append(self.partition_of(message), message)
+        partition = self.partition_of(message)
+        self.last = partition.index, self.append(partition, message)
+
+    def last_id(self) -> bytes:
+        return b"%d:%d" % self.last
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
         self.put(message)

@@ -19,11 +19,12 @@ from radiator.core.logs.record import Record
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.entry import Entry, Stub
 from radiator.core.states import MEMORY_MOVES, Event, move
-from radiator.model.commands import AUTO, TIME, LoadedLog, Subscribe
+from radiator.model.commands import AUTO, TIME, Subscribe
 from radiator.model.errors import Refusal
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import PARTITIONS_MAX, RECORD_BYTES, WATCHED_MAX
 from radiator.model.message import Message
+from radiator.model.reads import LoadedLog
 from radiator.model.replies import MESSAGE_COST_BYTES, Deliver, EndOfLog, RecordPlace
 
 

@@ -60,13 +60,18 @@ class Logs:
 
     def recover(self, stored: StoredLog) -> None:
         """Restores a log, as config.toml has it or else as it was declared; of a deleted one drops the segments that
-        are left.
+        are left. Raises StoreError.
         """
         if not stored.name:
             self.retention.drop(stored.segments)
             return
         found = json.loads(stored.settings or "{}")
-        kept = log_settings(without_maker(found))
+        try:
+            kept = log_settings(without_maker(found))
+        except Refusal as refusal:
+            raise StoreError(
+                f"{LOG_PREFIX}{stored.name} is kept with settings that cannot be used: {refusal}"
+            ) from None
         declared = self.declarations.logs.get(stored.name, kept)
         if declared.partitions != kept.partitions:
             raise StoreError(partitions_mistake(stored.name, declared, kept))
@@ -100,6 +105,8 @@ class Logs:
 
     def keep_settings(self, log: Log) -> None:
         kept = with_maker(asdict(log.log_settings), log.maker)
+        if log.log_settings.schema is None:
+            del kept["schema"]  # an older version knows none, and reads all others
         text = json.dumps(kept | {MADE_BY: BROKER} if log.is_audit else kept)
         self.context.write(KeepSettings(log.number, text), WRITE_COST_BYTES + len(text))
 

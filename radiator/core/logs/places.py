@@ -21,6 +21,15 @@ def check(log: Log, command: Subscribe) -> None:
         raise Refusal(
             "no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {command.partition}."
         )
+    for index in command.offsets or ():
+        if index >= count:
+            raise Refusal("no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {index}.")
+    if command.offsets_max and command.partition is None and count > command.offsets_max:
+        raise Refusal(
+            "protocol",
+            f"{log.name} has {count} partitions: at most {command.offsets_max} are read together in this way; name one "
+            "by `partition`.",
+        )
     for name, place in (("from", command.start), ("until", command.until)):
         if place is not None and place[0] == OFFSET and command.partition is None and count > 1:
             raise Refusal(
@@ -32,6 +41,12 @@ def firsts(log: Log, command: Subscribe) -> list[int]:
     """Returns where to begin in each partition. Raises Refusal."""
     kind, number = command.start or (LATEST, 0)
     partitions = log.partitions
+    if command.offsets is not None:
+        asked_of = partitions if command.partition is None else [partitions[command.partition]]
+        found = [partition.first for partition in partitions]
+        for partition in asked_of:
+            found[partition.index] = _kept(log, partition, command.offsets.get(partition.index, 0))
+        return found
     if kind == LATEST:
         return [partition.next for partition in partitions]
     if kind == TIME:
@@ -40,14 +55,19 @@ def firsts(log: Log, command: Subscribe) -> list[int]:
     if kind == OFFSET:
         asked = partitions[command.partition or 0]
         has_position = command.group is not None and command.group in log.groups
-        if not (asked.first <= number <= asked.next or has_position):
-            raise Refusal(
-                "no-such-offset",
-                f"Partition {asked.index} of {log.name} has the records from {asked.first} on, and the next will be "
-                f"{asked.next}: it cannot be read from {number} on.",
-            )
-        offsets[asked.index] = number
+        offsets[asked.index] = number if has_position else _kept(log, asked, number)
     return offsets
+
+
+def _kept(log: Log, partition: Partition, offset: int) -> int:
+    """That offset. Raises Refusal where the partition does not have it, any more or yet."""
+    if not partition.first <= offset <= partition.next:
+        raise Refusal(
+            "no-such-offset",
+            f"Partition {partition.index} of {log.name} has the records from {partition.first} on, and the next will "
+            f"be {partition.next}: it cannot be read from {offset} on.",
+        )
+    return offset
 
 
 class End:

@@ -8,10 +8,10 @@ from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.partition import Cursor
-from radiator.model.commands import LoadedLog
 from radiator.model.errors import StoreError
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, READERS_BYTES
 from radiator.model.message import Message
+from radiator.model.reads import LoadedLog
 
 
 class AheadReader(Protocol):

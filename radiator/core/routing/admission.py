@@ -15,13 +15,15 @@ from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue, cost_of
 from radiator.core.queues.target import Target
-from radiator.core.routing.plan import Arrival, Plan, no_consumer, with_ttl
+from radiator.core.routing.bodies import check_bodies, check_body
+from radiator.core.routing.plan import Arrival, Plan, is_fanned, no_consumer, with_ttl
 from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import WRITE_COST_BYTES
 from radiator.model.addresses import split
 from radiator.model.commands import Ack, Nack, Send
 from radiator.model.errors import Refusal
+from radiator.model.headers import CONTENT_TYPE
 from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY
 from radiator.model.message import Message
 from radiator.model.peer import Answer
@@ -46,7 +48,7 @@ class Admission:
         self.context = incoming.context
         self.destinations = incoming.destinations
         self.limits = incoming.limits
-        self.batch_wait_list = WaitList("batch")
+        self.batch_wait_list = WaitList("batch", is_brief=True)
         self.memory_wait_list = WaitList("memory")
         self.disk_wait_list = WaitList("disk")
         self.disk_left_bytes = 0  # until SENDs must wait for the disk; links may bring that much (cluster/capacity.py)
@@ -98,6 +100,8 @@ class Admission:
             blocked = target.maker.stored_wait(connection, size)
         if blocked is not None:
             return blocked
+        if settings.schema is not None:
+            check_body(target, command.body, CONTENT_TYPE.value(command.headers, command.escaping))
         if is_bounded and settings.overflow != BLOCK:
             target.evict(1, size)
         target.put(command.message(headers, self.context.now_ms, settings.message_ttl_ms))
@@ -182,9 +186,12 @@ class Admission:
         blocked = self.first_blocked(producer, needs, persistent_bytes, plan, transaction is not None)
         if blocked is not None:
             return blocked
+        if not producer.is_promised:
+            check_bodies((queue, message) for queue, message, _, _ in puts)
         # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
-        if len(puts) < len(plan.puts):
-            self.context.count("duplicates", len(plan.puts) - len(puts))
+        plan.duplicates = len(plan.puts) - len(puts)
+        if plan.duplicates:
+            self.context.count("duplicates", plan.duplicates)
         self.forget_found(producer)
         for one in plan.counted:
             one.accepted += 1
@@ -197,7 +204,7 @@ class Admission:
         for queue, (count, size) in needs.items():
             if queue.settings.overflow != BLOCK:
                 queue.evict(count, size)
-        self.store(puts)
+        self.store(puts, plan.ids)
         settlements = transaction.settlements if transaction is not None else []
         # what is not kept for a node is counted by the batch that the RECEIPT waits for
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
@@ -257,7 +264,7 @@ class Admission:
             )
         return needs, persistent_bytes
 
-    def store(self, puts: list[Arrival]) -> None:
+    def store(self, puts: list[Arrival], ids: list[bytes] | None) -> None:
         """Adds to the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         context = self.context
         copies: dict[bytes, int] = {}
@@ -266,6 +273,8 @@ class Admission:
         for queue, message, dedup_id, due_ms in puts:
             if queue.is_persistent:
                 queue.take_in(message, due_ms)
+                if ids is not None:
+                    ids.append(queue.last_id())
                 if copies and queue.journal is not None and is_fanned(message):
                     queue.journal.copied(queue.name, context.last_position, message, copies[message.headers])
                 if dedup_id is not None and queue.dedup is not None:
@@ -387,7 +396,7 @@ class Admission:
         found = producer.found.get((dedup, dedup_id))
         if found is not None:
             return 0 if found[1] else None
-        wait_list = WaitList("dedup")
+        wait_list = WaitList("dedup", is_brief=True)
         request = dedup.look_up(dedup_id)
         self.lookups[request] = (wait_list, dedup, dedup_id)
         return wait_list
@@ -406,11 +415,6 @@ class Admission:
         for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
         producer.found.clear()
-
-
-def is_fanned(message: Message) -> bool:
-    """Whether it is a copy of what was sent to a fanout: such have the common id in their headers."""
-    return message.destination.startswith("/fanout/")
 
 
 @dataclass(slots=True)
@@ -457,7 +461,7 @@ class _Rest:
         self.producer.rest_bytes += size
 
     def carry_out(self) -> None:
-        admission = self.admission
+        admission, ids = self.admission, self.plan.ids
         touched: dict[Target | ConsumedQueue, None] = {}
         for command, deliveries in self.settlements:
             for delivery in deliveries:
@@ -470,6 +474,8 @@ class _Rest:
                 queue.take_in(message, due_ms)
                 admission.memory.bytes += message.size
                 touched[queue] = None
+                if ids is not None:
+                    ids.append(queue.last_id())
         exchanges = admission.destinations.exchanges
         for queue, message, due_ms in self.plan.copies:
             if exchanges.deliver(queue, message, due_ms):
@@ -482,6 +488,8 @@ class _Rest:
         topics = admission.destinations.topics
         for name, message, copied in self.plan.publishes:
             message_id = topics.new_id()
+            if ids is not None:
+                ids.append(message_id)
             topics.publish(message, topics.matching(name), message_id)
             if topics.gossip is not None:
                 topics.gossip.publish(name, message, message_id, copied)

@@ -25,12 +25,13 @@ class Plan:
     """What a SEND or a COMMIT is about to do. copies: for subscriptions to an exchange. counted, unrouted: destinations
     that count it; missing: how many queues it named that do not exist. immediate: queues whose consumers must have room
     for what is put, and the address to name in the refusal. steps: the cost of the matching. unkept: copies for nodes
-    for which none are kept. answers: replies for clients at other nodes.
+    for which none are kept. answers: replies for clients at other nodes. ids: gets the ids of what is stored or
+    published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were known.
     """
 
     __slots__ = (
-        "answers", "copies", "counted", "immediate", "missing", "publishes", "puts", "replies", "steps", "unkept",
-        "unrouted",
+        "answers", "copies", "counted", "duplicates", "ids", "immediate", "missing", "publishes", "puts", "replies",
+        "steps", "unkept", "unrouted",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -45,6 +46,8 @@ class Plan:
         self.missing = 0
         self.steps = 0
         self.immediate: dict[Target, str] = {}
+        self.ids: list[bytes] | None = None
+        self.duplicates = 0
 
 
 def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
@@ -63,3 +66,8 @@ def dedup_id_of_copies(address: str, dedup_id: bytes | None) -> bytes | None:
 
 def no_consumer(address: str, why: str) -> Refusal:
     return Refusal("no-consumer", f"{address} can hand the message to no consumer now ({why}), and it is immediate.")
+
+
+def is_fanned(message: Message) -> bool:
+    """Whether it is a copy of what was sent to a fanout: such have the common id in their headers."""
+    return message.destination.startswith("/fanout/")

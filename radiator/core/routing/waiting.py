@@ -8,13 +8,15 @@ from radiator.core.producer import Producer
 
 class WaitList:
     """Something that can be waited for. `waiters`: first come, first served. `is_tight`: everybody waits.
-    `is_timed`: block_timeout_s is for it: not for what needs no room, and ends by itself."""
+    `is_timed`: block_timeout_s is for it: not for what needs no room, and ends by itself. `is_brief`: it ends with the
+    next answer of the disk, whatever clients do."""
 
-    __slots__ = ("is_tight", "is_timed", "name", "waiters")
+    __slots__ = ("is_brief", "is_tight", "is_timed", "name", "waiters")
 
-    def __init__(self, name: str, *, is_timed: bool = True) -> None:
+    def __init__(self, name: str, *, is_timed: bool = True, is_brief: bool = False) -> None:
         self.name = name
         self.is_timed = is_timed
+        self.is_brief = is_brief
         self.waiters: deque[Producer] = deque()
         self.is_tight = False
 
@@ -27,4 +29,10 @@ class Waitable(Protocol):
     waiters: deque[Producer]
 
 
-FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written
+def name_of_waitable(waitable: Waitable) -> str:
+    """What has no room, as sentences name it."""
+    return waitable.name if isinstance(waitable, WaitList) else f"/queue/{waitable.name}"
+
+
+# not room but time: this turn ends here and goes on after its replies have been written
+FLUSH = WaitList("flush", is_brief=True)

@@ -60,6 +60,8 @@ class PreparedDelivery(Producer):
     its turn to be. waits_since_s: when it last began to wait; is_noted: that has been logged.
     """
 
+    is_promised = True
+
     __slots__ = ("asked", "is_asked", "is_noted", "blocked_on", "sends", "prepared", "take", "waits_since_s")
 
     def __init__(self, prepared: StoredTransaction) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from radiator.core.connections import Connection, Transaction
+from radiator.core.queues.target import Target
 from radiator.core.routing.admission import Admission
+from radiator.core.routing.bodies import check_bodies
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.applying import Applying, StoredTransaction
@@ -174,13 +176,11 @@ class PreparedTransactions:
         # of those that are alike the largest stands for all
         largest: dict[tuple[object, ...], Send] = {}
         for send in transaction.sends:
-            expires = send.expiration_ms is not None or send.expires_ms
-            is_delayed = send.delay_ms is not None or send.deliver_at_ms is not None
-            alike = send.destination, bool(expires), is_delayed, send.mandatory, send.immediate, send.reply_to
-            known = largest.get(alike)
+            known = largest.get(alike := _alike(send))
             if known is None or send.size > known.size:
                 largest[alike] = send
-        for send in largest.values():
+        with_schema: dict[tuple[object, ...], list[Target]] = {}
+        for alike, send in largest.items():
             kind, _ = split(send.destination)
             if not self.admission.router.kinds[kind].can_prepare:
                 raise Refusal(
@@ -192,7 +192,16 @@ class PreparedTransactions:
                 raise Refusal(
                     "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
                 )
-            self.admission.needs(self.admission.router.plan(connection, send, Plan()).puts)
+            puts = self.admission.router.plan(connection, send, Plan()).puts
+            self.admission.needs(puts)
+            with_schema[alike] = [target for target, _, _, _ in puts if target.settings.schema is not None]
+        if any(with_schema.values()):
+            now_ms = self.context.now_ms
+            check_bodies(
+                (target, send.message(send.headers, now_ms, None))
+                for send in transaction.sends
+                for target in with_schema[_alike(send)]
+            )
 
     def absolute(self, send: Send) -> Send:
         """Returns the SEND as it is stored: its times count from now."""
@@ -323,3 +332,10 @@ class PreparedTransactions:
 
 def _nothing(count: int) -> None:
     """The callback where nobody waits."""
+
+
+def _alike(send: Send) -> tuple[object, ...]:
+    """What two SENDs have in common that go into the same destinations in the same way."""
+    expires = send.expiration_ms is not None or send.expires_ms
+    is_delayed = send.delay_ms is not None or send.deliver_at_ms is not None
+    return send.destination, bool(expires), is_delayed, send.mandatory, send.immediate, send.reply_to

@@ -113,6 +113,7 @@ def test_every_setting_may_be_given_and_is_described() -> None:
         "redelivery_delay_factor": 3,
         "redelivery_delay_max_ms": 1000,
         "scope": "node",
+        "schema": '{"type":"string"}',
     }
     assert set(given) == set(as_json(QueueSettings()))
     node = node_of()

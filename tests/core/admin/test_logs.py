@@ -58,7 +58,7 @@ def test_a_log_is_declared_and_described() -> None:
     assert node.admin(9, do="declare", log="new", **given) == {"ok": True, "created": True}
     assert node.admin(9, do="declare", log="/log/new", **given) == {"ok": True, "created": False}
     described = node.admin(9, do="describe", log="new")
-    assert described["settings"] == given
+    assert described["settings"] == given | {"schema": None}
     nothing = {"first": [0, 0], "next": [0, 0], "bytes": [0, 0], "first_ms": [None, None], "last_ms": [None, None]}
     assert described["partitions"] == nothing
     assert (described["readers"], described["groups"]) == (0, [])

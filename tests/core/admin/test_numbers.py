@@ -30,3 +30,20 @@ def test_queues_are_listed_by_name_with_their_numbers() -> None:
         ("a", 1, 1, 0, 0),
         ("b", 2, 1, 1, 1),
     ]
+
+
+def test_what_matches_is_shown_alone_in_its_order() -> None:
+    node = node_with(0)
+    for name in ("orders.eu", "orders.us.west", "orders", "bills.eu", "orders.us"):
+        node.say(send(1, name))
+
+    def names(**asked: object) -> list[str]:
+        return [queue["name"] for queue in node.admin(9, do="queues", **asked)["queues"]]
+
+    assert names(match="orders.*") == ["orders.eu", "orders.us"]
+    assert names(match="orders.#") == ["orders", "orders.eu", "orders.us", "orders.us.west"]
+    assert names(match="*.eu") == ["bills.eu", "orders.eu"] and names(match="orders") == ["orders"]
+    assert names(match="nothing") == []
+    assert names(match="orders.#", limit=2, after="orders") == ["orders.eu", "orders.us"]
+    assert list(node.admin(9, do="stats", section="queues", match="bills.#")["queues"]) == ["bills.eu"]
+    assert node.admin(9, do="stats", section="exchanges", match="none.#")["exchanges"] == {}

@@ -54,6 +54,49 @@ def test_from_an_offset_that_is_not_there_is_refused(offset: int) -> None:
     assert is_empty(node)
 
 
+@pytest.mark.parametrize(("offsets", "found"), [
+    ({}, [0, 1, 2, 3]), ({0: 0}, [0, 1, 2, 3]), ({0: 3}, [3]), ({0: 4}, []),
+])  # fmt: skip
+def test_from_places_by_partition(offsets: dict[int, int], found: list[int]) -> None:
+    node = node_of()
+    append(node, b"0", b"1", b"2", b"3")
+    node.say(read(2, offsets=offsets), read(3, "three", offsets={1: 0}))
+    assert [offset for _, offset in places(node.messages(2))] == found
+    append(node, b"new")
+    assert node.bodies(2)[-1] == b"new" and not node.is_refused(3)
+
+
+def test_a_partition_that_is_not_named_is_read_from_its_first_record_ever() -> None:
+    node = node_of()
+    append(node, b"0", b"1", b"2", to="three")
+    node.say(read(2, "three", offsets={2: 0}), read(3, "three", offsets={0: 0}, partition=0))
+    assert sorted(node.bodies(2)) == [b"0", b"1", b"2"]
+    assert all(partition == 0 for partition, _ in places(node.messages(3)))
+
+
+@pytest.mark.parametrize(("offsets", "sentence"), [
+    ({0: 5}, "cannot be read from 5 on"), ({1: 0}, "has 1 partition, from 0 on: not 1"),
+    ({0: 0, 9: 0}, "not 9"),
+])  # fmt: skip
+def test_from_a_place_that_is_not_there_is_refused(offsets: dict[int, int], sentence: str) -> None:
+    node = node_of()
+    append(node, b"0", b"1", b"2", b"3")
+    node.say(read(2, offsets=offsets))
+    refusal = node.refusal(2)
+    assert refusal.code == "no-such-offset" and sentence in refusal.sentence
+    node.close(2)
+    assert is_empty(node)
+
+
+def test_so_many_partitions_are_read_together_and_no_more() -> None:
+    node = node_of()
+    node.say(read(1, "three", offsets_max=3), read(2, "three", offsets_max=2, partition=2))
+    assert not node.is_refused(1) and not node.is_refused(2)
+    node.say(read(3, "three", offsets_max=2))
+    refusal = node.refusal(3)
+    assert refusal.code == "protocol" and "at most 2 are read together" in refusal.sentence
+
+
 def test_time_is_looked_for_within_a_segment_and_by_what_each_segment_has() -> None:
     node = node_of(Declarations(logs={"l": LogSettings(retention_ms=None, retention_bytes=10**9)}))
     log = node.broker.destinations.logs.all["l"]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from radiator.core.logs import read_ahead
-from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, StoredRecord, Tick
+from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Tick
 from radiator.model.errors import StoreError
 from radiator.model.limits import GIB, LOAD_MESSAGES, Limits
-from radiator.model.reads import ReadLog
+from radiator.model.reads import ReadLog, StoredRecord
 from radiator.model.replies import RecordPlace
 from radiator.model.settings import Declarations, LogSettings
 from tests.core.logs.reading import append, is_empty, node_of, read
