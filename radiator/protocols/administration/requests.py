@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from radiator.model import administration as commands
-from radiator.model.addresses import KINDS, declared_kinds, name_in
-from radiator.model.administration import AdminCommand, Settings, sections
+from radiator.model.addresses import KINDS, QUEUE, declared_kinds, name_in
+from radiator.model.administration import REASONS, AdminCommand, Settings, sections
 from radiator.model.errors import Refusal
 from radiator.model.errors import shown as shown_bytes
 from radiator.model.limits import (
@@ -21,11 +21,13 @@ from radiator.model.limits import (
     AWAITED_LOGS_MAX,
     CHECKOUT_MESSAGES_MAX,
     NAME_MAX_BYTES,
+    PATTERN_WILDCARDS_MAX,
     PEEK_MESSAGES_MAX,
     PREFETCH_COUNT_MAX,
     REFUSE_MAX_S,
     SIZE_MAX,
     TIME_MAX_MS,
+    TOPIC_WORDS_MAX,
 )
 from radiator.model.patterns import name_mistake
 from radiator.model.validation import LOG_PREFIX, mistake, number, shown
@@ -95,10 +97,27 @@ class Asked:
             raise Refusal("bad-request", f"`{key}` must be true or false; it is {shown(flag)}.")
         return flag
 
-    def page(self) -> tuple[str | None, int | None]:
-        """Names after which one, and at most how many: None where the request does not give it."""
+    def page(self, kind: str) -> tuple[str | None, int | None, str | None]:
+        """Names after which one, at most how many, and of which pattern: None where the request does not give it. kind:
+        of what has the names; "": of nothing that has an address.
+        """
         after = self.text("after", "the last name of the page before") if "after" in self else None
-        return after, self.whole("limit", None, SIZE_MAX) if "limit" in self else None
+        limit = self.whole("limit", None, SIZE_MAX) if "limit" in self else None
+        return after, limit, self.pattern("match", kind) if "match" in self else None
+
+    def pattern(self, key: str, kind: str) -> str:
+        """A pattern of names, which may stand after the kind: bounded, since each name is compared with it."""
+        text = self.text(key, "a pattern of names, such as orders.*")
+        try:
+            pattern = name_in(kind, text) if kind else text
+        except ValueError as error:
+            raise mistake(key, str(error)) from error
+        words = pattern.split(".")
+        wildcards = words.count("*") + words.count("#")
+        if name_mistake(pattern) or len(words) > TOPIC_WORDS_MAX or wildcards > PATTERN_WILDCARDS_MAX:
+            right = f"at most {TOPIC_WORDS_MAX} words between dots, of which at most {PATTERN_WILDCARDS_MAX} are * or #"
+            raise mistake(key, f"must be a pattern of names with {right}; it is {shown(text)}")
+        return pattern
 
     def whole(self, key: str, default: int | None, most: int | None = None) -> int:
         """A whole number from 1 up."""
@@ -272,7 +291,7 @@ def _plain(command: Callable[[], AdminCommand]) -> Reader:
 
 
 def _stats(asked: Asked) -> AdminCommand:
-    asked.has_only("section", "limit", "after")
+    asked.has_only("section", "limit", "after", "match")
     if "section" not in asked:
         asked.has_only()
         return commands.ReadStats()
@@ -280,12 +299,21 @@ def _stats(asked: Asked) -> AdminCommand:
     section = asked.text("section", f"one of {', '.join(names)}")
     if section not in names:
         raise Refusal("bad-request", f"`section` must be one of {', '.join(names)}; it is {shown(section)}.")
-    return commands.ReadSection(section, *asked.page())
+    kind = next((kind for kind, known in KINDS.items() if known.section == section), "")
+    return commands.ReadSection(section, *asked.page(kind))
+
+
+def _ready(asked: Asked) -> AdminCommand:
+    asked.has_only("exclude")
+    exclude = asked.given.get("exclude", [])
+    if not isinstance(exclude, list) or not all(one in REASONS for one in exclude):
+        raise mistake("exclude", f"must be a list of {', '.join(REASONS)}; it is {shown(exclude)}")
+    return commands.ReadReadiness(tuple(exclude))
 
 
 def _queues(asked: Asked) -> AdminCommand:
-    asked.has_only("limit", "after")
-    return commands.ListQueues(*asked.page())
+    asked.has_only("limit", "after", "match")
+    return commands.ListQueues(*asked.page(QUEUE))
 
 
 def _peek(asked: Asked) -> AdminCommand:
@@ -446,6 +474,7 @@ def _reload(asked: Asked) -> AdminCommand:
 
 REQUESTS: dict[str, Reader] = {
     "stats": _stats,
+    "ready": _ready,
     "queues": _queues,
     "peek": _peek,
     "purge": _of(commands.PurgeQueue, "queue"),

@@ -20,7 +20,7 @@ from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity, NodeState
 from radiator.model.principal import Check, Principal, Verdict, node_principal
-from radiator.model.replies import Deliver, Refuse, Reply, Scope, SendToPeer
+from radiator.model.replies import Answered, Deliver, Refuse, Reply, Scope, SendToPeer
 from radiator.model.settings import PEERS, Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
@@ -60,6 +60,8 @@ class PeerSession:
     this node was. is_known: whether that node may be linked with. certificate_sha256: of the acceptor's certificate, as
     shown on this very connection; b"": without TLS.
     """
+
+    is_full = has_unread = is_costly = is_ordered = False
 
     __slots__ = (
         "_certificate_sha256",
@@ -194,7 +196,7 @@ class PeerSession:
             return self._refusal(reply.code, reply.sentence)
         return b""
 
-    def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
+    def pieces(self, reply: Deliver | Answered) -> tuple[bytes, ...]:
         """A link sends no MESSAGE."""
         return ()
 

@@ -44,7 +44,7 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
-from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
+from radiator.model.replies import Answered, Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
 from radiator.protocols.administration import JSON
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
@@ -116,6 +116,8 @@ _CONNECTING, _OPEN, _ENDED = range(3)
 
 class StompSession:
     """One connection. Used by one greenlet at a time; see the Session contract for the order of calls."""
+
+    is_full = has_unread = is_costly = is_ordered = False
 
     __slots__ = (
         "_addresses",
@@ -304,8 +306,9 @@ class StompSession:
             return encode_error(reply.code, reply.sentence, reply.receipt, version)
         return b""
 
-    def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
+    def pieces(self, reply: Deliver | Answered) -> tuple[bytes, ...]:
         """Those of a MESSAGE whose body is too large to be copied for each delivery."""
+        assert isinstance(reply, Deliver), "its requests are answered by messages"
         head = encode_message(
             reply.message,
             reply.message_id,

@@ -40,7 +40,8 @@ from radiator.model.limits import (
 from radiator.model.message import Message
 from radiator.model.principal import ANYONE, Check, Principal, RecognisedBy, Verdict
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
-from radiator.protocols import SCHEMES, Session
+from radiator.protocols import Session
+from radiator.protocols.schemes import SCHEMES
 from radiator.protocols.stomp.session import StompSession
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, V1_0, V1_1, V1_2, VERSION_NAMES
 
@@ -657,6 +658,9 @@ class AsTold:
         if isinstance(self.at_once, Refusal):
             raise self.at_once
         return (lambda: SHOP) if self.at_once is None else self.at_once
+
+    def unasked(self, principal: Principal) -> Principal | None:
+        raise AssertionError("a CONNECT asks")
 
     def answered(self, verdict: Verdict) -> Principal:
         if isinstance(verdict, Refusal):

@@ -1,35 +1,33 @@
-"""The answer to `stats` in Prometheus's text exposition format, version 0.0.4.
-
-Every metric is a row of a table here, and of one in docs/OPERATING.md: a name is a promise to those who have written
-alerts. Values are in seconds and bytes, whatever the unit in the answer; what the answer lacks is left out.
+"""Every metric that there may be, as rows of tables; docs/OPERATING.md has a row for each too: a name is a promise to
+those who have written alerts. Values are in seconds and bytes, whatever the unit of what they are read from.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from heapq import nlargest
-from itertools import accumulate
-from typing import Any
 
 from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, TOPIC
 from radiator.model.administration import PEERS, USERS
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
-_Numbers = dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Metric:
-    """One number. field: where it stands in what it is read from, a dot for each step down; it is divided by `unit`."""
+    """One number. field: where it stands in what it is read from, a dot for each step down; it is divided by `unit`.
+    by: the label of each of its numbers, where it is a table of several by name. is_one_if: the text of which it is 1,
+    and of every other text 0; "": it is a number.
+    """
 
     name: str
     kind: str
     field: str
     help: str
     unit: int = 1
+    by: str = ""
+    is_one_if: str = ""
 
 
-_BROKER = (
+BROKER = (
     Metric("boot", GAUGE, "boot", "Starts of the broker on this store."),
     Metric("uptime_seconds", GAUGE, "uptime_s", "Since the broker has started."),
     Metric(
@@ -47,6 +45,13 @@ _BROKER = (
         GAUGE,
         "certificate_left_s",
         "Until the end of the certificate that ends first; below 0: it is over.",
+    ),
+    Metric(
+        "listener_certificate_left_seconds",
+        GAUGE,
+        "certificates_left_s",
+        "The same of a listener with a certificate of its own.",
+        by="listener",
     ),
     Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of all connections."),
     Metric("transactions", GAUGE, "transactions", "Transactions that are open."),
@@ -86,7 +91,7 @@ _BROKER = (
     ),
     Metric("batches_total", COUNTER, "batches", "Batches that were given to the disk."),
 )
-_LATENCIES = (
+LATENCIES = (
     Metric(
         "commit_latency_seconds",
         HISTOGRAM,
@@ -100,7 +105,7 @@ _LATENCIES = (
         "From a message's SEND, or its due time, to the turn that first writes it to a consumer of its queue.",
     ),
 )
-_COUNTERS = {
+COUNTERS = {
     "damaged_sends": "Stored SENDs of transactions that could not be read.",
     "duplicates": "SENDs whose dedup-id was known.",
     "log_readers_overtaken": "Readers of logs that were closed since retention was faster.",
@@ -159,9 +164,11 @@ _LOG = (
     Metric("bytes", GAUGE, "bytes", "Their bytes of headers and bodies."),
     Metric("retention_bytes", GAUGE, "retention_bytes", "The setting retention_bytes of a log that has one."),
     Metric("readers", GAUGE, "readers", "Subscriptions to a log."),
+    Metric("unread", GAUGE, "unread", "Records of a log that a group has not acked.", by="group"),
 )
 _FANOUT = (Metric("accepted_total", COUNTER, "accepted", "Messages that were sent to a fanout."),)
 _PEER = (
+    Metric("up", GAUGE, "state", "1: this node is linked with that one.", is_one_if="up"),
     Metric("in_doubt", GAUGE, "in_doubt", "Messages offered to a node that has not answered."),
     Metric("outbox", GAUGE, "outbox", "Copies that wait for a node."),
     Metric("outbox_bytes", GAUGE, "outbox_bytes", "Their bytes."),
@@ -189,119 +196,26 @@ _USER = (
     Metric("stored_max_bytes", GAUGE, "max_stored_bytes", "The bound max_stored_bytes of a user that has one."),
     Metric("blocked", GAUGE, "blocked", "Connections whose SEND waits because of a bound of a user."),
 )
-_OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "peer": _PEER, TOPIC: _TOPIC, "user": _USER}
-"""By the label of its samples. What is of a kind without a row here has none."""
+OF_EACH = {QUEUE: _QUEUE, EXCHANGE: _EXCHANGE, LOG: _LOG, FANOUT: _FANOUT, "peer": _PEER, TOPIC: _TOPIC, "user": _USER}
+"""By the label of their samples. What is of a kind without a row here has none."""
 
-_OTHER_SECTIONS = {"peer": PEERS, "user": USERS}
-USERS_SHOWN = 1000  # cut: users with samples of their own, those with most connections; a time series costs its reader
+BROKER_SECTION = "broker"
+"""What is of no section of `stats`."""
 
-_INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
-_UNREAD = Metric("log_unread", GAUGE, "unread", "Records of a log that a group has not acked.")
-_CERTIFICATE = Metric(
-    "listener_certificate_left_seconds",
-    GAUGE,
-    "certificates_left_s",
-    "The same of a listener with a certificate of its own.",
-)
-_UP = Metric("peer_up", GAUGE, "state", "1: this node is linked with that one.")
+SECTIONS = {
+    KINDS[label].section if label in KINDS else {"peer": PEERS, "user": USERS}[label]: label for label in OF_EACH
+}
+"""The label of what each section of `stats` has."""
 
-Sample = tuple[str, dict[str, str], int | float]  # the end of its name, its labels, its value
-
-
-def exposition(answer: _Numbers) -> str:
-    """The whole text. Names (of queues, logs, ...) are labels; the samples of a metric stand together."""
-    return "".join(_family(*family) for family in _families(answer))
+INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
 
 
 def metrics() -> Iterator[Metric]:
     """All that there may be, with their whole names, in the order of the text."""
-    for metric in (_INFO, *_BROKER, *_LATENCIES):
+    for metric in (INFO, *BROKER, *LATENCIES):
         yield replace(metric, name=f"radiator_{metric.name}")
-    for name, help in sorted(_COUNTERS.items()):
+    for name, help in sorted(COUNTERS.items()):
         yield Metric(f"radiator_{name}_total", COUNTER, name, help)
-    for kind, of_each in _OF_EACH.items():
+    for label, of_each in OF_EACH.items():
         for metric in of_each:
-            yield replace(metric, name=f"radiator_{kind}_{metric.name}")
-    for metric in (_CERTIFICATE, _UNREAD, _UP):
-        yield replace(metric, name=f"radiator_{metric.name}")
-
-
-def _families(answer: _Numbers) -> Iterator[tuple[str, Metric, list[Sample]]]:
-    """The whole name, the metric and the samples of each that has any."""
-    info = {name: str(answer.get(name, "")) for name in ("version", "store_id")}
-    yield "radiator_info", _INFO, [("", info, 1)]
-    for metric in _BROKER:
-        value = _at(answer, metric.field)
-        if value is not None:
-            yield f"radiator_{metric.name}", metric, [("", {}, _scaled(value, metric.unit))]
-    for metric in _LATENCIES:
-        value = answer.get(metric.field)
-        if value is not None:
-            yield f"radiator_{metric.name}", metric, _buckets(value)
-    for name, value in sorted(answer.get("counters", {}).items()):
-        clean = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-        help = _COUNTERS.get(name, f"The broker's counter {clean}.")
-        yield f"radiator_{clean}_total", Metric(clean, COUNTER, name, help), [("", {}, value)]
-    for kind, of_each in _OF_EACH.items():
-        section = KINDS[kind].section if kind in KINDS else _OTHER_SECTIONS[kind]
-        things = sorted(answer.get(section, {}).items())
-        if section == USERS and len(things) > USERS_SHOWN:
-            things = sorted(nlargest(USERS_SHOWN, things, key=lambda user: user[1]["connections"]))
-        for metric in of_each:
-            samples: list[Sample] = [
-                ("", {kind: name}, _scaled(one[metric.field], metric.unit))
-                for name, one in things
-                if one.get(metric.field) is not None
-            ]
-            if samples:
-                yield f"radiator_{kind}_{metric.name}", metric, samples
-    listeners: list[Sample] = [
-        ("", {"listener": name}, left_s) for name, left_s in sorted(answer.get(_CERTIFICATE.field, {}).items())
-    ]
-    if listeners:
-        yield f"radiator_{_CERTIFICATE.name}", _CERTIFICATE, listeners
-    unread: list[Sample] = [
-        ("", {"log": log, "group": group}, count)
-        for log, one in sorted(answer.get("logs", {}).items())
-        for group, count in sorted(one.get("unread", {}).items())
-    ]
-    if unread:
-        yield f"radiator_{_UNREAD.name}", _UNREAD, unread
-    peers = sorted(answer.get("peers", {}).items())
-    if peers:
-        yield f"radiator_{_UP.name}", _UP, [("", {"peer": name}, one["state"] == "up") for name, one in peers]
-
-
-def _at(answer: _Numbers, field: str) -> Any:
-    found: Any = answer
-    for step in field.split("."):
-        if not isinstance(found, dict) or step not in found:
-            return None
-        found = found[step]
-    return found
-
-
-def _scaled(value: int | float, unit: int) -> int | float:
-    return value if unit == 1 else value / unit
-
-
-def _buckets(value: _Numbers) -> list[Sample]:
-    """A histogram's samples: each bucket has all that is in those before it."""
-    ends = [f"{ms / 1000:g}" for ms in value["buckets_ms"]] + ["+Inf"]
-    counts = [*accumulate(value["counts"])]
-    samples: list[Sample] = [("_bucket", {"le": end}, count) for end, count in zip(ends, counts, strict=True)]
-    return [*samples, ("_sum", {}, value["sum_ms"] / 1000), ("_count", {}, counts[-1])]
-
-
-def _family(name: str, metric: Metric, samples: list[Sample]) -> str:
-    lines = [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
-    for ending, labels, value in samples:
-        inside = ",".join(f'{label}="{_label_value(text)}"' for label, text in labels.items())
-        number = repr(value) if isinstance(value, float) else str(int(value))  # a bool is 0 or 1
-        lines.append(f"{name}{ending}{{{inside}}} {number}" if inside else f"{name}{ending} {number}")
-    return "\n".join(lines) + "\n"
-
-
-def _label_value(text: str) -> str:
-    """Backslash, double quote and line feed are escaped; all else may stand as it is."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            yield replace(metric, name=f"radiator_{label}_{metric.name}")

@@ -1,11 +1,20 @@
-"""What is printed for Prometheus: every metric says what it is, and the format is kept to the letter."""
+"""What Prometheus is given: every metric says what it is, and the format is kept to the letter."""
 
+import json
 from typing import Any
 
 import pytest
 
-from radiator.tools.cli.prometheus import USERS_SHOWN, exposition, metrics
-from tests.tools.cli.exposition import read
+from radiator.core import stats
+from radiator.model.errors import Refusal
+from radiator.model.limits import ANSWER_ROWS, MATCH_STEPS, METRICS_USERS, METRICS_WORDS, Limits
+from radiator.model.numbers import BrokerNumbers
+from radiator.protocols.administration import JSON
+from radiator.protocols.prometheus.exposition import Selection, exposition, pieces
+from radiator.protocols.prometheus.metrics import metrics
+from tests.core.node import Node
+from tests.core.words import send
+from tests.protocols.prometheus.reading import read
 
 QUEUE: dict[str, Any] = {
     "persistent": True, "messages": 3, "accepted": 2**53 + 1, "blocked": 0, "adds_up": True, "oldest_ms": 1500,
@@ -129,8 +138,88 @@ def test_every_metric_is_of_the_list() -> None:
             assert known[name] == (kind, reported)
 
 
-@pytest.mark.parametrize(("count", "shown"), [(USERS_SHOWN, USERS_SHOWN), (USERS_SHOWN + 1, USERS_SHOWN)])
+@pytest.mark.parametrize(("count", "shown"), [(METRICS_USERS, METRICS_USERS), (METRICS_USERS + 1, METRICS_USERS)])
 def test_of_many_users_those_with_most_connections_are_shown(count: int, shown: int) -> None:
     users = {f"u{number}": {"connections": number} for number in range(count)}
     samples = read(exposition({"users": users}))["radiator_user_connections"][2]
     assert len(samples) == shown and samples["", f'user="u{count - 1}"'] == count - 1
+
+
+# ---- of the broker's records, piece by piece ------------------------------------------------------------------------
+
+
+def numbers(count: int = 100) -> tuple[BrokerNumbers, dict[str, Any]]:
+    """Of one broker: as the core gives them, and as the JSON object that they become."""
+    node = Node(limits=Limits(max_destinations=40_000))
+    node.open(1)
+    for number in range(count):
+        node.broker.destinations.queues.get(f"orders.q{number:03}")
+    node.say(send(1, "/queue/orders.q001", b"x", receipt=b"1"), send(1, "/topic/t", b"x"))
+    made = b"".join(piece.encode() for piece in JSON.pieces(stats.of(node.broker.parts)))
+    return stats.of(node.broker.parts), json.loads(made)
+
+
+def test_the_core_and_the_json_object_give_the_same_text() -> None:
+    of_core, of_json = numbers()
+    assert "".join(pieces(of_core)) == exposition(of_json)
+    assert 'radiator_queue_messages{queue="orders.q001"} 1\n' in exposition(of_json)
+
+
+def test_rows_come_some_at_a_time_and_turns_end_between_them() -> None:
+    of_core, _ = numbers(1000)
+    found = [*pieces(of_core)]
+    assert max(piece.count("\n") for piece in found if "_bucket" not in piece) <= ANSWER_ROWS
+    assert found.count("") >= 1000 // ANSWER_ROWS
+    read("".join(found))
+
+
+def test_sections_are_selected() -> None:
+    of_core, _ = numbers()
+    families = read("".join(pieces(of_core, Selection(("broker",)))))
+    assert "radiator_batches_total" in families and not any("_queue_" in name for name in families)
+    of_core, _ = numbers()
+    families = read("".join(pieces(of_core, Selection(("queues",)))))
+    assert {name.split("_")[1] for name in families} == {"queue"}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "count"),
+    [
+        (("orders.q001",), 1),
+        (("orders.q001", "orders.q002"), 2),
+        (("orders.*",), 100),
+        (("#",), 100),
+        (("*",), 0),
+        (("orders.q0*",), 0),
+        (("*.q007", "orders.#"), 100),
+    ],
+)
+def test_destinations_are_selected_by_patterns_of_names(patterns: tuple[str, ...], count: int) -> None:
+    of_core, _ = numbers()
+    text = "".join(pieces(of_core, Selection(names=patterns)))
+    found = read(text) if count else {}
+    assert len(found.get("radiator_queue_messages", ("", "", {}))[2]) == count
+    assert "radiator_batches_total 1\n" in text, "what has no name of a destination is there all the same"
+
+
+def test_nodes_and_users_are_not_selected_by_names() -> None:
+    families = read("".join(pieces(ANSWER, Selection(names=("nothing",)))))
+    assert {"radiator_user_connections", "radiator_peer_up"} <= families.keys()
+    assert not any(name.startswith(("radiator_queue", "radiator_topic_sub")) for name in families)
+
+
+def test_patterns_that_cost_much_are_compared_with_few_names_in_a_turn() -> None:
+    name = ".".join("a" * 128)
+    things = {"queues": {f"{name[:-3]}{number:03}": QUEUE for number in range(100)}}
+    costly = Selection(("queues",), (".".join("#" for _ in range(METRICS_WORDS)),))
+    assert [*pieces(things, costly)].count("") >= 100 * 127 * METRICS_WORDS // (MATCH_STEPS + 127 * METRICS_WORDS)
+
+
+def test_what_is_too_long_for_any_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = len("".join(pieces(numbers()[0], Selection(("queues",)))))
+    heads = sum(len(line) + 1 for line in exposition(numbers()[1]).splitlines() if line.startswith("#"))
+    monkeypatch.setattr("radiator.protocols.prometheus.exposition.ANSWER_MAX_BYTES", whole)
+    assert "".join(pieces(numbers()[0], Selection(("queues",))))
+    monkeypatch.setattr("radiator.protocols.prometheus.exposition.ANSWER_MAX_BYTES", whole - heads - 1)
+    with pytest.raises(Refusal, match="The metrics of queues pass"):
+        "".join(pieces(numbers()[0], Selection(("queues",))))

@@ -1,0 +1,200 @@
+"""JSON Schemas of what answers.py writes, made of the records of model/answers.py, for who describes the answers."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from radiator.model import answers, numbers
+from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
+from radiator.model.administration import sections
+from radiator.model.settings import (
+    EXCHANGE_TYPES,
+    OVERFLOWS,
+    SCOPES,
+    ExchangeSettings,
+    LogSettings,
+    QueueSettings,
+)
+
+Schema = dict[str, Any]
+
+_PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null", bytes: "string"}
+_ROWS = {
+    "exchanges": numbers.ExchangeNumbers,
+    "fanouts": numbers.FanoutNumbers,
+    "logs": numbers.LogNumbers,
+    "peers": numbers.PeerNumbers,
+    "queues": numbers.QueueNumbers,
+    "topics": numbers.TopicNumbers,
+    "users": numbers.UserNumbers,
+}
+"""What each section of the numbers has of one thing."""
+
+SECTIONS = sections()
+
+ANSWERS: dict[str, type | Mapping[str, type]] = {
+    "queues": answers.Queues,
+    "ready": answers.Readiness,
+    "peek": answers.Peeked,
+    "purge": answers.Purged,
+    "declare": {
+        QUEUE: answers.QueueDeclared,
+        EXCHANGE: answers.Declared,
+        FANOUT: answers.Declared,
+        LOG: answers.Declared,
+    },
+    "bind": answers.Declared,
+    "unbind": answers.Deleted,
+    "describe": {
+        QUEUE: answers.QueueDescribed,
+        EXCHANGE: answers.ExchangeDescribed,
+        FANOUT: answers.FanoutDescribed,
+        LOG: answers.LogDescribed,
+    },
+    "delete": answers.Deleted,
+    "offsets": answers.Offsets,
+    "position": answers.Position,
+    "move": answers.Moved,
+    "commit": answers.PreparedCommitted,
+    "abort": answers.PreparedAborted,
+    "prepared": answers.Prepared,
+    "version": answers.AppVersion,
+    "why": {QUEUE: answers.QueueExplained, LOG: answers.LogExplained},
+    "peers": answers.Peers,
+    "peer-release": answers.PeerReleased,
+    "peer-drop": answers.CopiesDropped,
+    "peer-keep": answers.CopiesKept,
+    "drain": answers.Draining,
+    "reload": answers.ConfigurationReloaded,
+}
+"""The record that answers each request but `stats`; where that depends on what it names, by the kind of that."""
+
+
+def answer(do: str, kind: str | None = None, section: str | None = None) -> Schema:
+    """The schema of the answer to a request that was not refused. kind: of what it names; section: the one that
+    `stats` always asks for.
+    """
+    if section is not None:
+        return record(True, {section: _by_name(_ROWS[section])})
+    if do == "stats":
+        whole = record(True, _members(numbers.BrokerNumbers))
+        return {"anyOf": [whole, *(answer(do, section=one) for one in SECTIONS)]}
+    found = ANSWERS[do]
+    return record(True, _members(found if isinstance(found, type) else found[kind or ""]))
+
+
+def record(is_answer: bool, members: Mapping[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """An object with these members. is_answer: it begins with `"ok": true`."""
+    ok: Mapping[str, Schema] = {"ok": {"const": True}} if is_answer else {}
+    properties = {**ok, **members}
+    required = [name for name in properties if name not in optional and name not in _OPTIONAL]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_OPTIONAL = ("warnings", "body_base64")
+"""Members that stand there only where there is something to say."""
+
+
+def of(kind: Any) -> Schema:
+    """Of a value of that type, as answers.py writes it."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return {}
+    if kind in _PLAIN:
+        return {"type": _PLAIN[kind]}
+    if origin in (Union, UnionType):
+        return {"anyOf": [of(one) for one in arguments]}
+    if origin is numbers.NamedRows or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return {"type": "object", "additionalProperties": of(arguments[-1])}
+    if origin in (numbers.Rows, list, tuple):
+        return {"type": "array", "items": of(arguments[0])}
+    if origin is numbers.Later:
+        return of(arguments[0])
+    if origin is answers.Named:
+        return record(False, {"name": {"type": "string"}, **_members(arguments[0])})
+    assert kind in _NAMED, f"answers.py does not write {kind}"
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+
+
+def _by_name(kind: type) -> Schema:
+    return {"type": "object", "additionalProperties": of(kind)}
+
+
+@cache
+def _members(kind: Any) -> Mapping[str, Schema]:
+    """The members that a record becomes."""
+    shape = _SHAPES.get(kind)
+    types = get_type_hints(kind)
+    found = {field.name: types[field.name] for field in fields(kind)}
+    return {name: of(one) for name, one in found.items()} if shape is None else shape(found)
+
+
+def _broker(types: Mapping[str, Any]) -> Mapping[str, Schema]:
+    own = {name: of(one) for name, one in types.items() if name != "sections"}
+    return {**own, **{section: _by_name(_ROWS[section]) for section in SECTIONS}}
+
+
+def _explained(types: Mapping[str, Any]) -> Mapping[str, Schema]:
+    """The numbers stand among the other members."""
+    found: dict[str, Schema] = {}
+    for name, one in types.items():
+        found.update(_members(one) if name in ("numbers", "pressure") else {name: of(one)})
+    return found
+
+
+def _peeked(types: Mapping[str, Any]) -> Mapping[str, Schema]:
+    pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+    body: dict[str, Schema] = {"body": {"type": ["string", "null"]}, "body_base64": {"type": "string"}}
+    return {**{name: of(one) for name, one in types.items()}, "headers": {"type": "array", "items": pair}, **body}
+
+
+_NAMED = (
+    *_ROWS.values(),
+    answers.BindingOfExchange,
+    answers.BindingOfQueue,
+    answers.Consumer,
+    answers.NotReady,
+    answers.PartitionsDescribed,
+    answers.PeekedMessage,
+    answers.PreparedTransaction,
+    numbers.Holder,
+    numbers.LatencyNumbers,
+    LogSettings,
+    QueueSettings,
+)
+"""Records that stand in answers, each under its name among the components of a document."""
+
+_SHAPES: Mapping[Any, Any] = {
+    numbers.BrokerNumbers: _broker,
+    answers.QueueExplained: _explained,
+    answers.LogExplained: _explained,
+    answers.PeekedMessage: _peeked,
+}
+"""Records that answers.py writes in another shape than their fields."""
+
+
+def components() -> Mapping[str, Schema]:
+    """The schemas that others refer to."""
+    return {kind.__name__: record(False, _members(kind)) for kind in sorted(_NAMED, key=lambda kind: kind.__name__)}
+
+
+_SIZE: Schema = {"type": ["integer", "string", "null"], "description": 'Bytes, or a size such as "64MiB".'}
+_CHOICES = {"overflow": OVERFLOWS, "scope": SCOPES, "type": EXCHANGE_TYPES}
+_SETTINGS = {QUEUE: QueueSettings, EXCHANGE: ExchangeSettings, LOG: LogSettings}
+
+
+def settings(kind: str) -> Schema:
+    """The object of settings by which one thing of that kind is declared: docs/OPERATING.md has their bounds."""
+    if kind == FANOUT:
+        found: Mapping[str, Schema] = {"children": {"type": "array", "items": {"type": "string"}}}
+    else:
+        found = {name: _setting(name, one) for name, one in get_type_hints(_SETTINGS[kind]).items()}
+    return {"type": "object", "properties": found, "additionalProperties": False}
+
+
+def _setting(name: str, kind: Any) -> Schema:
+    if name in _CHOICES:
+        return {"enum": list(_CHOICES[name])}
+    return _SIZE if name in ("max_bytes", "retention_bytes") else of(kind)

@@ -1,0 +1,146 @@
+"""Whom the web is open to: the Host and the Origin of a request, and the login that it carries."""
+
+import base64
+import binascii
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from radiator.model.errors import FORBIDDEN, Refusal, shown
+from radiator.model.principal import Login, Principal
+from radiator.model.settings import WebSettings
+from radiator.protocols.http.head import BadRequest, RequestHead
+from radiator.protocols.http.responses import Headers, Response, problem, refused
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_METHODS = b"GET, HEAD, POST, PUT, DELETE"
+_PREFLIGHT_KEPT_S = 600
+_NOBODY = b"\0"
+"""A name that no user can have: what is no login is judged, counted and refused as a wrong one."""
+
+_CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="radiator", charset="UTF-8"'),)
+_HOW_TO_LOG_IN = (
+    "Over HTTP the header Authorization has it: Basic with NAME:PASSWORD or NAME:TOKEN, or Bearer with a token."
+)
+
+
+def check_host(head: RequestHead, web: WebSettings) -> None:
+    """Refuses a name that is not this broker's: a page elsewhere may have pointed it here (DNS rebinding). An address
+    cannot be pointed anywhere. Raises BadRequest.
+    """
+    value = head.headers.get(b"host", b"localhost")
+    if value in _HOSTS_KNOWN:
+        return
+    host = _host_of(value)
+    if host is None:
+        raise BadRequest(400, f"The request's Host is {shown(value)}; it must be HOST or HOST:PORT.")
+    if host != "localhost" and host not in web.hosts and not _is_address(host):
+        raise BadRequest(421, f'The Host {host} is no name of this broker: add it to hosts in [http], as "{host}".')
+
+
+def check_site(head: RequestHead, web: WebSettings) -> None:
+    """Refuses what a page of another site asks for (cross-site requests and WebSockets), unless [http] lists the site.
+    Programs send no Origin. Raises BadRequest.
+    """
+    origin = head.headers.get(b"origin")
+    if origin is not None:
+        check_origin(head, origin, web)
+    elif head.method not in _SAFE and head.headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        site = head.headers[b"sec-fetch-site"]
+        raise BadRequest(403, f"Sec-Fetch-Site is {shown(site)}: a page of another site may not ask for that.")
+
+
+def check_origin(head: RequestHead, origin: bytes, web: WebSettings) -> None:
+    """Raises BadRequest for a page of another site that is not listed."""
+    if not _is_own(head, origin) and origin.decode("latin-1").lower() not in web.origins:
+        raise BadRequest(403, f"The Origin {shown(origin)} is not that of this broker: add it to origins in [http].")
+
+
+def allowed_origin(head: RequestHead, web: WebSettings) -> Headers:
+    """What tells a browser that the page of a listed site may read the answer."""
+    origin = head.headers.get(b"origin")
+    if origin is None or _is_own(head, origin) or origin.decode("latin-1").lower() not in web.origins:
+        return ((b"Vary", b"Origin"),) if web.origins else ()
+    return (
+        (b"Access-Control-Allow-Origin", origin),
+        (b"Access-Control-Expose-Headers", b"Retry-After"),
+        (b"Vary", b"Origin"),
+    )
+
+
+def preflight(head: RequestHead) -> Response:
+    """Of a browser that asks before it sends what a page of a listed site wants."""
+    headers: Headers = (
+        (b"Access-Control-Allow-Methods", _METHODS),
+        (b"Access-Control-Max-Age", b"%d" % _PREFLIGHT_KEPT_S),
+    )
+    asked = head.headers.get(b"access-control-request-headers")
+    if asked is not None and _is_list_of_names(asked):
+        headers += ((b"Access-Control-Allow-Headers", asked),)
+    return Response(204, content_type=b"", headers=headers)
+
+
+def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
+    """The name and the secret of `Basic` (RFC 7617), or b"" and the token of `Bearer` (RFC 6750); twice b"" for none,
+    and _NOBODY for what is neither.
+    """
+    if authorization is None:
+        return b"", b""
+    scheme, _, value = authorization.partition(b" ")
+    if scheme.lower() == b"bearer":
+        token = value.strip(b" ")
+        return (b"", token) if token else (_NOBODY, authorization)
+    if scheme.lower() != b"basic":
+        return _NOBODY, authorization
+    try:
+        name, _, secret = base64.b64decode(value.strip(b" "), validate=True).partition(b":")
+    except binascii.Error:
+        return _NOBODY, authorization
+    return (name, secret) if name or secret else (_NOBODY, authorization)
+
+
+def is_stranger(head: RequestHead, login: Login | None, principal: Principal) -> bool:
+    """Whether the request is of nobody that has a login, and so no attempt to log in. principal: as the transport has
+    recognised its client.
+    """
+    return login is not None and b"authorization" not in head.headers and login.unasked(principal) is None
+
+
+def not_let_in(refusal: Refusal) -> Response:
+    """The answer to a request whose login was refused."""
+    if refusal.code != FORBIDDEN:
+        return refused(refusal.code, str(refusal))
+    return problem(401, FORBIDDEN, f"{refusal} {_HOW_TO_LOG_IN}", _CHALLENGE)
+
+
+def _is_own(head: RequestHead, origin: bytes) -> bool:
+    host = head.headers.get(b"host", b"")
+    return bool(host) and origin.lower() in (b"http://" + host.lower(), b"https://" + host.lower())
+
+
+def _is_list_of_names(value: bytes) -> bool:
+    return all(one.strip(b" ").replace(b"-", b"a").isalnum() for one in value.split(b","))
+
+
+_HOSTS_KNOWN = frozenset((b"localhost", b"127.0.0.1"))
+_OF_HOSTS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:[]")
+
+
+def _host_of(value: bytes) -> str | None:
+    """The host of HOST:PORT, in lower case; None: it is none."""
+    if not _OF_HOSTS.issuperset(value):  # urlsplit leaves out what it does not like
+        return None
+    try:
+        found = urlsplit("//" + value.decode("ascii"))
+        _ = found.port
+    except ValueError:
+        return None
+    is_host = found.hostname and not (found.path or found.query or found.fragment or found.username is not None)
+    return found.hostname if is_host else None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

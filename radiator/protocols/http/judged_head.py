@@ -1,0 +1,34 @@
+"""The head of a request, and what comes of looking at it before anything of its body is read."""
+
+from dataclasses import dataclass
+
+from radiator.model.limits import Limits
+from radiator.model.settings import WebSettings
+from radiator.protocols.http.door import check_host, check_site
+from radiator.protocols.http.exchange import Route
+from radiator.protocols.http.head import RequestHead
+from radiator.protocols.http.routes import found_route
+
+
+@dataclass(slots=True)
+class JudgedHead:
+    """data: the head's bytes: who says the same ones again need not be judged again. route: what is asked for; None: a
+    browser asks whether it may ask (a CORS preflight), or it is not judged yet. names: what stands in the variable
+    places of the path, decoded. body_max: bytes that the body may have.
+    """
+
+    data: bytes
+    head: RequestHead
+    route: Route | None = None
+    names: tuple[str, ...] = ()
+    body_max: int = 0
+
+    def judge(self, web: WebSettings, limits: Limits) -> None:
+        """Finds the route. Raises BadRequest for whom the web is not open to, and where there is nothing."""
+        head = self.head
+        check_host(head, web)
+        check_site(head, web)
+        if head.method == "OPTIONS" and b"access-control-request-method" in head.headers:
+            return
+        self.route, self.names = found_route(head)
+        self.body_max = self.route.body_max(head, limits)

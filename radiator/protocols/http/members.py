@@ -1,0 +1,29 @@
+"""A message as JSON has it, in answers and events."""
+
+import base64
+from typing import Any
+
+from radiator.model.headers import pairs
+from radiator.model.message import Message
+
+
+def members(message: Message) -> dict[str, Any]:
+    """`destination`, `timestamp` (ms since the epoch), `headers` (of a name that comes twice the first), and `body`
+    where that is UTF-8, else `body_base64`.
+    """
+    found = {
+        "destination": message.destination,
+        "timestamp": message.accepted_ms,
+        "headers": headers_of(message, {}),
+    }
+    try:
+        return {**found, "body": message.body.decode()}
+    except UnicodeDecodeError:
+        return {**found, "body_base64": base64.b64encode(message.body).decode()}
+
+
+def headers_of(message: Message, found: dict[str, str]) -> dict[str, str]:
+    """Its own headers behind those that were found before; of a name that comes twice the first."""
+    for name, value in pairs(message.headers, message.escaping):
+        found.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+    return found

@@ -1,0 +1,377 @@
+"""What the resources do, in the words of OpenAPI 3.1 (openapi.py): parameters, bodies, and what they are answered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from radiator.model.addresses import EXCHANGE, KINDS
+from radiator.model.administration import REASONS
+from radiator.model.commands import EARLIEST, LATEST
+from radiator.model.leases import Action
+from radiator.model.limits import (
+    AWAIT_MAX_MS,
+    HTTP_BATCH_MESSAGES,
+    HTTP_STATS_EVERY_MAX_S,
+    LEASE_MAX_MS,
+    LEASE_MIN_MS,
+    LEASED_AT_ONCE_MAX,
+    NAME_MAX_BYTES,
+    PARTITIONS_MAX,
+    PEEK_MESSAGES_MAX,
+    REFUSE_MAX_S,
+    SETTLED_AT_ONCE_MAX,
+    SIZE_MAX,
+    TIME_MAX_MS,
+)
+from radiator.protocols.administration import schemas
+from radiator.protocols.administration.requests import REQUESTS
+from radiator.protocols.administration.schemas import Schema
+from radiator.protocols.prometheus.exposition import ALL_SECTIONS
+
+JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
+EVENTS, JAVASCRIPT = "text/event-stream", "text/javascript"
+AVRO = "avro/binary"
+
+
+@dataclass(slots=True, frozen=True)
+class Operation:
+    """summary: what it does. names: of the variable parts of its path, in order. query, headers: its parameters, by
+    their names. bodies: what it may be sent, by media type. needed: the parameters, or members of the body, without
+    which it is refused. answers: by status, what is said of it and its body by media type; what is refused is a
+    problem, and not among them.
+    """
+
+    summary: str
+    names: tuple[str, ...] = ()
+    query: Mapping[str, Schema] | None = None
+    headers: Mapping[str, Schema] | None = None
+    bodies: Mapping[str, Schema] | None = None
+    needed: tuple[str, ...] = ()
+    answers: Mapping[int, tuple[str, Mapping[str, Schema]]] | None = None
+
+
+_STRING: Schema = {"type": "string"}
+_FLAG: Schema = {"type": "boolean"}
+_STRINGS: Schema = {"type": "array", "items": _STRING}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_FIELDS: Mapping[str, Schema] = {
+    "after": {**_STRING, "description": "The last name of the page before."},
+    "app": _STRING,
+    "count": {"type": "integer", "minimum": 1},
+    "create": _FLAG,
+    "dry_run": _FLAG,
+    "force": {"const": True},
+    "if_empty": _FLAG,
+    "if_unused": _FLAG,
+    "key": {**_STRING, "maxLength": NAME_MAX_BYTES},
+    "limit": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
+    "match": {
+        **_STRING,
+        "minLength": 1,
+        "maxLength": NAME_MAX_BYTES,
+        "description": "Only names of that pattern: * is one word between dots, # is zero or more.",
+    },
+    "offsets": {"type": "array", "items": _COUNT, "description": "One for each partition."},
+    "passive": _FLAG,
+    "prefix": _STRING,
+    "prepared": {**_STRINGS, "minItems": 1},
+    "queue": _STRING,
+    "refuse_s": {**_COUNT, "maximum": REFUSE_MAX_S},
+    "section": {"enum": list(schemas.SECTIONS)},
+    "stop": _FLAG,
+    "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
+    "to": _STRING,
+    "version": {**_COUNT, "maximum": TIME_MAX_MS},
+}
+"""The fields of requests to /admin that a resource may have as parameters, or in its body."""
+
+_OTHERWISE = {"peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}}}
+_NEEDED = {
+    "bind": ("queue",),
+    "commit": ("prepared", "app", "version"),
+    "move": ("to",),
+    "offsets": ("time_ms",),
+    "peer-drop": ("force",),
+    "peer-release": ("force",),
+    "unbind": ("queue",),
+}
+"""Fields without which a request is refused."""
+
+_SUMMARIES = {
+    "stats": "The numbers of the broker, or of one section of it",
+    "queues": "All queues with their numbers, or a page of them",
+    "describe": "Its settings and numbers",
+    "declare": "Declares it; where it is there with the same settings nothing changes",
+    "delete": "Deletes it",
+    "why": "Why nothing moves there, in a sentence",
+    "peek": "The oldest messages, which stay as they are",
+    "purge": "Removes all messages that are ready",
+    "move": "Moves messages that are ready to another queue",
+    "offsets": "For each partition the offset of the first record that is not older than a time",
+    "position": "The position of a group",
+    "PUT position": "Sets the position of a group",
+    "DELETE position": "Forgets the position of a group",
+    "bind": "Binds a queue to the exchange",
+    "unbind": "Removes a binding",
+    "prepared": "The prepared transactions",
+    "commit": "Commits prepared transactions, as a version of an app",
+    "abort": "Aborts prepared transactions",
+    "version": "The last version of an app that was committed",
+    "DELETE version": "Forgets an app",
+    "peers": "The other nodes",
+    "peer-release": "Makes ready again what is in doubt with a node",
+    "peer-drop": "Drops the copies that wait for a node, and keeps none for it",
+    "peer-keep": "Keeps copies for a node again",
+    "drain": "Hands messages over to other nodes",
+    "reload": "Has the broker read its configuration again",
+}
+
+
+def of_request(
+    method: str,
+    do: str,
+    names: tuple[str, ...],
+    query: tuple[str, ...],
+    body: tuple[str, ...] | None,
+    section: str | None = None,
+    needed: str = "",
+) -> Operation:
+    """The resource that is that request to /admin. body: the keys that it may have, or `*` for any settings; None: it
+    has none. section: which the request always asks for. needed: a key without which it would be another request.
+    """
+    kind = names[0] if names and names[0] in KINDS else None
+    fields = {**_FIELDS, **_OTHERWISE.get(do, {})}
+    all_needed = (needed,) if needed else _NEEDED.get(do, ())
+    bodies: Mapping[str, Schema] | None = None
+    if body is not None:
+        bodies = {JSON: schemas.settings(kind or "") if "*" in body else _object(fields, body, all_needed)}
+    answer = {JSON: schemas.answer(do, kind, section)}
+    answers = {200: ("It is as it was asked for.", answer)}
+    if do == "declare":
+        answers[201] = ("It was not there before.", answer)
+    return Operation(
+        _SUMMARIES.get(f"{method} {do}") or _SUMMARIES[do],
+        names,
+        {name: fields[name] for name in query},
+        bodies=bodies,
+        needed=all_needed,
+        answers=answers,
+    )
+
+
+def _object(fields: Mapping[str, Schema], keys: tuple[str, ...], needed: tuple[str, ...] = ()) -> Schema:
+    return {
+        "type": "object",
+        "properties": {key: fields[key] for key in keys},
+        "required": [key for key in keys if key in needed],
+        "additionalProperties": False,
+    }
+
+
+# ---- what is no request to /admin -----------------------------------------------------------------------------------
+
+_TIME: Schema = {**_COUNT, "maximum": TIME_MAX_MS}
+_HEADERS: Mapping[str, Schema] = {
+    "Correlation-Id": _STRING,
+    "Deliver-At": {**_TIME, "description": "Not before that time, in milliseconds since the epoch."},
+    "Delay": {**_TIME, "description": "Not before so many milliseconds from now."},
+    "Expiration": {**_TIME, "description": "Milliseconds to live."},
+    "Expires": {
+        **_TIME,
+        "description": "The time, in milliseconds since the epoch, until which it lives; 0: for ever.",
+    },
+    "Idempotency-Key": {**_STRING, "minLength": 1, "maxLength": 255},
+    "Immediate": _FLAG,
+    "Mandatory": _FLAG,
+    "Message-Content-Type": {**_STRING, "description": "Of one message that is JSON or Avro: its own."},
+    "Partition-Key": _STRING,
+    "Reply-To": _STRING,
+    "Traceparent": _STRING,
+    "Tracestate": _STRING,
+}
+_TEXTS: Schema = {"type": "object", "additionalProperties": _STRING}
+_BODIES = {"body": _STRING, "body_base64": {**_STRING, "contentEncoding": "base64"}, "json": {}}
+_BATCH: Schema = {
+    "type": "object",
+    "properties": {
+        "messages": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": HTTP_BATCH_MESSAGES,
+            "items": {
+                "type": "object",
+                "properties": {**_BODIES, "headers": _TEXTS},
+                "additionalProperties": False,
+                "oneOf": [{"required": [name]} for name in _BODIES],
+            },
+        }
+    },
+    "required": ["messages"],
+    "additionalProperties": False,
+}
+_PUBLISHED = {JSON: schemas.record(False, {"ids": _STRINGS, "duplicates": _COUNT})}
+
+
+def publish(kind: str) -> Operation:
+    """Of what publishes to that kind of destination."""
+    return Operation(
+        f"Publishes one message, or a batch, to {'an' if kind == EXCHANGE else 'a'} {kind}; answered once it is synced",
+        (kind,),
+        {"key": {**_STRING, "maxLength": NAME_MAX_BYTES}} if kind == EXCHANGE else None,
+        _HEADERS,
+        {JSON: _BATCH, TEXT: _STRING, BYTES: {}, AVRO: {}},
+        answers={
+            200: ("Nothing had to be stored: all are duplicates, or nothing is bound.", _PUBLISHED),
+            201: ("All of them are stored, and synced where they are persistent.", _PUBLISHED),
+        },
+    )
+
+
+_LEASE_MS: Schema = {"type": "integer", "minimum": LEASE_MIN_MS, "maximum": LEASE_MAX_MS}
+_RECEIVE: Mapping[str, Schema] = {
+    "max": {"type": "integer", "minimum": 1, "maximum": LEASED_AT_ONCE_MAX},
+    "wait_ms": {**_COUNT, "maximum": AWAIT_MAX_MS},
+    "lease_ms": _LEASE_MS,
+}
+_LEASED = schemas.record(
+    False,
+    {
+        "id": _STRING,
+        "lease": _STRING,
+        "destination": _STRING,
+        "timestamp": _COUNT,
+        "redelivered": _FLAG,
+        "redeliveries": _COUNT,
+        "headers": _TEXTS,
+        "body": _STRING,
+        "body_base64": _STRING,
+    },
+    optional=("body",),
+)
+RECEIVE = Operation(
+    "Takes messages of the queue, each under a lease",
+    ("queue",),
+    bodies={JSON: _object(_RECEIVE, tuple(_RECEIVE))},
+    answers={
+        200: (
+            "One message at least.",
+            {JSON: schemas.record(False, {"messages": {"type": "array", "items": _LEASED}}), AVRO: {}},
+        ),
+        204: ("None came in time.", {}),
+    },
+)
+_SETTLEMENT: Mapping[str, Schema] = {
+    "lease": _STRING,
+    "action": {"enum": [str(action) for action in Action]},
+    "delay_ms": {**_TIME, "description": "Of a release."},
+    "lease_ms": {**_LEASE_MS, "description": "Of an extend."},
+}
+_SETTLEMENTS: Mapping[str, Schema] = {
+    "settlements": {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": SETTLED_AT_ONCE_MAX,
+        "items": _object(_SETTLEMENT, tuple(_SETTLEMENT), ("lease", "action")),
+    }
+}
+_VERDICT = schemas.record(
+    False,
+    {"ok": _FLAG, "status": {"type": "integer"}, "code": _STRING, "detail": _STRING},
+    optional=("status", "code", "detail"),
+)
+SETTLE = Operation(
+    "Settles leases, each for itself; answered once that is synced",
+    bodies={JSON: _object(_SETTLEMENTS, ("settlements",), ("settlements",))},
+    needed=("settlements",),
+    answers={
+        200: (
+            "A verdict for each settlement, in order.",
+            {JSON: schemas.record(False, {"verdicts": {"type": "array", "items": _VERDICT}})},
+        )
+    },
+)
+_OFFSET: Schema = {**_COUNT, "maximum": SIZE_MAX}
+OPEN_SESSION = Operation(
+    "Opens a session of STOMP over HTTP",
+    answers={201: ("It is open, under that name.", {JSON: schemas.record(False, {"session": _STRING})})},
+)
+SEND_BYTES = Operation(
+    "Sends bytes of STOMP to the session",
+    ("session",),
+    query={"at": {**_OFFSET, "description": "Which byte of all that are sent is the first one of the body."}},
+    bodies={BYTES: {}},
+    needed=("at",),
+    answers={
+        200: (
+            "How many bytes the session has taken in all: what follows in the body is sent again.",
+            {JSON: schemas.record(False, {"at": _COUNT})},
+        )
+    },
+)
+POLL_BYTES = Operation(
+    "Fetches bytes of STOMP from the session",
+    ("session",),
+    query={
+        "from": {**_OFFSET, "description": "Which byte of all that are fetched comes first; those before it are gone."},
+        "wait_ms": {**_COUNT, "maximum": AWAIT_MAX_MS},
+    },
+    needed=("from",),
+    answers={200: ("The bytes from there on.", {BYTES: {}}), 204: ("None came in time.", {})},
+)
+CLOSE_SESSION = Operation("Closes the session", ("session",), answers={204: ("It is closed.", {})})
+_PLACES: Schema = {**_STRING, "pattern": r"^\d{1,4}:\d{1,15}(,\d{1,4}:\d{1,15})*$"}
+EVENTS_OF_LOG = Operation(
+    "The records of a log as server-sent events, until one side closes",
+    ("log",),
+    query={
+        "from": {"anyOf": [{"enum": [EARLIEST, LATEST]}, _PLACES]},
+        "partition": {**_COUNT, "maximum": PARTITIONS_MAX - 1},
+    },
+    headers={"Last-Event-ID": {**_PLACES, "description": "The `id` of the last event, instead of `from`."}},
+    answers={200: ("An event for each record.", {EVENTS: _STRING})},
+)
+EVENTS_OF_TOPICS = Operation(
+    "What is sent to the topics that match, as server-sent events, until one side closes",
+    ("pattern",),
+    answers={200: ("An event for each message.", {EVENTS: _STRING})},
+)
+EVENTS_OF_STATS = Operation(
+    "The broker's own numbers as server-sent events, until one side closes",
+    query={"every_s": {"type": "integer", "minimum": 1, "maximum": HTTP_STATS_EVERY_MAX_S}},
+    answers={200: ("An event at once, and one every so many seconds.", {EVENTS: _STRING})},
+)
+ANY_REQUEST = Operation(
+    "Any request of docs/ADMINISTRATION.md",
+    bodies={JSON: {"type": "object", "properties": {"do": {"enum": list(REQUESTS)}}, "required": ["do"]}},
+    needed=("do",),
+    answers={200: ("As that request is answered.", {JSON: {**schemas.record(True, {}), "additionalProperties": True}})},
+)
+HEALTH = Operation("Whether the process answers", answers={200: ("It does.", {TEXT: {"const": "ok\n"}})})
+READINESS = Operation(
+    "Whether clients should be sent here now",
+    query={"exclude": {"type": "array", "items": {"enum": list(REASONS)}}},
+    answers={200: ("They should; else 503.", {TEXT: {"const": "ready\n"}})},
+)
+CLIENT = Operation("The client for pages, an ES module", answers={200: ("The module.", {JAVASCRIPT: _STRING})})
+CLIENT_TYPES = Operation("Its types, for TypeScript", answers={200: ("The types.", {TEXT: _STRING})})
+METRICS = Operation(
+    "The numbers of the broker, for Prometheus",
+    query={
+        "section": {"type": "array", "items": {"enum": list(ALL_SECTIONS)}},
+        "name": {**_STRINGS, "description": "Patterns of names, with `*` and `#`."},
+    },
+    answers={200: ("Prometheus's text format, version 0.0.4.", {TEXT: _STRING})},
+)
+WEBSOCKET = Operation(
+    "STOMP over a WebSocket (RFC 6455), with the subprotocols v12.stomp, v11.stomp and v10.stomp",
+    answers={101: ("It is open.", {})},
+)
+DOCUMENT = Operation("This document", answers={200: ("OpenAPI 3.1.", {JSON: {"type": "object"}})})
+INDEX = Operation(
+    "What is here, and where",
+    answers={
+        200: (
+            "Where this document is, and what else has no login.",
+            {JSON: schemas.record(False, dict.fromkeys(("name", "api", "health", "stomp_over_websocket"), _STRING))},
+        )
+    },
+)

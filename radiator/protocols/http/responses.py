@@ -1,0 +1,157 @@
+"""What a request is answered: a response (RFC 9112, section 4), or a problem (RFC 9457), and their bytes."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+TEXT = b"text/plain; charset=utf-8"
+JSON = b"application/json"
+PROBLEM = b"application/problem+json"
+EVENTS = b"text/event-stream"
+
+# nothing here is a page: a browser must neither guess that it is one, nor show it in another's frame
+_NOT_KEPT = b"Cache-Control: no-store\r\n"
+_ALWAYS = b"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\n"
+
+STATUS_OF_CODE = {
+    "aborted": 409,
+    "bad-body": 422,
+    "blocked": 503,
+    "configuration": 409,
+    "connections": 503,
+    "declared": 409,
+    "declared-otherwise": 409,
+    "exclusive": 409,
+    "forbidden": 403,
+    "in-use": 409,
+    "lease-over": 410,
+    "linked": 409,
+    "memory": 503,
+    "no-consumer": 409,
+    "no-dedup": 422,
+    "no-delay": 422,
+    "no-node": 404,
+    "no-such-destination": 404,
+    "no-such-offset": 404,
+    "no-subscriber": 409,
+    "not-empty": 409,
+    "not-prepared": 404,
+    "not-ready": 503,
+    "prepared": 409,
+    "queue-full": 429,
+    "reserved": 403,
+    "session-over": 410,
+    "slow-subscriber": 503,
+    "too-large": 413,
+    "too-many-bindings": 429,
+    "too-many-destinations": 429,
+    "too-many-leases": 429,
+    "too-many-receives": 429,
+    "unknown-destination": 404,
+    "unknown-node": 404,
+    "wrong-offset": 409,
+}
+"""Of a refusal by its code (docs/PROTOCOL.md); 400 where it has no row."""
+
+RETRY_AFTER_S = 1
+"""What a client is asked to wait where there was no room."""
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Response:
+    """One answer. content_type: b"" where there is no body. max_age_s: how long a browser or a proxy may keep it. more:
+    the further parts of a long body.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: bytes = TEXT
+    headers: Headers = ()
+    max_age_s: int = 0
+    more: tuple[bytes, ...] = ()
+
+
+def as_json(status: int, answer: Any, headers: Headers = ()) -> Response:
+    """An answer that is a JSON value."""
+    return Response(status, json.dumps(answer, separators=(",", ":")).encode() + b"\n", JSON, headers)
+
+
+def problem(status: int, code: str, sentence: str, headers: Headers = ()) -> Response:
+    """A refusal (RFC 9457). code, sentence: as an ERROR of STOMP has them."""
+    return Response(status, problem_text(status, code, sentence), PROBLEM, headers)
+
+
+def problem_text(status: int, code: str, sentence: str, **more: Any) -> bytes:
+    """Its body. more: further members."""
+    found = {"title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": sentence, **more}
+    return json.dumps(found).encode() + b"\n"
+
+
+def status_of(code: str) -> int:
+    """That of a refusal."""
+    return STATUS_OF_CODE.get(code, 400)
+
+
+def refused(code: str, sentence: str) -> Response:
+    """What a command that is refused is answered."""
+    status = status_of(code)
+    return problem(status, code, sentence, retry_after(status))
+
+
+def written(code: str, body: bytes) -> Response:
+    """A refusal whose problem document is written already."""
+    status = status_of(code)
+    return Response(status, body, PROBLEM, retry_after(status))
+
+
+def retry_after(status: int) -> Headers:
+    """Says when to ask again, where that can help."""
+    return ((b"Retry-After", b"%d" % RETRY_AFTER_S),) if status in (429, 503) else ()
+
+
+def encoded(response: Response, more: Iterable[tuple[bytes, bytes]], is_head: bool, is_last: bool) -> bytes:
+    """Its bytes. is_head: the request was a HEAD, so the body is left out. is_last: the connection closes behind it."""
+    return b"".join(encoded_pieces(response, more, is_head, is_last))
+
+
+def encoded_pieces(
+    response: Response, more: Iterable[tuple[bytes, bytes]], is_head: bool, is_last: bool
+) -> tuple[bytes, ...]:
+    """The same, the head and each part of the body apart."""
+    lines = [_STATUS_LINES[response.status]]
+    if response.content_type:
+        lines.append(b"Content-Type: %b\r\n" % response.content_type)
+    if response.status != HTTPStatus.NO_CONTENT:
+        lines.append(b"Content-Length: %d\r\n" % sum(map(len, (response.body, *response.more))))
+    lines.append(b"Connection: close\r\n" if is_last else b"")
+    lines.append(b"Cache-Control: max-age=%d\r\n" % response.max_age_s if response.max_age_s else _NOT_KEPT)
+    lines.append(_ALWAYS)
+    lines += [b"%b: %b\r\n" % header for header in (*response.headers, *more)]
+    lines.append(b"\r\n")
+    return (b"".join(lines),) if is_head else (b"".join(lines), response.body, *response.more)
+
+
+def opening_of_events(more: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The head of a stream of server-sent events, which lasts as long as its connection."""
+    lines = b"".join(b"%b: %b\r\n" % header for header in more)
+    return b"%bContent-Type: %b\r\nConnection: close\r\n%b%b%b\r\n" % (
+        _STATUS_LINES[200],
+        EVENTS,
+        _NOT_KEPT,
+        _ALWAYS,
+        lines,
+    )
+
+
+def switched(more: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """101: another protocol follows."""
+    return _STATUS_LINES[101] + b"".join(b"%b: %b\r\n" % header for header in more) + b"\r\n"
+
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode()) for one in HTTPStatus}

@@ -1,0 +1,16 @@
+"""What the server tells all sessions of HTTP, several times a second."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ServerState:
+    """not_ready: of REASONS (model/administration.py), why clients should be sent elsewhere; empty: nothing is against
+    it; None: it is not known yet, so they should.
+    """
+
+    not_ready: frozenset[str] | None = None
+
+    def is_ready(self, exclude: frozenset[str]) -> bool:
+        """Whether clients should be sent here, where these reasons do not count."""
+        return self.not_ready is not None and self.not_ready <= exclude

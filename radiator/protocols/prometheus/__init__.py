@@ -1,0 +1,1 @@
+"""The broker's numbers as metrics, in the text format of Prometheus."""

@@ -1,0 +1,100 @@
+"""The schemas of answers are those of what answers.py writes."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from radiator.model import answers, numbers
+from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
+from radiator.model.numbers import Later, NamedRows, Rows
+from radiator.model.settings import QueueSettings
+from radiator.model.validation import EXCHANGE as EXCHANGE_CHECKS
+from radiator.model.validation import FANOUT as FANOUT_CHECKS
+from radiator.model.validation import LOG as LOG_CHECKS
+from radiator.model.validation import QUEUE as QUEUE_CHECKS
+from radiator.protocols.administration import JSON, schemas
+from radiator.protocols.administration.requests import REQUESTS
+
+QUEUE_NUMBERS = numbers.QueueNumbers(**dict.fromkeys((one.name for one in fields(numbers.QueueNumbers)), 1))  # type: ignore[arg-type]
+PEEKED = answers.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
+ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
+    ("purge", None, None, answers.Purged(3)),
+    ("ready", None, None, answers.Readiness(False, [answers.NotReady("disk", "The disk is full.")])),
+    ("declare", QUEUE, None, answers.QueueDeclared(0, 0, True)),
+    ("declare", EXCHANGE, None, answers.Declared(False, ("It does nothing.",))),
+    ("peek", None, None, answers.Peeked(Rows(iter([PEEKED])))),
+    ("peek", None, None, answers.Peeked(Rows(iter([replace(PEEKED, body=b"\xff")])))),
+    ("position", None, None, answers.Position(None)),
+    ("position", None, None, answers.Position([1, 2])),
+    ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([answers.BindingOfQueue("x", "k")])), 1,
+                                                     0, 0, 0, 0, 0, 0, 0, None)),
+    ("describe", LOG, None, answers.LogDescribed(schemas.LogSettings(), "1", answers.PartitionsDescribed([0], [1], [9],
+                                                 [None], [5]), Later(iter([0])), Rows(iter(["g"])))),
+    ("stats", None, "topics", answers.SectionNumbers("topics", NamedRows(iter([("a", numbers.TopicNumbers(1))])))),
+    ("stats", None, None, answers.SectionNumbers("topics", NamedRows(iter([("a", numbers.TopicNumbers(1))])))),
+    ("why", LOG, None, answers.LogExplained("moving", "It moves.", 1, 1, 1, {"g": 1},
+                                            answers.Pressure(0, 0, False, False, [numbers.Holder("a", 1)]),
+                                            [answers.Consumer(1, "s", "has-room", 0, None, 0)])),
+]  # fmt: skip
+
+
+def strict(part: Any) -> Any:
+    """With nothing that is not named."""
+    if isinstance(part, list):
+        return [strict(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: strict(one) for key, one in part.items()}
+    return {"additionalProperties": False, **found} if "properties" in found else found
+
+
+def is_right(schema: Any, value: Any) -> bool:
+    whole = {**strict(schema), "components": {"schemas": strict(dict(schemas.components()))}}
+    jsonschema.Draft202012Validator.check_schema(whole)
+    return bool(jsonschema.Draft202012Validator(whole).is_valid(value))
+
+
+@pytest.mark.parametrize(("do", "kind", "section", "answer"), ANSWERS)
+def test_an_answer_is_as_its_schema_says(do: str, kind: str | None, section: str | None, answer: Any) -> None:
+    found = json.loads("".join(JSON.pieces(answer)))
+    schema = schemas.answer(do, kind, section)
+    assert is_right(schema, found)
+    assert not is_right(schema, {**found, "more": 1}) and not is_right(schema, {**found, "ok": False})
+    for name in found.keys() - {"warnings"}:
+        assert not is_right(schema, {key: one for key, one in found.items() if key != name})
+
+
+def test_a_value_of_another_type_is_found() -> None:
+    assert is_right(schemas.of(int), 1) and not is_right(schemas.of(int), "1")
+    assert is_right(schemas.of(list[int | None]), [1, None]) and not is_right(schemas.of(list[int]), [None])
+    assert is_right(schemas.of(dict[str, int]), {"a": 1}) and not is_right(schemas.of(dict[str, int]), {"a": "b"})
+    with pytest.raises(AssertionError, match="answers.py does not write"):
+        schemas.of(object)
+
+
+def test_what_answers_each_request_is_known() -> None:
+    """But for what belongs to a connection of STOMP, or is asked by the programs that come with the broker."""
+    others = {"await", "checkout", "checkout-ack", "checkout-release", "extend", "prefetch"}
+    assert schemas.ANSWERS.keys() == REQUESTS.keys() - others - {"stats"}
+    for do, found in schemas.ANSWERS.items():
+        for kind in [None] if isinstance(found, type) else found:
+            assert is_right(schemas.answer(do, kind), {}) is False
+
+
+def test_each_section_has_its_rows() -> None:
+    for section in schemas.SECTIONS:
+        assert is_right(schemas.answer("stats", section=section), {"ok": True, section: {}})
+
+
+@pytest.mark.parametrize(("kind", "checks"), [
+    (QUEUE, QUEUE_CHECKS), (LOG, LOG_CHECKS), (EXCHANGE, EXCHANGE_CHECKS), (FANOUT, FANOUT_CHECKS),
+])  # fmt: skip
+def test_settings_are_those_that_there_are(kind: str, checks: dict[str, Any]) -> None:
+    schema = schemas.settings(kind)
+    assert schema["properties"].keys() == checks.keys()
+    assert is_right(schema, {}) and not is_right(schema, {"x": 1})
+    if "max_bytes" in checks:
+        assert is_right(schema, {"max_bytes": "64MiB", "overflow": "block"}) and not is_right(schema, {"overflow": "x"})

@@ -1,0 +1,18 @@
+"""A message as JSON has it."""
+
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.message import Message
+from radiator.protocols.http.members import members
+
+
+def test_a_message_has_its_headers_unescaped_and_of_a_name_the_first() -> None:
+    message = Message("/queue/q", b"a\\cb:c\\nd\nn:1\nn:2\n", ESCAPING_ALL, b"hello", 1234, 0)
+    assert members(message) == {
+        "destination": "/queue/q", "timestamp": 1234, "headers": {"a:b": "c\nd", "n": "1"}, "body": "hello",
+    }  # fmt: skip
+
+
+def test_a_body_that_is_no_text_is_base64() -> None:
+    found = members(Message("/queue/q", b"", ESCAPING_ALL, b"\xff\0", 1, 0))
+    assert found["body_base64"] == "/wA=" and "body" not in found
+    assert members(Message("/queue/q", b"", ESCAPING_ALL, b"", 1, 0))["body"] == ""
