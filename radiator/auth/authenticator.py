@@ -91,6 +91,7 @@ class Authenticator:
         self._key = key
         self._operators = (0, own_uid)
         self._by_uid: dict[int, str] = {}
+        self._by_proof: dict[str, str] = {}  # names, by the hashes of their tokens: no two users have the same one
         self._right: dict[bytes, Principal] = {}
         self._wrong: dict[bytes, float] = {}  # until when, by the clock of now_s
         self._waiting: WeakValueDictionary[bytes, _SlowCheck] = WeakValueDictionary()
@@ -110,6 +111,7 @@ class Authenticator:
             self._waiting.clear()
         self.users = users
         self._by_uid = {user.uid: name for name, user in users.items() if user.uid is not None}
+        self._by_proof = {token.sha256: name for name, user in users.items() for token in user.tokens}
 
     def login(self, peer: str, network: str) -> Login:
         """Of one connection."""
@@ -134,7 +136,7 @@ class Authenticator:
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
         if len(secret) > mechanism.secret_max_bytes:
             raise refusal()  # it is nobody's, whoever the users are: nothing is read or held of it
-        name = name or mechanism.named(secret)
+        name = name or mechanism.named(secret) or self._by_proof.get(mechanism.proof(secret), "")
         if user_name_mistake(name):
             raise refusal()
         if not mechanism.is_slow:
@@ -230,6 +232,10 @@ class _Login:
         if ANONYMOUS in self._all.users:
             return Principal(ANONYMOUS)
         raise refusal()
+
+    def unasked(self, principal: Principal) -> Principal | None:
+        known = self._all.recognised(principal)
+        return Principal(ANONYMOUS) if known is None and ANONYMOUS in self._all.users else known
 
     def answered(self, verdict: Verdict) -> Principal:
         assert self._check is not None, "this login has asked"

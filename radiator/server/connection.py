@@ -18,6 +18,7 @@ from radiator.model.limits import (
     COMMANDS_AT_ONCE,
     CONNECT_MAX_BYTES,
     GOODBYE_MAX_S,
+    HTTP_ANSWERS_BYTES,
     LINGER_BYTES,
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
@@ -26,7 +27,7 @@ from radiator.model.limits import (
     WRITTEN_AT_ONCE_BYTES,
 )
 from radiator.model.principal import Check, Verdict
-from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
+from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.protocols import Session
 from radiator.server.frame_clock import FrameClock
 from radiator.server.liveness import Liveness
@@ -45,6 +46,8 @@ _INBOX_FULL = 4  # the broker has not caught up
 _BEHIND = 8  # the broker has not taken all its commands
 _OVER = 16  # its input is ignored
 _CHECKED = 32  # its client's identity is being checked
+_UNANSWERED = 64  # its session reads no further before the broker has answered
+_COSTLY = 128  # its session's next step takes long, and waits for its turn
 
 _SPEAKS_TLS = "the client speaks TLS at a listener without it: it needs stomp://, or the port of stomps://"
 
@@ -160,23 +163,28 @@ class ServerConnection:
         if outgoing:
             self._outbox.append(outgoing)
             self._write()
-        if commands or (held_bytes != self._reported_bytes and self._state == _OPEN):
-            if self._state == _OPEN or self._opened(commands):
-                inbox = self._shared.inbox
-                self._reported_bytes = held_bytes
-                inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open came first
-                if commands and type(commands[-1]) in _LAST_WORDS:
-                    self._hold(_OVER)
-                elif len(commands) > COMMANDS_AT_ONCE:
-                    self._hold(_BEHIND)
-                    inbox.when_taken(self.number, partial(self._release, _BEHIND))
-                elif inbox.is_full:
-                    self._hold(_INBOX_FULL)
-                    inbox.when_not_full(partial(self._release, _INBOX_FULL))
-        elif session.is_closing:
+        is_changed = commands or (held_bytes != self._reported_bytes and self._state == _OPEN)
+        if is_changed and (self._state == _OPEN or self._opened(commands)):
+            inbox = self._shared.inbox
+            self._reported_bytes = held_bytes
+            inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open came first
+            if commands and type(commands[-1]) in _LAST_WORDS:
+                self._hold(_OVER)
+            elif len(commands) > COMMANDS_AT_ONCE:
+                self._hold(_BEHIND)
+                inbox.when_taken(self.number, partial(self._release, _BEHIND))
+            elif inbox.is_full:
+                self._hold(_INBOX_FULL)
+                inbox.when_not_full(partial(self._release, _INBOX_FULL))
+        if session.is_closing:
             self.end(session.closing_cause)
         if session.pending is not None:
             self._ask(session.pending)
+        elif session.is_full:
+            self._hold(_UNANSWERED)
+        if session.is_costly and not self._holds & _OVER:
+            self._hold(_COSTLY)
+            self._shared.costly.add(self.number, self._go_on)
 
     def _opened(self, commands: list[Open | Command]) -> bool:
         """Takes off Open, which comes first. False: the connection was lost while it was greeted."""
@@ -241,6 +249,24 @@ class ServerConnection:
                 if self._frame_clock is not None:
                     self._frame_clock.go_on(self._was_read_s)
                 self._reader.start(self._readable)
+                if self._session.has_unread:
+                    self._shared.loop.run_callback(self._read_on)
+
+    def _go_on(self) -> None:
+        """It is its turn for a step that takes long; where it may not be read from now, that comes later."""
+        self._release(_COSTLY)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """What the session holds unread, now that it may be read."""
+        if self._state > _OPEN or self._holds or not self._session.has_unread:
+            return
+        try:
+            commands = self._session.receive(b"")
+        except Exception as bug:  # noqa: BLE001  # as in _readable
+            self._close_for(bug)
+            return
+        self._heard(commands, 0)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -263,20 +289,31 @@ class ServerConnection:
             self._hold(_PAUSED)
         elif isinstance(reply, Resume):
             self._release(_PAUSED)
+        elif isinstance(reply, Refuse) and reply.scope >= self._session.closes_at:
+            # what holds too much goes before the refusal; a client that tells answers by their order gets none then
+            if reply.code not in _HOLDS_TOO_MUCH or not self._outbox.drop() or not self._session.is_ordered:
+                self._outbox.append(self._session.encode(reply))
+            self._start_ending(f"refused: {reply.code}")
         else:
-            if isinstance(reply, Refuse) and reply.code in _HOLDS_TOO_MUCH:
-                self._outbox.drop()
-            self._outbox.append(self._session.encode(reply))
-            if isinstance(reply, Refuse) and reply.scope >= self._session.closes_at:
-                self._start_ending(f"refused: {reply.code}")
-            elif isinstance(reply, Bye):
+            is_again = isinstance(reply, Answered) and reply.is_again
+            self._is_report_due = self._is_report_due or is_again
+            if isinstance(reply, Answered) and len(reply.body) > WRITE_BYTES:
+                self._outbox.append_pieces(self._session.pieces(reply), is_deliver=is_again)
+            else:
+                self._outbox.append(self._session.encode(reply), is_deliver=is_again)
+            if isinstance(reply, Bye):
                 self._start_ending("closed")
+            elif self._session.is_closing:
+                self._start_ending(self._session.closing_cause)
+            self._was_read_s = time.monotonic()  # until now it was the broker that was silent
 
     def flush(self) -> None:
         """One write for everything posted, unless an earlier one is still going on."""
         self.is_touched = False
         if self._state >= _LINGERING:
             return
+        if self._holds & _UNANSWERED and not self._session.is_full:
+            self._release(_UNANSWERED)
         if self._writer is None:
             self._write()
         else:
@@ -330,7 +367,9 @@ class ServerConnection:
         """
         if self._session.is_link:
             return
-        if self._outbox.pending_bytes > self._shared.limits.outbox_filled_bytes:
+        is_stranger = self._state == _OPENING
+        most_bytes = HTTP_ANSWERS_BYTES if is_stranger else self._shared.limits.outbox_filled_bytes
+        if self._outbox.pending_bytes > most_bytes:
             self._hold(_OUTBOX_FULL)
         else:
             self._release(_OUTBOX_FULL)
@@ -379,6 +418,7 @@ class ServerConnection:
         self._state = _CLOSED
         self._holds |= _OVER
         self._shared.checks.drop(self.number)
+        self._shared.costly.drop(self.number)
         self.look_at_s = 0.0
         self._stop_writer()
         self._reader.stop()

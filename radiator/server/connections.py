@@ -4,9 +4,16 @@ from typing import Any
 
 from radiator.auth.authenticator import Authenticator
 from radiator.model.limits import Limits
-from radiator.protocols import SCHEMES
+from radiator.model.principal import Login
+from radiator.model.replies import Answered, RefusedReceipt
+from radiator.model.settings import DEFAULT_WEB, WebSettings
+from radiator.protocols.http.context import WebContext
+from radiator.protocols.http.server_state import ServerState
+from radiator.protocols.schemes import SCHEMES, MakeSession
 from radiator.server.checks import Checks
 from radiator.server.connection import ServerConnection
+from radiator.server.costly_steps import CostlySteps
+from radiator.server.http_date import HttpDate
 from radiator.server.inbox import Inbox
 from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
@@ -15,13 +22,15 @@ from radiator.server.presence import ClientPresence, LinkPresence
 from radiator.server.shared import Shared
 from radiator.server.timetable import Timetable
 from radiator.server.transport import Transport
+from radiator.server.tunnels import HttpTunnels, KnownLogin
 
 
 class Connections:
     """Used on the hub only. open: by number, those whose Open the broker has, and not their Closed.
 
     clients, operators: how many may be connected through the listeners of each. Links have bounds of their own, so no
-    crowd of clients keeps another node out. authenticator: None where there are no users.
+    crowd of clients keeps another node out. authenticator: None where there are no users. web: whom [http] lets in, of
+    those who connect from now on. web_state: what sessions of HTTP know of the server.
     """
 
     def __init__(
@@ -36,13 +45,20 @@ class Connections:
         operators: Places,
         session_prefix: str,
         authenticator: Authenticator | None = None,
+        web: WebSettings = DEFAULT_WEB,
     ) -> None:
-        self._shared: Shared[ServerConnection] = Shared(loop, limits, inbox, timetable, log, links, Checks(loop, log))
+        self._shared: Shared[ServerConnection] = Shared(
+            loop, limits, inbox, timetable, log, links, Checks(loop, log), CostlySteps(loop)
+        )
+        self._date = HttpDate()
+        self._tunnels = HttpTunnels(loop, timetable, clients, self._peer, self._admit_tunnel, self._post)
         self.open = self._shared.open
         self._clients = clients
         self._operators = operators
         self._session_prefix = session_prefix
         self._authenticator = authenticator
+        self.web = web
+        self.web_state = ServerState()
         self._admitted = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
@@ -51,18 +67,42 @@ class Connections:
         if make_session is None:
             self._admit_link(transport)
             return
+        users = self._authenticator
+        login = None if users is None else users.login(transport.peer, transport.network)
         places = self._operators if is_operator else self._clients
+        self._admit_client(transport, make_session, login, places)
+
+    def _admit_client(
+        self, transport: Transport, make_session: MakeSession, login: Login | None, places: Places
+    ) -> None:
         self._evict(transport.network, places)
         number = self._next_number()
         name = f"{self._session_prefix}-{number}"
-        users = self._authenticator
-        login = None if users is None else users.login(transport.peer, transport.network)
-        session = make_session(number, name, self._shared.limits, transport.principal, login)
+        limits, principal = self._shared.limits, transport.principal
+        context = WebContext(self.web, self._tunnels, self._date, self.web_state)
+        session = make_session(number, name, limits, principal, login, context)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
         places.enter(number, transport.network)
         if transport.says_first and places.is_full(transport.peer):
             connection.refuse_as_full()
+
+    def _admit_tunnel(self, transport: Transport) -> None:
+        """A session of STOMP over HTTP, in the name of those who make its requests."""
+        login = None if self._authenticator is None else KnownLogin()
+        make_session = SCHEMES["stomp"].session
+        assert make_session is not None
+        self._admit_client(transport, make_session, login, self._clients)
+
+    def _peer(self, number: int) -> tuple[str, str]:
+        connection = self._shared.by_number.get(number)
+        return ("", "") if connection is None else (connection.peer, connection.network)
+
+    def _post(self, reply: Answered | RefusedReceipt) -> None:
+        connection = self._shared.by_number.get(reply.connection)
+        if connection is not None:
+            connection.post(reply)
+            connection.flush()
 
     def _next_number(self) -> int:
         self._admitted += 1
@@ -80,11 +120,17 @@ class Connections:
 
     def _admit_link(self, transport: Transport) -> None:
         links = self._shared.links
+        full = f"all {links.sockets_max} sockets for links are in use"
+        while (number := links.in_the_way(transport.network)) is not None:
+            connection = self._shared.by_number[number]
+            connection.read_pending()  # one that has proved by now who it is stays
+            if links.is_stranger(number):
+                connection.close(f"gave way to another, since {full}")
         if links.sockets < links.sockets_max:
             self.link(transport)
         else:
             transport.close()
-            links.refused("", transport.peer, f"all {links.sockets_max} sockets for links are in use")
+            links.refused("", transport.peer, full, network=transport.network)
 
     def link(self, transport: Transport, dialled: str | None = None) -> None:
         """Takes over a connection with another node. dialled: the node that this one called, if so after the handshake
@@ -92,7 +138,7 @@ class Connections:
         """
         number = self._next_number()
         shared = self._shared
-        presence = LinkPresence(number, transport.peer, shared.links, shared.log, dialled or "")
+        presence = LinkPresence(number, transport.peer, transport.network, shared.links, shared.log, dialled or "")
         session = shared.links.session(number, transport.certificate_sha256, dialled)
         ServerConnection(shared, number, transport, session, presence)
 
@@ -123,4 +169,5 @@ class Connections:
     def close(self) -> None:
         for connection in list(self._shared.by_number.values()):
             connection.close("the broker stops")
+        self._tunnels.close()
         self._shared.checks.stop()

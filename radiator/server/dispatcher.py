@@ -165,6 +165,8 @@ class Dispatcher:
         if turn.read_requests:
             self._read_requests.extend(turn.read_requests)
             self._ask()
+        if turn.not_ready is not None:
+            self._connections.web_state.not_ready = turn.not_ready
         if turn.applied:
             self._apply(self._rereader.applied())
         if turn.reread_over:
@@ -319,6 +321,7 @@ class Dispatcher:
                 space.wal_bytes,
                 space.wal_kept_bytes,
                 self.certificates_left_s(),
+                self._store.is_far_behind,
             )
         )
         self._measure_due = True

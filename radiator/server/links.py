@@ -3,6 +3,7 @@ logged.
 """
 
 import os
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class LinkDialer:
         self._log = log
         self._report = report
         self._logged: dict[tuple[str, str], None] = {}
+        self._strangers: dict[int, str] = {}  # accepted connections that have proved nothing, and the network of each
         self.sockets = self.sockets_max = 0
         if node is not None:
             self.sockets_max = LINK_SOCKETS * (1 + (NODE_NEIGHBOURS_MAX if node.discover else len(node.peers)))
@@ -84,15 +86,32 @@ class LinkDialer:
 
     # ---- called by connections --------------------------------------------------------------------------------------
 
-    def began(self, name: str) -> None:
-        """A socket is open. name: the node for which it was dialled, or ""."""
+    def began(self, number: int, name: str, network: str) -> None:
+        """A socket is open. number: of its connection. name: the node for which it was dialled, or ""."""
         self.sockets += 1
         self._count_dialled(name, 1)
+        if not name:
+            self._strangers[number] = network
 
-    def hung_up(self, name: str) -> None:
+    def hung_up(self, number: int, name: str) -> None:
         """That socket is closed."""
         self.sockets -= 1
+        self._strangers.pop(number, None)
         self._count_dialled(name, -1)
+
+    def in_the_way(self, network: str) -> int | None:
+        """Which connection must go before one more of that network is accepted: one that was accepted and has proved
+        nothing, of the same network if there is such a one, and chosen by chance, so that no crowd that stands there
+        keeps a node out. None: there is a socket for it, or none of them may go.
+        """
+        if self.sockets < self.sockets_max:
+            return None
+        strangers = [number for number, its in self._strangers.items() if its == network] or [*self._strangers]
+        return random.choice(strangers) if strangers else None
+
+    def is_stranger(self, number: int) -> bool:
+        """Whether that connection was accepted, and has proved nothing."""
+        return number in self._strangers
 
     def _count_dialled(self, name: str, more: int) -> None:
         if name:
@@ -100,8 +119,9 @@ class LinkDialer:
             neighbour.dialled += more
             neighbour.judge()
 
-    def opened(self, name: str, peer: str) -> None:
+    def opened(self, number: int, name: str, peer: str) -> None:
         """A link with that node is up: both ends have proved who they are."""
+        self._strangers.pop(number, None)
         neighbour = self.neighbours.setdefault(name, DialledNode(None))
         if not neighbour.links:
             neighbour.up_since_s = time.monotonic()
@@ -118,10 +138,13 @@ class LinkDialer:
             neighbour.lasted_s = time.monotonic() - neighbour.up_since_s
         neighbour.judge()
 
-    def refused(self, name: str, peer: str, cause: str, other: str = "", is_refused: bool = False) -> None:
+    def refused(
+        self, name: str, peer: str, cause: str, other: str = "", is_refused: bool = False, network: str = ""
+    ) -> None:
         """No link was made: logged once for each cause, until there is one. name: the node that was dialled, or "".
 
         peer: the other end's address. other: the node that it claims to be. is_refused: one of the two refused.
+        network: of who has dialled this node, who says what a cause has in it: few lines are of one network.
         """
         if name or other:
             self._report(NotLinked(name or other, cause, is_refused))
@@ -132,7 +155,7 @@ class LinkDialer:
             self._logged.clear()
         self._logged[key] = None
         node = {"node": name} if name else {}
-        self._log.warning("link_refused", **node, peer=peer, cause=cause)
+        self._log.write("warning", "link_refused", {**node, "peer": peer, "cause": cause}, "" if name else network)
 
 
 def _host(peer: str) -> str:

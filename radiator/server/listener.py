@@ -7,7 +7,7 @@ from typing import Any
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, Limits
 from radiator.model.settings import TCP, UNIX, ListenAddress, UnixAddress
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.server.log import EventLog
 from radiator.server.tcp import TcpAcceptor
 from radiator.server.transport import Acceptor, SocketTransport, Transport
@@ -20,9 +20,14 @@ _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
+class AddressTaken(RadiatorError):
+    """Somebody else listens there."""
+
+
 class Listener:
     """Connections queue in the system until `start`, and are accepted from then to `close`. Raises RadiatorError where
-    the address cannot be had. admit: takes over each accepted transport. encrypt: what is put over it before that.
+    the address cannot be had, AddressTaken where another one has it. admit: takes over each accepted transport.
+    encrypt: what is put over it before that.
     """
 
     def __init__(
@@ -43,7 +48,8 @@ class Listener:
         try:
             self._acceptor = ACCEPTORS[SCHEMES[address.scheme].transport](address, limits)
         except OSError as error:
-            raise RadiatorError(_sentence(address, error)) from error
+            kind = AddressTaken if error.errno == errno.EADDRINUSE else RadiatorError
+            raise kind(_sentence(address, error)) from error
         self.address = self._acceptor.address
         self._watcher = loop.io(self._acceptor.fileno(), _READABLE)
 

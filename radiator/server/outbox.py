@@ -34,14 +34,15 @@ class OutgoingBuffer:
         if is_deliver:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
-    def append_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Appends a Deliver that is so large that it comes in pieces."""
+    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True) -> None:
+        """Appends a reply, most often a Deliver, that is so large that it comes in pieces."""
         first, *others = pieces
         self.append(first)
         for piece in others:
             self._pieces.append(memoryview(piece))
             self.pending_bytes += len(piece)
-        self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
+        if is_deliver:
+            self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
     def next(self) -> Piece:
         """What to write now: everything up to WRITE_BYTES, or a larger piece alone. Only where something is pending."""
@@ -89,14 +90,18 @@ class OutgoingBuffer:
         self.delivered += written
         return written > 0
 
-    def drop(self) -> None:
-        """Frees memory: drops every frame not yet begun. The peer still gets whole frames before it is closed."""
+    def drop(self) -> bool:
+        """Frees memory: drops every frame not yet begun. The peer still gets whole frames before it is closed. Returns
+        whether there was one.
+        """
         if not self._pieces:
-            return
+            return False
         begun = [*takewhile(lambda piece: isinstance(piece, memoryview), self._pieces)]
+        is_less = len(begun) < len(self._pieces)
         self._pieces = begun
         self.pending_bytes = sum(map(len, begun))
         self._deliver_ends.clear()
+        return is_less
 
     def clear(self) -> None:
         """Drops everything."""

@@ -75,18 +75,19 @@ class LinkPresence:
     has proved to be, or "".
     """
 
-    __slots__ = ("_dialled", "_links", "_log", "_node", "_number", "_peer")
+    __slots__ = ("_dialled", "_links", "_log", "_network", "_node", "_number", "_peer")
 
     full_sentence = ""
 
-    def __init__(self, number: int, peer: str, links: LinkDialer, log: EventLog, dialled: str) -> None:
+    def __init__(self, number: int, peer: str, network: str, links: LinkDialer, log: EventLog, dialled: str) -> None:
         self._number = number
         self._peer = peer
+        self._network = network
         self._links = links
         self._log = log
         self._dialled = dialled
         self._node = ""
-        links.began(dialled)
+        links.began(number, dialled, network)
 
     def is_full(self) -> bool:
         return False  # links are bounded as they are accepted
@@ -94,15 +95,16 @@ class LinkPresence:
     def opened(self, event: Open) -> None:
         assert event.peer is not None, "a link's session says whose it is"
         self._node = event.peer.name
-        self._links.opened(self._node, self._peer)
+        self._links.opened(self._number, self._node, self._peer)
         self._log.info("linked", connection=self._number, node=self._node, peer=self._peer)
 
     def not_opened(self, session: Session, cause: str) -> None:
-        self._links.refused(self._dialled, self._peer, cause, session.other, session.is_closing)
+        is_refused = session.is_closing
+        self._links.refused(self._dialled, self._peer, cause, session.other, is_refused, self._network)
 
     def closed(self, cause: str) -> None:
         self._links.closed(self._node)
         self._log.info("unlinked", connection=self._number, node=self._node, peer=self._peer, cause=cause)
 
     def gone(self) -> None:
-        self._links.hung_up(self._dialled)
+        self._links.hung_up(self._number, self._dialled)

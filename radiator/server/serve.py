@@ -44,7 +44,7 @@ from radiator.model.recovery import Recovery
 from radiator.model.settings import PEER, PEERS, SOCKET_FILE, Address, Config, ListenAddress, UnixAddress
 from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES, may_be_left_out
 from radiator.server.connections import Connections
 from radiator.server.credentials import Credentials, differences, load_credentials, warnings
 from radiator.server.dialer import Dialer
@@ -54,7 +54,7 @@ from radiator.server.halt import halt, halt_on_uncaught
 from radiator.server.heap import HeapTrimmer, keep_heap, occupied_bytes
 from radiator.server.inbox import Inbox
 from radiator.server.links import LinkDialer
-from radiator.server.listener import Listener
+from radiator.server.listener import AddressTaken, Listener
 from radiator.server.log import EventLog, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
@@ -170,6 +170,7 @@ class Server:
             operators,
             f"{recovery.store_id}-{recovery.boot}",
             self._authenticator,
+            config.http,
         )
         self._dialer = Dialer(links, self._connections, config.limits)
         self._dispatcher = Dispatcher(
@@ -228,7 +229,12 @@ class Server:
         listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]
         for address in listed:
             is_operators = isinstance(address, UnixAddress) and address.path == operators.path
-            self._add_listener(address, config.limits, is_operators)
+            try:
+                self._add_listener(address, config.limits, is_operators)
+            except AddressTaken as error:
+                if not may_be_left_out(address):
+                    raise
+                self._log.warning("listener_left_out", sentence=f"{error} The broker serves without it.")
         if config.unix and not any(isinstance(one, UnixAddress) and one.path == operators.path for one in listed):
             try:
                 self._add_listener(operators, config.limits, True)
@@ -289,6 +295,7 @@ class Server:
             if credentials.pair is not None:
                 self._tls.use(credentials.pair, credentials.own)
         self._log.use(config.logging)
+        self._connections.web = config.http
         if self._authenticator is not None:
             self._authenticator.use(config.users, credentials.jwt)
         self._dispatcher.use(config)

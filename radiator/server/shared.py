@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from radiator.model.limits import Limits
 from radiator.server.checks import Checks
+from radiator.server.costly_steps import CostlySteps
 from radiator.server.inbox import Inbox
 from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
@@ -24,5 +25,6 @@ class Shared(Generic[One]):
     log: EventLog
     links: LinkDialer
     checks: Checks
+    costly: CostlySteps
     by_number: dict[int, One] = field(default_factory=dict)
     open: dict[int, One] = field(default_factory=dict)

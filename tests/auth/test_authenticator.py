@@ -78,10 +78,24 @@ def test_who_is_who_he_says() -> None:
     assert asked.failed == []
 
 
+def test_a_token_alone_says_whose_it_is() -> None:
+    asked = Asked()
+    assert asked.log_in("", TOKEN) == Principal("ci", RecognisedBy.TOKEN, until_ms=5000)
+    assert asked.failed == []
+    asked.now_ms = 5000
+    assert asked.log_in("", TOKEN) == REFUSED, "it has run out"
+    asked.now_ms = 0
+    asked.all.use({"ci": User(name="ci"), "shop": User(name="shop", tokens=(Token(sha256_of(TOKEN.encode())),))})
+    assert asked.log_in("", TOKEN) == Principal("shop", RecognisedBy.TOKEN), "a reload has given it to somebody else"
+    asked.all.use(USERS | {"ci": User(name="ci")})
+    assert asked.log_in("", TOKEN) == REFUSED, "a reload has taken it away"
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
         ("shop", "wrong"),
+        ("", text_of(bytes([1] * 32))),
         ("shop", ""),
         ("", "right"),
         ("", ""),
@@ -321,3 +335,17 @@ def test_no_secret_is_shown() -> None:
     asked = Asked()
     _, check = asked.begin("shop", "hunter2")
     assert "hunter2" not in repr(check) and "shop" in repr(check)
+
+
+def test_who_gives_no_login_is_who_the_transport_says_or_anonymous_or_nobody() -> None:
+    asked = Asked()
+    login = asked.all.login("10.0.0.1:5", "10.0.0.1")
+    assert login.unasked(ANYONE) is None
+    assert login.unasked(unix_principal(1001, 0)) == Principal("ops", RecognisedBy.PEER_CREDENTIALS, 1001, 0)
+    assert login.unasked(unix_principal(1002, 0)) is None
+    assert login.unasked(Principal("cert", RecognisedBy.CERTIFICATE)) == Principal("cert", RecognisedBy.CERTIFICATE)
+    assert login.unasked(Principal("shop", RecognisedBy.CERTIFICATE)) is not None, "its name is in its certificate"
+    assert login.unasked(Principal("other", RecognisedBy.CERTIFICATE)) is None
+    assert asked.failed == [], "a probe without a login is no login that failed"
+    asked.all.use({**USERS, ANONYMOUS: User(name=ANONYMOUS)})
+    assert login.unasked(ANYONE) == Principal(ANONYMOUS)

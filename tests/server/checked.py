@@ -18,7 +18,8 @@ from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE, Login, Principal, Verdict
 from radiator.model.settings import TCP, UNIX
-from radiator.protocols import SCHEMES, Scheme
+from radiator.protocols.http.context import DEFAULT_CONTEXT, WebContext
+from radiator.protocols.schemes import SCHEMES, Scheme
 from radiator.protocols.stomp.frame import encode_error
 from radiator.protocols.stomp.session import StompSession
 from radiator.server import serve
@@ -51,6 +52,7 @@ class CheckedSession(StompSession):
         limits: Limits,
         principal: Principal = ANYONE,
         login: Login | None = None,
+        context: WebContext = DEFAULT_CONTEXT,
     ) -> None:
         super().__init__(connection, session_name, limits, principal, login)
         self.unread = b""

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from radiator.model.commands import Closed, Open
+from radiator.model.replies import Published, Refuse, Scope
+from tests.protocols.http.asking import answers, request
 from tests.server.shell import Shell, read, until
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
@@ -84,3 +86,37 @@ def test_at_the_stop_nothing_more_is_read_and_at_the_end_all_are_gone(shell: She
     shell.connections.close()
     assert shell.connections.are_gone and read(other) == b""  # type: ignore[arg-type]
     assert not any(event for event in shell.heard() if getattr(event, "commands", None))
+
+
+# ---- refused for what it holds
+
+
+PUBLISHES = request("POST", "/v1/queues/q/messages", b"x", Content_Type="text/plain") * 3
+
+
+@pytest.mark.parametrize("unsent", [0, 2])
+def test_no_refusal_passes_for_the_answer_to_a_request_that_was_carried_out(shell: Shell, unsent: int) -> None:
+    """Its answers were dropped, since they hold too much: then nothing is said."""
+    other = shell.client(scheme="http")
+    other.send(PUBLISHES)
+    until(lambda: 1 in shell.connections.open)
+    connection = shell.connections.open[1]
+    for number in range(unsent):
+        connection.post(Published(1, b"%d" % (number + 1), [b"1-1"], 0))
+    connection.post(Refuse(1, "memory", "It holds too much.", scope=Scope.CONNECTION))
+    connection.flush()
+    answer = read(other)
+    assert answer.startswith(b"HTTP/1.1 503 ") if not unsent else answer == b""
+
+
+def test_a_request_that_is_refused_for_want_of_memory_leaves_the_answers_to_others(shell: Shell) -> None:
+    other = shell.client(scheme="http")
+    other.send(PUBLISHES)
+    until(lambda: 1 in shell.connections.open)
+    connection = shell.connections.open[1]
+    connection.post(Published(1, b"1", [b"1-1"], 0))
+    connection.post(Refuse(1, "memory", "There is no room.", b"2", Scope.COMMAND))
+    connection.post(Published(1, b"3", [b"1-2"], 0))
+    connection.flush()
+    assert [one.status for one in answers(read(other))] == [201, 503, 201]
+    assert [*shell.connections.open] == [1]

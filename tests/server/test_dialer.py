@@ -79,31 +79,48 @@ def test_with_discover_a_node_is_known_that_proves_itself_and_dialled_once_it_is
     logged = Logged(tmp_path / "log", Node(name="a", secret=b"s" * 16, peers={"b": B}, discover=True))
     links = logged.links
     assert links.is_known("c") and "c" not in links.neighbours, "nothing is kept of who only says a name"
-    links.opened("c", "10.0.0.3:1")
+    links.opened(1, "c", "10.0.0.3:1")
     assert links.neighbours["c"].address is None and links.neighbours["c"].links == 1
     for number in range(NODE_NEIGHBOURS_MAX - 3):
         links.know(f"n{number}", B)
     assert links.is_known("last")
     links.know("last", B)
     assert links.is_known("last") and not links.is_known("one too many")
-    links.opened("one too many", "10.0.0.3:1")  # was asked for before the last one came
+    links.opened(1, "one too many", "10.0.0.3:1")  # was asked for before the last one came
     links.closed("one too many")
 
 
 def test_a_link_is_wanted_while_there_is_none_and_nobody_tries(logged: Logged) -> None:
     b = logged.links.neighbours["b"]
     assert b.is_wanting.is_set()
-    logged.links.began("b")
+    logged.links.began(1, "b", "")
     assert not b.is_wanting.is_set()
-    logged.links.opened("b", "127.0.0.1:1")  # it has dialled us meanwhile
-    logged.links.hung_up("b")
+    logged.links.opened(1, "b", "127.0.0.1:1")  # it has dialled us meanwhile
+    logged.links.hung_up(1, "b")
     assert not b.is_wanting.is_set()
-    logged.links.opened("b", "127.0.0.1:2")
+    logged.links.opened(1, "b", "127.0.0.1:2")
     logged.links.closed("b")
     assert not b.is_wanting.is_set(), "of two links one is left"
     logged.links.closed("b")
     assert b.is_wanting.is_set()
     assert 0 <= b.lasted_s < 5
+
+
+def test_who_has_proved_nothing_gives_way_to_one_more(logged: Logged) -> None:
+    links = logged.links
+    for number in range(12):
+        assert links.in_the_way("n") is None
+        links.began(number, "b" if number == 0 else "", f"n{number}")
+    assert links.in_the_way("n11") == 11, "of the same network, if there is one"
+    assert {links.in_the_way("n") for _ in range(500)} == {*range(1, 12)}, "what was dialled stays"
+    links.opened(1, "c", "10.0.0.3:1")
+    assert not links.is_stranger(1) and links.in_the_way("n1") in range(2, 12)
+    for number in range(2, 12):
+        links.hung_up(number, "")
+    assert links.in_the_way("n") is None
+    for number in range(12, 22):
+        links.began(number, "b", "")
+    assert links.in_the_way("n") is None, "nobody is there who might go"
 
 
 def test_a_refusal_is_told_once_until_there_is_a_link(logged: Logged) -> None:
@@ -112,7 +129,7 @@ def test_a_refusal_is_told_once_until_there_is_a_link(logged: Logged) -> None:
         refused("", f"10.0.0.2:{port}", "wrong")
         refused("b", "10.0.0.3:1", "wrong")
     refused("b", "10.0.0.3:1", "worse")
-    logged.links.opened("b", "10.0.0.9:1")
+    logged.links.opened(1, "b", "10.0.0.9:1")
     refused("b", "10.0.0.3:1", "wrong")
     refused("", "10.0.0.2:9", "wrong")
     assert logged.lines() == [
@@ -125,7 +142,7 @@ def test_a_refusal_is_told_once_until_there_is_a_link(logged: Logged) -> None:
 
 def test_a_host_that_has_been_linked_is_told_of_again(logged: Logged) -> None:
     logged.links.refused("", "10.0.0.2:1", "wrong")
-    logged.links.opened("b", "10.0.0.2:2")
+    logged.links.opened(1, "b", "10.0.0.2:2")
     logged.links.refused("", "10.0.0.2:3", "wrong")
     assert len(logged.lines()) == 2
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import select
 import signal
 import socket
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from radiator.model.commands import Open, PeerMessage
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import Limits
+from radiator.model.limits import LOG_LINES_OF_CLIENT, Limits
 from radiator.model.message import Message
 from radiator.model.peer import Digest, NodeState, PeerFrame, Publish, Version
 from radiator.model.replies import SendToPeer
@@ -309,23 +310,64 @@ def test_clients_that_have_taken_all_places_keep_no_node_out(place: Place) -> No
         client.connect()  # the link takes no place of a client
 
 
+def strangers(port: int, count: int, host: str = "127.0.0.2") -> list[socket.socket]:
+    """So many connections of that address, which say nothing."""
+    return [socket.create_connection(("127.0.0.1", port), 5, (host, 0)) for _ in range(count)]
+
+
+def are_open(crowd: list[socket.socket]) -> int:
+    return sum(not select.select([one], [], [], 0)[0] for one in crowd)
+
+
 def test_strangers_take_so_many_sockets_and_no_more(place: Place) -> None:
     b = place.node("b", {"a": None}, tables="[limits]\nconnect_timeout_s = 2").start()
     b.wait_for_log("address=peer://")
-    crowd = [socket.create_connection(("127.0.0.1", place.port("b"))) for _ in range(9)]
-    assert "all 8 sockets for links are in use" in b.wait_for_log("link_refused")
-    crowd[-1].settimeout(1)
-    assert crowd[-1].recv(1) == b""
-    crowd[0].settimeout(0.1)
-    with pytest.raises(TimeoutError):
-        crowd[0].recv(1)
-    crowd[0].settimeout(5)
-    assert crowd[0].recv(1) == b"", "who says nothing is closed after connect_timeout_s"
+    crowd = strangers(place.port("b"), 8)
+    time.sleep(0.2)
+    assert are_open(crowd) == 8
+    crowd += strangers(place.port("b"), 1)
+    assert "gave way to another, since all 8 sockets for links are in use" in b.wait_for_log("link_refused")
+    assert are_open(crowd) == 8
     b.wait_for_log('cause="did not prove in time who it is"')
-    a = place.node("a", {"b": place.port("b")}, listens=False).start()
-    a.wait_for_log(" linked ")
+    eventually(lambda: are_open(crowd) == 0)
     for one in crowd:
         one.close()
+
+
+def test_strangers_who_come_again_and_again_keep_no_node_out(place: Place) -> None:
+    """Whoever comes when all sockets are in use gets that of another stranger: of his own address, if he has one."""
+    b = place.node("b", {"a": None}).start()
+    b.wait_for_log("address=peer")
+    over = threading.Event()
+
+    def come_again() -> None:
+        crowd: list[socket.socket] = []
+        while not over.wait(0.005):
+            crowd += strangers(place.port("b"), 1)
+        for one in crowd:
+            one.close()
+
+    flood = threading.Thread(target=come_again, daemon=True)
+    flood.start()
+    b.wait_for_log("gave way to another")
+    a = place.node("a", {"b": place.port("b")}, listens=False).start()
+    a.wait_for_log(" linked ")
+    time.sleep(1.0)
+    over.set()
+    flood.join()
+    assert not lines_of(a, "unlinked") and not lines_of(b, "unlinked"), "a link gives way to nobody"
+
+
+def test_few_lines_are_of_one_stranger(place: Place) -> None:
+    """Though each says something else, so that no cause is like another."""
+    b = place.node("b", {"a": None}).start()
+    b.wait_for_log("address=peer")
+    for number in range(30):
+        with socket.create_connection(("127.0.0.1", place.port("b")), 5) as one:
+            one.sendall(b"nonsense %d\n" % number)
+            assert one.recv(1000)
+    time.sleep(0.2)
+    assert len(lines_of(b, "link_refused")) == LOG_LINES_OF_CLIENT
 
 
 def test_client_at_the_port_for_nodes_is_told(place: Place) -> None:

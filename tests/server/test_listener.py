@@ -13,9 +13,9 @@ import pytest
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import Limits
 from radiator.model.settings import Address, ListenAddress, UnixAddress
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.server import listener as listening
-from radiator.server.listener import ACCEPTORS, Listener
+from radiator.server.listener import ACCEPTORS, AddressTaken, Listener
 from tests.server.shell import KeptLog, until
 
 
@@ -75,7 +75,7 @@ def test_who_connects_after_its_end_is_turned_away(house: House) -> None:
 
 def test_an_address_that_cannot_be_had_is_a_sentence(house: House, tmp_path: Path) -> None:
     taken: Any = house.listen(Address("stomp", "127.0.0.1", 0)).address
-    with pytest.raises(RadiatorError, match=r"Address already in use. Give another \[server\] listen"):
+    with pytest.raises(AddressTaken, match=r"Address already in use. Give another \[server\] listen"):
         house.listen(Address("stomp", "127.0.0.1", taken.port))
     with pytest.raises(RadiatorError, match=r"Give another \[node\] listen"):
         house.listen(Address("peer", "127.0.0.1", taken.port))

@@ -81,18 +81,18 @@ def test_drop_keeps_only_what_was_begun() -> None:
     outbox = OutgoingBuffer()
     outbox.append(b"first", is_deliver=True)
     outbox.append(b"second", is_deliver=True)
-    outbox.drop()
-    assert outbox.pending_bytes == 0
+    assert outbox.drop()
+    assert outbox.pending_bytes == 0 and not outbox.drop()
     outbox.append(b"a" * WRITE_BYTES, is_deliver=True)
     outbox.append(b"second", is_deliver=True)
     outbox.next()
     outbox.took(10)
-    outbox.drop()
+    assert outbox.drop()
     assert outbox.pending_bytes == WRITE_BYTES - 10
     outbox.append(b"ERROR")
     assert bytes(outbox.next()) == b"a" * (WRITE_BYTES - 10) + b"ERROR"
     assert not outbox.took(outbox.pending_bytes)
-    outbox.drop()
+    assert not outbox.drop()
     assert outbox.pending_bytes == 0
 
 

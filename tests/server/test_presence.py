@@ -4,7 +4,7 @@ from radiator.model.commands import NotLinked, Open
 from radiator.model.limits import Limits
 from radiator.model.peer import Identity
 from radiator.model.settings import Node
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.server.links import LinkDialer
 from radiator.server.places import Places
 from radiator.server.presence import ClientPresence, LinkPresence
@@ -45,7 +45,7 @@ def links(reports: list[NotLinked], log: KeptLog) -> LinkDialer:
 def test_a_link_takes_a_socket_from_its_beginning_to_its_end() -> None:
     log, reports = KeptLog(), []
     some = links(reports, log)
-    one = LinkPresence(7, "p", some, log, "b")
+    one = LinkPresence(7, "p", "n", some, log, "b")
     assert some.sockets == 1 and not one.is_full()
     one.opened(Open(7, Identity("b", "c" * 16, False)))
     one.closed("hung up")
@@ -57,7 +57,7 @@ def test_a_link_takes_a_socket_from_its_beginning_to_its_end() -> None:
 def test_a_link_that_was_not_opened_is_told_to_the_broker() -> None:
     log, reports = KeptLog(), []
     some = links(reports, log)
-    one = LinkPresence(7, "p", some, log, "b")
+    one = LinkPresence(7, "p", "n", some, log, "b")
     one.not_opened(some.session(7, "b"), "hung up")
     one.gone()
     assert [report.peer for report in reports] == ["b"] and some.sockets == 0

@@ -22,10 +22,10 @@ from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import OPTIONAL, TlsSettings
 from radiator.model.users import User
 from radiator.protocols.peer.session import NEEDS_TLS
+from radiator.protocols.prometheus.exposition import exposition
 from radiator.server.certificate import read_certificate
 from radiator.server.tls import TlsListeners, load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
-from radiator.tools.cli.prometheus import exposition
 from tests.acceptance.wire import Wire
 from tests.certificates import LOCALHOST, Authority, MadePair, openssl
 from tests.ports import free_ports

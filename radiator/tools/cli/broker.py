@@ -16,7 +16,7 @@ from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.settings import Address as ListenAt
 from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.tools.cli import contexts
 from radiator.tools.cli.contexts import Context, chosen
 from radiator.tools.cli.login import add_login

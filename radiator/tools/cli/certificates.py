@@ -25,6 +25,7 @@ CA, SERVER = "ca", "server"
 NAMES = ("localhost", "127.0.0.1", "::1")  # where none is given
 CA_DAYS, PAIR_DAYS = 3650, 365
 OPENSSL_MAX_S = 60
+COMMON_NAME_MAX = 64  # RFC 5280, appendix A.1: ub-common-name
 
 _CONFIG = """\
 [req]
@@ -53,9 +54,13 @@ authorityKeyIdentifier = keyid
 def _host(text: str) -> str:
     """A name by which clients connect, or an IP address."""
     try:
-        return str(ipaddress.ip_address(text))
+        address = ipaddress.ip_address(text)
     except ValueError:
         pass
+    else:
+        if getattr(address, "scope_id", None) is not None:
+            raise argparse.ArgumentTypeError(f"{text!r} has a zone, which no certificate can have: leave the % out")
+        return str(address)
     if re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*", text) is None or len(text) > 253:
         raise argparse.ArgumentTypeError(f"{text!r} is neither the name of a host nor an IP address")
     return text
@@ -183,6 +188,8 @@ def _make(directory: Path, name: str, subject: str, config: Path, days: int) -> 
     """
     signed = ["-CA", str(directory / f"{CA}.pem"), "-CAkey", str(directory / f"{CA}.key")] if name != CA else []
     kind = name if name in (CA, SERVER) else "client"
+    if len(subject) > COMMON_NAME_MAX:
+        subject = kind  # clients look at the names beside it
     ends = ("key", "pem")
     _openssl(
         "req", "-x509", *signed, "-config", str(config), "-extensions", kind, "-subj", f"/CN={subject}", "-days",

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from radiator.client import Client
@@ -20,7 +21,10 @@ from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import printable
 from radiator.tools.cli.things import TAKERS, ArgumentWord, ByKind, Formatter, Thing, add_words, thing
+from radiator.tools.config.avro_schema import schema_in
 
+_SCHEMA = "Avro schema that each body must be of: the path of its file, or its JSON"
+_OF_QUEUES = {"schema": _SCHEMA}
 _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
@@ -31,6 +35,7 @@ _OF_LOGS = {
     "partition_key": "JSON pointer to the key in the body, such as /customer/id; without it the header partition-key",
     "retention_ms": "what is older goes",
     "retention_bytes": "what is beyond so many bytes goes, the oldest first; none: nothing does",
+    "schema": _SCHEMA,
 }
 
 
@@ -51,6 +56,7 @@ _FORMS = {
         "A queue. Settings that are not given are those that config.toml has for its name, or else the defaults.",
         QUEUE_CHECKS,
         QueueSettings(),
+        _OF_QUEUES,
     ),
     EXCHANGE: _Form(
         "an exchange, with its type",
@@ -81,7 +87,9 @@ _EXAMPLES = (
 
 
 def _value(key: str, check: Check) -> Any:
-    """The type of an option: what the setting takes, as JSON or else as text."""
+    """The type of an option: what the setting takes, as JSON or else as text. Of a schema also the path of its file."""
+    if key == "schema":
+        check = schema_in(Path())
 
     def value(text: str) -> Any:
         if text == "none" and key in MAY_BE_NONE | LOG_MAY_BE_NONE:
@@ -93,10 +101,10 @@ def _value(key: str, check: Check) -> Any:
         except (ValueError, RecursionError):
             pass
         try:
-            check(thing(text, (QUEUE,)).name if key == "dead_letter" else text)
+            right = check(thing(text, (QUEUE,)).name if key == "dead_letter" else text)
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
-        return text
+        return right if key == "schema" else text
 
     return value
 

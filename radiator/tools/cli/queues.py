@@ -29,13 +29,15 @@ _NUMBERS = ("messages", "ready", "unacked", "delayed", "storing", "consumers", "
 
 
 def _queues_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--match", metavar="PATTERN", help="only queues whose names match: * is one word, # any number")
     add_broker(parser)
     add_json(parser)
     add_watch(parser)
 
 
 def _run_queues(arguments: argparse.Namespace) -> int:
-    show(arguments, lambda: ask(arguments, {"do": "queues"}), _formed)
+    request = {"do": "queues"} if arguments.match is None else {"do": "queues", "match": arguments.match}
+    show(arguments, lambda: ask(arguments, request), _formed)
     return 0
 
 

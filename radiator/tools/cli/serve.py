@@ -36,9 +36,9 @@ SERVE = Command(
     summary="run the broker",
     description=(
         "Runs the broker in the foreground until SIGTERM or SIGINT. Its log goes to stderr, one line an "
-        "event. Without a file it listens on 127.0.0.1:61613, keeps its data in ./data, and creates "
-        "destinations at first use. Exit status: 0 after a clean stop, 1 if the data directory cannot be "
-        "used, 2 if the configuration is wrong, 74 if the disk failed."
+        "event. Without a file it listens on 127.0.0.1:61613, and for the web on 127.0.0.1:61680, keeps its data in "
+        "./data, and creates destinations at first use. Exit status: 0 after a clean stop, 1 if the data directory "
+        "cannot be used, 2 if the configuration is wrong, 74 if the disk failed."
     ),
     example="radiator serve --config /etc/radiator/config.toml",
     add_arguments=_arguments,

@@ -27,6 +27,7 @@ FILES = {
     SYSUSERS: "radiator.sysusers",
     CONFIG.parent / "alerts.yml": "alerts.yml",
 }
+_DASHBOARD = _DEPLOY / "dashboard.json"
 _USER = "radiator"
 _PROGRAM = "/opt/radiator/bin/radiator"  # as the units of the package have it
 _RUNS = Path("/run/systemd/system")  # as sd_booted(3) looks
@@ -61,6 +62,10 @@ class _Place:
 
     def of(self, path: Path) -> Path:
         return self.root / path.relative_to("/")
+
+    def within(self, path: Path) -> Path:
+        """As the system has it that is installed into."""
+        return Path("/") / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def say(self, what: object, done: str) -> None:
         print(f"{printable(str(what))}: {'would be ' if self.is_dry else ''}{done}")
@@ -112,8 +117,7 @@ def _program(arguments: argparse.Namespace, place: _Place) -> str:
     found: Path = arguments.program or Path(sysconfig.get_path("scripts")) / "radiator"
     if arguments.program is None and not found.exists():
         raise RadiatorError(f"There is no {found}: say with --program what the service is to run.")
-    if found.is_relative_to(place.root):
-        found = Path("/") / found.relative_to(place.root)
+    found = place.within(found)
     if hidden := [directory for directory in _HIDDEN if found.is_relative_to(directory)]:
         raise RadiatorError(
             f"{found} is below {hidden[0]}, which the service may not see (ProtectHome=yes): "
@@ -139,6 +143,10 @@ def _install(arguments: argparse.Namespace) -> int:
     print(
         f"Next: look at {CONFIG}; then `systemctl enable --now radiator`, and `systemctl enable --now "
         "radiator-backup.timer` for a backup each night."
+    )
+    print(
+        f"To watch it: {CONFIG.parent / 'alerts.yml'} is for `rule_files` of Prometheus, and "
+        f"{printable(str(place.within(_DASHBOARD)))} for Grafana: Dashboards, New, Import."
     )
     return 0
 

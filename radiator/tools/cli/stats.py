@@ -6,9 +6,9 @@ from typing import Any
 
 from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, TOPIC
 from radiator.model.errors import EXIT_REFUSED, count_text
+from radiator.protocols.prometheus.exposition import exposition
 from radiator.tools.cli.broker import add_broker, ask
 from radiator.tools.cli.command import Command
-from radiator.tools.cli.prometheus import exposition
 from radiator.tools.cli.shown import add_json, add_watch, show
 from radiator.tools.cli.text import bytes_text, duration_text, printable, table
 

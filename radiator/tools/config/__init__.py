@@ -31,6 +31,8 @@ from radiator.model.limits import (
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.reloading import RELOAD, declarations_of, differences, merged, tables_of
 from radiator.model.settings import (
+    DEFAULT_LISTEN,
+    DEFAULT_WEB_LISTEN,
     JOURNAL,
     MAP_SIZE,
     UNIX_MODE,
@@ -43,6 +45,7 @@ from radiator.model.settings import (
     Node,
     QueueSettings,
     TlsSettings,
+    WebSettings,
 )
 from radiator.model.validation import (
     LOG,
@@ -56,6 +59,7 @@ from radiator.model.validation import (
     size_text,
     with_bounds,
 )
+from radiator.tools.config.avro_schema import schema_in
 from radiator.tools.config.jwt import jwt_settings, jwt_table
 from radiator.tools.config.mistakes import Mistakes, dotted
 from radiator.tools.config.rules import File, judge, settings_in_force
@@ -67,6 +71,7 @@ from radiator.tools.config.values import (
     CREATE,
     EXCHANGE,
     FANOUT,
+    HTTP,
     LIMITS,
     LOGGING,
     PEER_NODE,
@@ -97,13 +102,15 @@ _NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake, 
 
 
 def load(path: Path | None) -> Config:
-    """The configuration in the file; without a file: loopback, ./data, and first use may create queues and topics.
+    """The configuration in the file; without a file: loopback, for STOMP and the web, ./data, and first use may create
+    queues and topics.
 
     ConfigError: all mistakes of the file, in the order of its lines.
     """
     if path is None:
         everything = Declarations(create_queues=True, create_topics=True)
-        return Config(data_dir=Path("data").absolute(), declarations=everything)
+        listen: list[ListenAddress] = [DEFAULT_LISTEN, DEFAULT_WEB_LISTEN]
+        return Config(listen=listen, data_dir=Path("data").absolute(), declarations=everything)
     try:
         text = path.read_bytes().decode("utf-8")
         tables = tomllib.loads(text)
@@ -176,9 +183,11 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         if name not in RELOAD:
             offer = meant(name, RELOAD) or f"; it has {', '.join(RELOAD)}"
             mistakes.add((name,), f"is no table of this file{offer}")
+    schema = {"schema": schema_in(directory)}
     file = File(
         server=settings(("server",), tables.get("server", {}), SERVER, mistakes),
         logging=settings(("logging",), tables.get("logging", {}), LOGGING, mistakes),
+        http=settings(("http",), tables.get("http", {}), HTTP, mistakes),
         limits=settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
         create=settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
@@ -186,8 +195,8 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         tls_of_listeners=_tls_of_listeners(tables, mistakes),
         jwt=jwt_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
-        queues=_named("queue", tables, QUEUE, mistakes),
-        logs=_named("log", tables, LOG, mistakes),
+        queues=_named("queue", tables, QUEUE | schema, mistakes),
+        logs=_named("log", tables, LOG | schema, mistakes),
         journal=settings(("journal",), tables.get("journal", {}), JOURNAL_TABLE, mistakes),
         exchanges=_named("exchange", tables, EXCHANGE, mistakes),
         fanouts=_named("fanout", tables, FANOUT, mistakes),
@@ -216,6 +225,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         tls_of_listeners=_tls_with_defaults(file, directory),
         jwt=jwt_settings(file.jwt, directory),
         logging=Logging(**file.logging),
+        http=WebSettings(**file.http),
         users=file.users,
     )
 

@@ -36,7 +36,7 @@ from radiator.model.validation import (
     size_text,
     standard_type_mistake,
 )
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.values import THIS_NODE, advertised_mistake
@@ -52,6 +52,7 @@ class File:
 
     server: Table
     logging: Table
+    http: Table
     limits: Table
     create: Table
     node: Table | None  # None: no such table

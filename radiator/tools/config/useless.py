@@ -12,7 +12,7 @@ from radiator.model.rights import RIGHTS, Rules
 from radiator.model.settings import FANOUT, MAP_SIZE, NONE, PEERS, LogSettings, QueueSettings
 from radiator.model.users import User
 from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type
 

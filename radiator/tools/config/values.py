@@ -59,7 +59,7 @@ from radiator.model.validation import (
     target_name,
     whole,
 )
-from radiator.protocols import SCHEMES
+from radiator.protocols.schemes import SCHEMES
 
 LIST_MISTAKES_MAX = 20
 _Read = TypeVar("_Read")
@@ -202,6 +202,29 @@ def _listeners(value: object) -> list[ListenAddress]:
     return addresses
 
 
+def _hosts(value: object) -> frozenset[str]:
+    names = _texts(value, "broker.example")
+    for name in names:
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", name) is None:
+            raise ValueError(f"has {shown(name)}; write the name alone, such as broker.example")
+    return frozenset(map(str.lower, names))
+
+
+def _origins(value: object) -> frozenset[str]:
+    names = _texts(value, "https://shop.example")
+    for name in names:
+        if re.fullmatch(r"https?://[A-Za-z0-9_.-]{1,253}(:[0-9]{1,5})?", name) is None:
+            right = "write it as https://HOST, or https://HOST:PORT, with nothing behind it"
+            raise ValueError(f"has {shown(name)}; {right}")
+    return frozenset(map(str.lower, names))
+
+
+def _texts(value: object, such_as: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f'is {shown(value)}; it must be a list, such as ["{such_as}"]')
+    return value
+
+
 def _plain_listeners(value: object) -> list[ListenAddress]:
     addresses = _listeners(value) if value != [] else []
     for address in addresses:
@@ -323,6 +346,7 @@ LIMITS: dict[str, Check] = {
     "max_destinations": whole(1, 1_000_000),
     "max_subscriptions": whole(1, 65_536),
     "ack_client_window": whole(1, PREFETCH_COUNT_MAX),
+    "max_leases": whole(1, 10_000_000),
     "max_transactions": whole(1, 65_536),
     "max_batch_bytes": size(256, 4 * GIB),
     "outbox_max_bytes": size(KIB, 2 * GIB),
@@ -348,6 +372,7 @@ TLS: dict[str, Check] = {
     "peer_ca": path_of("file"),
 }
 TLS_OF_LISTENER = {key: check for key, check in TLS.items() if key != "peer_ca"}
+HTTP: dict[str, Check] = {"hosts": _hosts, "origins": _origins}
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}
 BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}

@@ -170,11 +170,29 @@ def test_each_file_is_whole_whenever_it_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--name", "a b"], ["--name", "a,DNS:b"], ["--name", ""], ["--client", "../x"], ["--client", "ca"], []]
+    "wrong",
+    [
+        ["--name", "a b"],
+        ["--name", "a,DNS:b"],
+        ["--name", ""],
+        ["--name", "fe80::1%eth0"],
+        ["--client", "../x"],
+        ["--client", "ca"],
+        [],
+    ],
 )
 def test_names_are_names(tmp_path: Path, wrong: list[str]) -> None:
     assert main(["certificates", *([str(tmp_path / "d")] if wrong else []), *wrong]) == 2
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("size", [64, 65, 250])
+def test_a_name_may_be_longer_than_a_common_name(tmp_path: Path, size: int, capsys: pytest.CaptureFixture[str]) -> None:
+    name = ".".join(["a" * 20] * 13)[:size]
+    assert main(["certificates", str(tmp_path), "--name", name]) == 0
+    capsys.readouterr()
+    assert main(["certificates", str(tmp_path), "--renew"]) == 0  # which reads the name from the certificate
+    assert f"{name if size <= 64 else 'server'}, valid until" in capsys.readouterr().out
 
 
 def test_without_openssl_it_says_what_is_missing(

@@ -12,6 +12,7 @@ import sys
 import termios
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,20 @@ def described(run: Run, kind: str, name: str) -> dict[str, Any]:
 
 
 # ---- declare
+
+
+def test_a_schema_is_read_here_and_sent_as_it_is(
+    run: Run, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order.avsc").write_text('{"type": "array", "items": "int"}')
+    text = '{"type":"array","items":"int"}'
+    for kind, name in (("queue", "judged"), ("log", "judged-too")):
+        assert run("declare", kind, name, "--schema", "order.avsc") == (0, f"{kind.title()} {name} declared.\n", "")
+        assert run("declare", kind, name, "--schema", text)[1].endswith("was there already, just so.\n")
+        assert described(run, kind, name)["settings"]["schema"] == text
+    status, _, err = run("declare", "queue", "other", "--schema", "missing.avsc")
+    assert status == 2 and "which cannot be read" in err
 
 
 def test_a_queue_is_declared_once_and_deleted(run: Run, client: Client) -> None:

@@ -52,6 +52,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "restore": ("BACKUP DIR/data",),
     "rename": ("DIR/data b",),
     "compact": ("DIR/data",),
+    "ready": ("--exclude links", "--exclude links --exclude disk"),
     "stats": ("", "--config CONFIG"),
     "top": ("--count 1 --interval 0.1",),
     "queues": ("",),
@@ -135,6 +136,7 @@ CANNOT_LOOK: dict[str, str] = {
 NOT_REFUSED = {
     "serve",
     "config",
+    "ready",
     "stats",
     "top",
     "queues",

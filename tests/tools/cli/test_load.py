@@ -1,5 +1,7 @@
 """The generator of the load: what it counts must be what the broker has confirmed."""
 
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +52,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def load_on(broker: BrokerProcess, queue: str, shape: Shape) -> Load:
     return Load((broker.host, broker.port), StompWire(queue), shape, lambda: process_cpu_s(broker.pid))
+
+
+def test_cpu_of_a_process_is_counted_finer_than_ticks() -> None:
+    """Ticks of 10 ms find nothing of what takes a few."""
+    before_s = process_cpu_s(os.getpid())
+    ended_s = time.process_time() + 0.001
+    while time.process_time() < ended_s:
+        pass
+    assert 0.001 <= process_cpu_s(os.getpid()) - before_s < 0.01
+    with pytest.raises(OSError):
+        process_cpu_s(2**22 + 1)  # past the largest number of a process (pid_max)
 
 
 def ledger(broker: BrokerProcess, queue: str) -> dict[str, int]:

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from radiator.client import Client
+from radiator.protocols.prometheus.metrics import metrics
 from radiator.tools.cli import main
 from radiator.tools.cli.bench import SHAPES
-from radiator.tools.cli.prometheus import metrics
 from radiator.tools.cli.stats import _summary
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
+from tests.protocols.prometheus.reading import read
 from tests.tools.cli.conftest import Run
-from tests.tools.cli.exposition import read
 
 CONFIG = EVERYTHING_MAY_BE_CREATED + (
     '[queue."memory"]\npersistent = false\n[fanout."events"]\nchildren = ["audit", "mail"]\n'
@@ -168,6 +168,12 @@ def test_queues_lists_each_queue(run: Run, client: Client) -> None:
     assert listed[:3] == ["listed", "persistent", "2"]
     assert listed[5:] == ["1", "1", "0", "0", "1", "0"]
     assert row_of(out, "memory")[1] == "memory"
+    status, out, _ = run("queues", "--match", "list*")
+    assert status == 0 and "listed" not in out, "a wildcard is a whole word"
+    status, out, _ = run("queues", "--match", "listed.#")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == ["queue", "listed"]
+    status, _, err = run("queues", "--match", "*.*.*.*")
+    assert status == 1 and "at most 3 are * or #" in err
 
 
 def test_stats_tells_ledgers_and_sums(run: Run, client: Client) -> None:

@@ -1,5 +1,6 @@
 """`radiator install-service`, into a directory that stands for the whole system."""
 
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,17 @@ def test_units_run_the_program_that_is_installed(tmp_path: Path) -> None:
     units = "".join(text for name, text in tree(tmp_path).items() if name.endswith(".service"))
     assert units.count("/srv/radiator/bin/radiator ") == 2, "as it is called in there"
     assert str(tmp_path) not in units and PROGRAM not in units
+
+
+def test_it_says_where_the_dashboard_and_the_alert_rules_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert install(tmp_path) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("To watch it: ")]
+    words = line.split()
+    assert "/etc/radiator/alerts.yml" in words and (tmp_path / "etc/radiator/alerts.yml").is_file()
+    (dashboard,) = [Path(word) for word in words if word.endswith("/dashboard.json")]
+    assert json.loads(dashboard.read_text())["uid"] == "radiator"
 
 
 def test_dry_run_says_all_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def secret(tmp_path: Path, data: bytes = b"0123456789abcdef") -> str:
 def test_no_file_means_loopback_data_and_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = load(None)
-    assert [str(address) for address in config.listen] == ["stomp://127.0.0.1:61613"]
+    assert [str(address) for address in config.listen] == ["stomp://127.0.0.1:61613", "http://127.0.0.1:61680"]
     assert config.data_dir == tmp_path / "data"
     assert config.declarations == Declarations(create_queues=True, create_topics=True)
     assert config.limits == Limits()
@@ -75,6 +75,7 @@ def test_an_empty_file_creates_nothing(tmp_path: Path) -> None:
 
 def test_the_default_file_loads() -> None:
     config = load(CHECKOUT / "config.toml")
+    assert [str(address) for address in config.listen] == ["stomp://127.0.0.1:61613", "http://127.0.0.1:61680"]
     assert config.declarations == Declarations(create_queues=True, create_topics=True)
     assert config.data_dir == CHECKOUT / "data"
 
@@ -338,8 +339,8 @@ children = ["{queue}q", "/log/l"]
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, tls, jwt, "
-            "queue, log, exchange, fanout, topic, user.",
+            "zzz is no table of this file; it has server, logging, http, limits, create, journal, node, peer, tls, "
+            "jwt, queue, log, exchange, fanout, topic, user.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),

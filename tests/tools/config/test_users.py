@@ -165,8 +165,8 @@ def test_each_wrong_rule_of_a_list_is_told_up_to_a_bound(tmp_path: Path) -> None
 
 
 def test_each_wrong_address_of_listen_is_told(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, "[server]\nlisten = ['stomp://a', 'stomp://127.0.0.1:1', 'http://b:1']")
-    assert len(found) == 2 and "stomp://a" in found[0] and '"http"' in found[1]
+    found = mistakes(tmp_path, "[server]\nlisten = ['stomp://a', 'stomp://127.0.0.1:1', 'htp://b:1']")
+    assert len(found) == 2 and "stomp://a" in found[0] and '"htp"' in found[1]
 
 
 # ---- who may read it

@@ -1,0 +1,251 @@
+"""Sessions of STOMP over HTTP: each is a connection like any other, whose far end is held here and moved by requests.
+
+What was read from a session is kept until a request says that it has come, and no more than TUNNEL_BYTES is read ahead.
+So a client that fetches nothing is one that does not read, and the bounds of all connections are for it.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from secrets import token_urlsafe
+from typing import Any
+
+from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.limits import HTTP_IDLE_S, SEND_BUFFER_BYTES, TUNNEL_BYTES
+from radiator.model.principal import Check, Principal, Verdict
+from radiator.model.replies import Answered, RefusedReceipt
+from radiator.protocols.http.tunnel import CloseTunnel, OpenTunnel, PollBytes, SendBytes, TunnelRequest
+from radiator.server.places import Places
+from radiator.server.timetable import Timetable
+from radiator.server.transport import SocketTransport
+from radiator.server.unix import ask
+
+_NAME_BYTES = 32
+_READABLE = 1
+
+Answer = Callable[[bytes | Refusal], None]
+
+
+class HttpTunnels:
+    """Used on the hub only. Its callers: peer, of a connection its other end and network, as its transport has them;
+    admit, which takes over the transport of a new session, in that name; post, which sends a connection its answer.
+    places: a session takes two of them, as it takes two files.
+    """
+
+    def __init__(
+        self,
+        loop: Any,
+        timetable: Timetable,
+        places: Places,
+        peer: Callable[[int], tuple[str, str]],
+        admit: Callable[[SocketTransport], None],
+        post: Callable[[Answered | RefusedReceipt], None],
+    ) -> None:
+        self._loop = loop
+        self._timetable = timetable
+        self._places = places
+        self._peer = peer
+        self._admit = admit
+        self._post = post
+        self._opened = 0
+        self._tunnels: dict[str, _Tunnel] = {}
+
+    def ask(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
+        """As the contract has it (protocols/http/tunnel.py)."""
+        # later: the connection that asks is being read from, and a new session may push out another one
+        self._loop.run_callback(self._carry_out, connection, receipt, principal, request)
+
+    def close(self) -> None:
+        """All of them."""
+        for tunnel in [*self._tunnels.values()]:
+            tunnel.close()
+
+    def _carry_out(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
+        answer = partial(self._answered, connection, receipt)
+        try:
+            if isinstance(request, OpenTunnel):
+                answer(self._open(connection, principal))
+                return
+            tunnel = self._tunnels.get(request.name)
+            if tunnel is None or tunnel.principal != principal:
+                raise _over()
+            tunnel.used_s = time.monotonic()
+            if isinstance(request, SendBytes):
+                answer(tunnel.send(request.start, request.data))
+            elif isinstance(request, PollBytes):
+                tunnel.poll(request.start, tunnel.used_s + request.wait_ms / 1000, answer)
+                self._timetable.enter(tunnel, tunnel.due_s)
+            elif isinstance(request, CloseTunnel):
+                tunnel.close()
+                answer(b"")
+        except Refusal as refusal:
+            answer(refusal)
+
+    def _answered(self, connection: int, receipt: bytes, answer: bytes | Refusal) -> None:
+        if isinstance(answer, Refusal):
+            self._post(RefusedReceipt(connection, receipt, answer.code, str(answer)))
+        else:
+            self._post(Answered(connection, receipt, answer))
+
+    def _open(self, connection: int, principal: Principal) -> bytes:
+        """The name of a new session. Raises Refusal."""
+        peer, network = self._peer(connection)
+        if self._places.is_full(peer):
+            raise Refusal("connections", "All connections are taken, and a session needs two: try again later.")
+        try:
+            here, there = socket.socketpair()
+        except OSError as error:
+            raise Refusal("connections", f"The system has no socket for a session: {error.strerror}.") from None
+        for end in (here, there):
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES // 2)  # the system doubles it
+        self._opened += 1
+        number, name = -self._opened, token_urlsafe(_NAME_BYTES)  # no connection has a number below 0
+
+        def gone() -> None:
+            del self._tunnels[name]
+            self._places.leave(number)
+
+        self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, gone)
+        self._places.connect(number)
+        self._timetable.enter(tunnel, tunnel.due_s)
+        self._admit(SocketTransport(there, f"{peer} over HTTP", network, ask, principal))
+        return name.encode()
+
+
+class _Tunnel:
+    """One session. used_s: when it was last asked for anything. gone: called at its end."""
+
+    __slots__ = (
+        "_fetched", "_gone", "_is_at_end", "_reader", "_socket", "_taken", "_unfetched", "_until_s", "_waiting",
+        "look_at_s", "principal", "used_s",
+    )  # fmt: skip
+
+    def __init__(self, loop: Any, here: socket.socket, principal: Principal, gone: Callable[[], None]) -> None:
+        self.principal = principal
+        self.used_s = time.monotonic()
+        self.look_at_s = 0.0
+        self._socket = here
+        self._gone = gone
+        self._taken = 0  # bytes of the client's stream
+        self._fetched = 0  # bytes of the session's stream that the client has
+        self._unfetched = bytearray()  # those that follow
+        self._is_at_end = False
+        self._waiting: Answer | None = None  # the poll that waits
+        self._until_s = 0.0
+        self._reader: Any = loop.io(here.fileno(), _READABLE)
+        self._reader.start(self._readable)
+
+    def send(self, start: int, data: bytes) -> bytes:
+        """As SendBytes. Raises Refusal."""
+        if start > self._taken:
+            raise Refusal("wrong-offset", f"The session has taken {self._taken} bytes; they do not go on at {start}.")
+        rest = data[self._taken - start :]
+        if rest:
+            try:
+                self._taken += self._socket.send(rest)
+            except BlockingIOError:
+                sentence = "The session reads nothing now: fetch what it has sent, and try again."
+                raise Refusal("blocked", sentence) from None
+            except OSError:
+                raise _over() from None  # what it has sent can still be fetched
+        return b"%d" % self._taken
+
+    def poll(self, start: int, until_s: float, answer: Answer) -> None:
+        """As PollBytes. The poll that waited until now gets nothing. Raises Refusal."""
+        if not self._fetched <= start <= self._fetched + len(self._unfetched):
+            there = f"bytes {self._fetched} to {self._fetched + len(self._unfetched)}"
+            raise Refusal("wrong-offset", f"Of what the session has sent {there} are here, and not from {start} on.")
+        self._answer(b"")
+        # D42: nothing is forgotten before the client says that it has it
+        del self._unfetched[: start - self._fetched]
+        self._fetched = start
+        self._waiting, self._until_s = answer, until_s
+        self._readable()
+        if self._waiting is not None and until_s <= self.used_s:
+            self._answer(b"")
+
+    def _readable(self) -> None:
+        if not self._is_at_end:
+            self._read()
+        if self._unfetched:
+            self._answer(bytes(self._unfetched))
+        elif self._is_at_end and self._waiting is not None:
+            self._answer(_over())
+            self.close()
+
+    def _read(self) -> None:
+        free_bytes = TUNNEL_BYTES - len(self._unfetched)
+        if not free_bytes:
+            self._reader.stop()
+            return
+        self._reader.start(self._readable)
+        try:
+            data = self._socket.recv(free_bytes)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._unfetched += data
+        if not data:
+            self._is_at_end = True
+            self._reader.stop()
+            self._socket.close()  # the session waits for that
+
+    def _answer(self, answer: bytes | Refusal) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.used_s = time.monotonic()
+            waiting(answer)
+
+    @property
+    def due_s(self) -> float:
+        """When the next thing is due."""
+        return self._until_s if self._waiting is not None else self.used_s + HTTP_IDLE_S
+
+    def look(self, now_s: float) -> float:
+        """As the timetable asks."""
+        if self._waiting is not None and now_s >= self._until_s:
+            self._answer(b"")
+        if self._waiting is None and now_s >= self.used_s + HTTP_IDLE_S:
+            self.close()
+            return 0.0
+        return self.due_s
+
+    def close(self) -> None:
+        """Its connection sees that the client has hung up. May be called again."""
+        if self._reader is None:
+            return
+        self._answer(_over())
+        self.look_at_s = 0.0
+        self._reader.stop()
+        self._reader.close()
+        self._reader = None  # it holds a method of the tunnel: without the cycle both are freed at once
+        self._socket.close()
+        self._gone()
+
+
+class KnownLogin:
+    """The login of a session whose requests have one: CONNECT needs none, and may only have that name again. A
+    secret without a name would be somebody's, and nobody looks whose: it is refused too.
+    """
+
+    def begin(self, principal: Principal, name: bytes, secret: bytes) -> Principal | Check:
+        """As the contract has it (model/principal.py)."""
+        if (name or secret) and name.decode("utf-8", "replace") != principal.name:
+            sentence = f"The requests are made by {principal.name}: CONNECT needs no login here, and may have no other."
+            raise Refusal(FORBIDDEN, sentence)
+        return principal
+
+    def unasked(self, principal: Principal) -> Principal | None:
+        """It has the login of the requests."""
+        return principal
+
+    def answered(self, verdict: Verdict) -> Principal:
+        """Nothing has to be checked."""
+        raise AssertionError("begin never asks")
+
+
+def _over() -> Refusal:
+    return Refusal("session-over", "There is no such session: it is over, or another user's. Open a new one.")
