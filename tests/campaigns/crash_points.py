@@ -43,9 +43,11 @@ class Point:
 class Case:
     """One broker's data directory, and what its client knows."""
 
+    config = scenario.CONFIG
+
     def __init__(self, directory: Path, seed: int) -> None:
         directory.mkdir()
-        self.broker = BrokerProcess(directory, scenario.CONFIG)
+        self.broker = BrokerProcess(directory, self.config)
         self.plain = self.broker.program
         self.history = History()
         self.seed = seed
@@ -67,6 +69,10 @@ class Case:
             except (Gone, ConnectionError):
                 client.hear_the_last()
             end()
+
+    def judge_a_new_life(self) -> str:
+        """What is wrong, beside what is stored, with what the next broker says; "": nothing."""
+        return ""
 
     def talk_under(self, options: list[str]) -> None:
         """All deeds and a clean stop, under an strace that comes when the broker listens."""
@@ -108,7 +114,7 @@ class Case:
         except AssertionError as refused:
             return f"it does not start again: {refused}"
         try:
-            return self._look_and_go_on(is_reached)
+            return self.judge_a_new_life() or self._look_and_go_on(is_reached)
         except (AssertionError, Gone, ConnectionError) as mistake:
             return f"after the next start: {mistake!r}\n{self.broker.log[-1500:]}"
 
@@ -136,10 +142,10 @@ class Case:
         return self.history.mistakes[0] if self.history.mistakes else ""
 
 
-def all_points(directory: Path, seed: int) -> list[list[Point]]:
+def all_points(made: type[Case], directory: Path, seed: int) -> list[list[Point]]:
     """A list for each time of life and kind of call: a run without a kill is counted."""
     directory.mkdir()
-    case, record = Case(directory / "counted", seed), directory / "record"
+    case, record = made(directory / "counted", seed), directory / "record"
     found: list[list[Point]] = []
 
     def note(when: str) -> None:
@@ -153,7 +159,7 @@ def all_points(directory: Path, seed: int) -> list[list[Point]]:
         case.start()
         case.talk_under(trace.only_count(record))
         note(LOAD)
-        again = Case(directory / "again", seed)
+        again = made(directory / "again", seed)
         again.start()
         again.talk(DEEDS_BEFORE_A_SECOND_START, again.broker.kill)
         try:
@@ -176,18 +182,18 @@ def in_turn(lists: list[list[Point]], chance: Random) -> Iterator[Point]:
         lists = [points for points in lists if points]
 
 
-def crash(run: Run) -> None:
+def crash(run: Run, made: type[Case] = Case) -> None:
     """Scenario after scenario; quick sees some points of one, nightly all of it."""
     number = not_reached = 0
     while not run.is_over:
         seed = run.chance.randrange(1 << 30)
-        lists = all_points(run.directory / f"points-{number}", seed)
+        lists = all_points(made, run.directory / f"points-{number}", seed)
         run.figures["points"] = int(run.figures.get("points", 0)) + sum(map(len, lists))
         for point in in_turn(lists, run.chance):
             if run.is_over:
                 break
             number += 1
-            case = Case(run.directory / f"case-{number}", seed)
+            case = made(run.directory / f"case-{number}", seed)
             try:
                 is_reached = case.go_to(point)
                 not_reached += not is_reached

@@ -5,13 +5,12 @@ from tables and at random, against a small model. Very many connections with bea
 broker CPU_SHARE_MAX of a core at most, and a beat BEAT_MAX_S of CPU, as often as they come. Nobody is closed too early.
 """
 
-import os
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from random import Random
 
 from radiator.model.limits import HEART_BEAT_MIN_MS
+from radiator.tools.cli.load import process_cpu_s
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
@@ -43,12 +42,6 @@ BAD = (
     "-1,0", "0,-1", "1", "1,", ",1", ",", "", "1,1,1", "a,b", "1.5,1", "1e3,1", "+1,1", " 1,1", "1,1 ", "1, 1", "0x1,1",
     "٥,١", "1;1", "NaN,0", "inf,0", "99999999999,0", "0,99999999999", "1" * 400 + ",1", "1,1\\n",
 )  # fmt: skip
-
-
-def cpu_s(pid: int) -> float:
-    """What a process has used of CPU so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def some_value(chance: Random) -> str:
@@ -138,14 +131,14 @@ def crowd(run: Run, value: str) -> float:
             if number % 200 == 0:
                 wires[-1].read("CONNECTED")
         time.sleep(0.5)  # the last of them are let in
-        began_s, began_cpu_s, beat_s = time.monotonic(), cpu_s(broker.pid), -BEAT_EVERY_S
+        began_s, began_cpu_s, beat_s = time.monotonic(), process_cpu_s(broker.pid), -BEAT_EVERY_S
         while (passed_s := time.monotonic() - began_s) < seconds:
             if value == EACH_SECOND and passed_s - beat_s > BEAT_EVERY_S:
                 beat_s = passed_s
                 for wire in wires:
                     wire.send_raw(b"\n")
             time.sleep(0.1)
-        share = (cpu_s(broker.pid) - began_cpu_s) / passed_s
+        share = (process_cpu_s(broker.pid) - began_cpu_s) / passed_s
         gone = sum(is_gone(wire) for wire in wires)
         assert gone == 0, f"{gone} of {count} were closed, and sent their beats in time"
     return share

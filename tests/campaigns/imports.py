@@ -1,10 +1,10 @@
-"""S36: at run time the broker needs gevent, lmdb, toml and the standard library, and nothing else.
+"""S36: at run time the broker needs gevent, httptools, lmdb, toml, websockets and the standard library, nothing else.
 
 Every import statement of the package is read, also those that are hidden in functions; every module is imported (but
 those of radiator/kombu, radiator/spark and radiator/archive, which need what the extras [celery], [spark] and [archive]
-bring; what [jwt] brings, functions of auth/jwt.py import), a broker serves a client, and what is then loaded is looked
-at; what setup.cfg asks for has a lower and an upper bound. At nightly and release a wheel is built, what it asks for is
-compared, and pip-audit looks for known holes.
+bring; what [jwt] and [avro] bring, functions of auth/jwt.py and model/avro.py import), a broker serves a client, and
+what is then loaded is looked at; what setup.cfg asks for has a lower and an upper bound. At nightly and release a wheel
+is built, what it asks for is compared, and pip-audit looks for known holes.
 
 It cannot see what those packages do themselves, nor a hole that nobody has reported.
 """
@@ -26,11 +26,12 @@ from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.mutants import CHECKOUT
 
 PACKAGE = Path(radiator.__file__).resolve().parent
-ASKED_FOR = {"gevent", "lmdb", "toml"}
+ASKED_FOR = {"gevent", "httptools", "lmdb", "toml", "websockets"}
 THEIRS = {"greenlet", "zope", "_cffi_backend", "cffi"}  # what gevent and lmdb bring along
 OURS = {"radiator"}
 OF_EXTRAS = {  # what an extra brings, for these alone
     PACKAGE / "auth" / "jwt.py": {"cryptography", "jwt"},
+    PACKAGE / "model" / "avro.py": {"fastavro"},
     PACKAGE / "integrations" / "kombu": {"kombu", "amqp"},
     PACKAGE / "tools" / "archive": {"pyarrow"},
     PACKAGE / "integrations" / "spark": {"pyspark", "pyarrow"},

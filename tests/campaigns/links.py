@@ -15,13 +15,16 @@ from radiator.model.errors import Violation
 from radiator.model.limits import CONNECT_MAX_BYTES, PIECE_BYTES, Limits
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
+from radiator.model.settings import Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, TLS_GREETING, PeerSession
 from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, LinkFrame, Proof, Refused
 from radiator.protocols.stomp.frame import encode_message
+from radiator.server.links import LinkDialer
 from tests.campaigns.campaign import Campaign, Run
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side
+from tests.server.shell import KeptLog
 
 # ---- strangers -------------------------------------------------------------------------------------------------------
 
@@ -214,8 +217,38 @@ def foreign(run: Run) -> None:
     must_not_open(run, f"foreign bytes {data[:60]!r}", ours, data)
 
 
+def must(run: Run, is_so: bool, otherwise: str) -> None:
+    if not is_so:
+        run.violation(f"a crowd: {otherwise}.")
+
+
+def crowd(run: Run) -> None:
+    """More of them than there are sockets: they have all of those at most, and keep no node out."""
+    chance = run.chance
+    one = Node(name="a", secret=SECRET, peers=dict.fromkeys(chance.sample("bcd", chance.randint(1, 3))))
+    links = LinkDialer(one, "s", Limits(), KeptLog(), lambda report: None)
+    strangers: dict[int, str] = {}
+    dialled: list[int] = []
+    for number in range(4 * links.sockets_max):
+        if len(dialled) < len(one.peers) and chance.random() < 0.1:
+            dialled.append(number)
+            links.began(number, chance.choice([*one.peers]), "")
+        network = chance.choice("xyz") if chance.random() < 0.2 else "x"
+        gone = links.in_the_way(network)
+        if gone is None:
+            must(run, links.sockets < links.sockets_max, f"{network} was kept out by {strangers}")
+        else:
+            is_right = gone in strangers and (strangers[gone] == network or network not in strangers.values())
+            must(run, is_right, f"{gone} went for {network}, of {strangers} and {dialled}")
+            strangers.pop(gone, None)
+            links.hung_up(gone, "")
+        links.began(1000 + number, "", network)
+        strangers[1000 + number] = network
+        must(run, links.sockets <= links.sockets_max + len(dialled), f"{links.sockets} sockets are open")
+
+
 WAYS: tuple[Callable[[Run], None], ...] = (
-    unknown, wrong_secret, replayed, reflected, between, downgraded, foreign, foreign
+    unknown, wrong_secret, replayed, reflected, between, downgraded, foreign, foreign, crowd
 )  # fmt: skip
 
 
@@ -418,6 +451,7 @@ CAMPAIGNS = (
             "link-nonce-not-in-proof",
             "link-unknown-node-accepted",
             "link-plain-version-over-tls",
+            "link-strangers-keep-nodes-out",
         ),
         mutant_cases=600,
         quick_mutants=2,

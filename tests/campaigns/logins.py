@@ -84,13 +84,22 @@ class World:
         if self.chance.random() < 0.9:
             self.passwords[name] = self.chance.choice(PASSWORDS)
         if self.chance.random() < 0.6:
-            self.tokens[name] = self.chance.choice(TOKENS), int(self.now_s * 1000) + self.chance.randrange(20_000)
+            free = [
+                one for one in TOKENS if all(one != kept for kept, _ in self.tokens.values())
+            ]  # no two have the same
+            self.tokens[name] = self.chance.choice(free), int(self.now_s * 1000) + self.chance.randrange(20_000)
+
+    def whose(self, client: Client) -> str:
+        """The name that its login is for: a token without one is for whoever has it; "": nobody's."""
+        of_tokens = (name for name, (token, _) in self.tokens.items() if token == client.secret)
+        return client.name or next(of_tokens, "")
 
     def is_right(self, client: Client) -> bool:
         """Whether it may be let in now."""
-        kept = self.tokens.get(client.name)
+        name = self.whose(client)
+        kept = self.tokens.get(name)
         has_token = kept is not None and kept[0] == client.secret and self.now_s * 1000 < kept[1]
-        return has_token or (client.name in self.passwords and self.passwords[client.name] == client.secret)
+        return has_token or (name in self.passwords and self.passwords[name] == client.secret)
 
 
 def opening(name: str, secret: str) -> bytes:
@@ -110,7 +119,7 @@ def judge(run: Run, world: World, client: Client, fed: str) -> None:
         if "CONNECTED" in client.was:
             run.violation(f"{who}: CONNECTED without an Open.")
         return
-    if client.heard[0] is not opened[0] or opened[0].principal.name != client.name:
+    if client.heard[0] is not opened[0] or opened[0].principal.name != world.whose(client):
         run.violation(f"{who}: {client.heard[0]} came first.")
     if outgoing.startswith("CONNECTED") and not world.is_right(client):
         run.violation(f"{who}: let in.")

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -364,22 +364,39 @@ def judged(judge: Callable[[], str]) -> list[str]:
 class Record:
     """A broker's life from its first start to a kill, and what its client knows of it."""
 
+    config = scenario.CONFIG
+
     def __init__(self, directory: Path, seed: int) -> None:
         directory.mkdir()
         file = directory / "strace"
         self.history = History()
-        broker = BrokerProcess(directory, scenario.CONFIG, trace.started_under(trace.record_bytes(file)))
+        broker = BrokerProcess(directory, self.config, trace.started_under(trace.record_bytes(file)))
         self.data_dir = broker.data_dir
-        with broker, Wire((broker.host, broker.port)) as wire:
-            client = Client(wire, self.history, Random(seed), "load")
-            client.begin()
-            client.do_all(scenario.DEEDS)
-            broker.kill()
+        with broker:
+            self.load(broker, seed)
         recording = trace.recorded(file, broker.directory)
         self.events, self._in_flight = recording.events, recording.in_flight
         log = self.data_dir / WAL_DIRECTORY
         self.files: dict[str, bytes] = {DATA_FILE: (self.data_dir / DATA_FILE).read_bytes(), WAL_DIRECTORY: b""}
         self.files |= {f"{WAL_DIRECTORY}/{file.name}": file.read_bytes() for file in log.iterdir()}
+
+    def load(self, broker: BrokerProcess, seed: int) -> None:
+        """All deeds of a client, and the kill behind them."""
+        with Wire((broker.host, broker.port)) as wire:
+            client = Client(wire, self.history, Random(seed), "load")
+            client.begin()
+            client.do_all(scenario.DEEDS)
+            broker.kill()
+
+    def answers(self) -> Generator[int, bytes]:
+        """Gets, by `send`, all that has left for clients, piece by piece; yields the last deed answered by each."""
+        tail = b""
+        now = 0
+        while True:
+            tail = tail[-ANSWERED_BYTES_MAX:] + (yield now)
+            # the message of a deed has in its name how many there were before
+            deeds = (int(one[1] or int(one[2]) + 1) for one in ANSWERED.finditer(tail))
+            now = max((deed for deed in deeds if self.history.changes(deed)), default=0)
 
     def is_explained(self) -> bool:
         """Whether the events make the files that there are, with or without each call that the kill ended: no write
@@ -406,13 +423,11 @@ class Record:
         """After each event that leaves new states: where that is, the disk, the last deed answered by then."""
         disk = Disk(self.data_dir, is_lying)
         reported = 0
-        tail = b""
+        answers = self.answers()
+        next(answers)
         for number, event in enumerate(self.events):
             if isinstance(event, trace.Answered):
-                tail = tail[-ANSWERED_BYTES_MAX:] + event.data
-                # the message of a deed has in its name how many there were before
-                deeds = (int(one[1] or int(one[2]) + 1) for one in ANSWERED.finditer(tail))
-                now = max((deed for deed in deeds if self.history.changes(deed)), default=0)
+                now = answers.send(event.data)
                 if now > reported:
                     reported = now
                     yield f"event {number} (deed {reported} answered)", disk, reported
@@ -424,11 +439,11 @@ class Record:
                 yield f"event {number} ({type(event).__name__} after the answer to deed {reported})", disk, reported
 
 
-def cut_everywhere(run: Run) -> None:
+def cut_everywhere(run: Run, made: type[Record] = Record) -> None:
     number = 0
     while not run.is_over:
         number += 1
-        record = Record(run.directory / f"record-{number}", seed := run.chance.randrange(1 << 30))
+        record = made(run.directory / f"record-{number}", seed := run.chance.randrange(1 << 30))
         if not record.is_explained():
             run.violation(f"scenario {seed}: the store's file is not what the traced calls have written")
         judge_states(run, record, seed, min(STATES_OF_A_RECORD, run.cases - run.done))

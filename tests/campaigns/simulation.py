@@ -2,8 +2,10 @@
 
 Proves, for the core: what was receipted comes, to each queue whose binding was there (bindings and durable
 subscriptions are made and unmade meanwhile), and not before its time; what was acked with receipt does not, once for a
-dedup-id, whole or not at all, in order, marked and counted; and nobody waits for ever or spins. Bounds shrink at
-random, the disk stalls and fails, clocks jump. Every hundredth history is made twice, and must be the same.
+dedup-id, whole or not at all, in order, marked and counted; and nobody waits for ever or spins. It proves the same of
+what is published, leased and settled as HTTP does it: a lease goes on for its time and no longer, ends with the
+broker's life, and is its user's alone. Bounds shrink at random, the disk stalls and fails, clocks jump. Every hundredth
+history is made twice, and must be the same.
 
 It cannot see sessions, sockets, threads and LMDB; nor memory queues, live topics and replies (model.py has those).
 """
@@ -17,7 +19,7 @@ TWICE_EVERY = 100
 
 
 def simulate(run: Run) -> None:
-    deliveries = redeliveries = delayed = bound = boots = 0
+    deliveries = redeliveries = delayed = bound = boots = leases = 0
     began_s = time.monotonic()
     while not run.is_over:
         seed = run.chance.randrange(10**12)
@@ -33,18 +35,20 @@ def simulate(run: Run) -> None:
         delayed += history.books.delayed
         bound += len(history.routes.spans)
         boots += history.node.boots
+        leases += len(history.tokens.given)
         run.case()
     run.figures |= {
         "deliveries": deliveries,
         "redeliveries": redeliveries,
         "of delayed messages": delayed,
         "bindings and durable subscriptions": bound,
+        "leases": leases,
         "starts": boots,
         "histories a second": round(run.done / (time.monotonic() - began_s)),
     }
     # a simulation without trouble would prove nothing
     enough = deliveries > 20 * run.done and redeliveries > 2 * run.done and boots > 1.5 * run.done
-    enough = enough and delayed > 5 * run.done and bound > 5 * run.done
+    enough = enough and delayed > 5 * run.done and bound > 5 * run.done and leases > run.done
     assert run.is_hunt or enough or run.done < 100, f"too little happened: {run.figures}"
 
 
@@ -58,6 +62,13 @@ CAMPAIGNS = (
         cases=(700, 250_000, 2_000_000),
         mutants=(
             "receipt-before-commit",
+            "published-before-commit",
+            "settled-before-commit",
+            "lease-forged",
+            "lease-key-of-every-run",
+            "overdue-lease-not-back",
+            "lease-not-extended",
+            "release-delay-ignored",
             "ack-not-committed",
             "lost-on-disconnect",
             "fanout-in-two-batches",
@@ -90,9 +101,11 @@ CAMPAIGNS = (
             "wake-not-written",
             "nack-delay-in-two-batches",
             "new-delays-missed",
+            "lease-has-no-end",
+            "lease-of-another-user",
         ),
         mutant_cases=2000,
-        quick_mutants=28,
+        quick_mutants=35,
         limit_s=(120, 2 * 3600, 8 * 3600),
     ),
 )

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.turn import Batch
-from radiator.model.commands import Closed, Committed, Event, Found, Loaded, Open, Read, StoredMessage, Written
+from radiator.model.commands import Closed, Committed, Event, Open, Read, Written
 from radiator.model.limits import GIB, MIB, Limits
 from radiator.model.message import Message
-from radiator.model.reads import ReadQueue, ReadRequest
+from radiator.model.reads import Found, Loaded, ReadQueue, ReadRequest, StoredMessage
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye, Deliver, Refuse, Reply
 from radiator.model.settings import Declarations

@@ -25,7 +25,7 @@ def codes_in_the_code() -> set[str]:
 
 
 def test_every_code_is_listed() -> None:
-    pages = "".join((HERE / "docs" / name).read_text() for name in ("PROTOCOL.md", "ADMINISTRATION.md"))
+    pages = "".join((HERE / "docs" / name).read_text() for name in ("PROTOCOL.md", "ADMINISTRATION.md", "HTTP.md"))
     listed = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", pages))
     codes = codes_in_the_code()
     assert "queue-full" in codes

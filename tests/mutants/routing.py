@@ -154,9 +154,9 @@ MUTANTS = (
         also=(
             Edit(
                 function="Admission.apply_plan",
-                old="self.store(puts)",
+                old="self.store(puts, plan.ids)",
                 new="""
-                    self.store(puts)
+                    self.store(puts, plan.ids)
                     if plan.immediate:
                         self.check_immediate(plan, needs)
                 """,

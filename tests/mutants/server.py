@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "half-open-takes-places",
         "A connection takes a place of clients as soon as it is accepted.",
-        function="Connections.admit",
+        function="Connections._admit_client",
         old="places.enter(number, transport.network)",
         new="places.connect(number)",
     ),
@@ -200,7 +200,7 @@ MUTANTS = (
         "Who does not read its answers is read from all the same: they pile up.",
         function="ServerConnection._hold_if_full",
         old="""
-            if self._outbox.pending_bytes > self._shared.limits.outbox_filled_bytes:
+            if self._outbox.pending_bytes > most_bytes:
                 self._hold(_OUTBOX_FULL)
             else:
                 self._release(_OUTBOX_FULL)
@@ -296,6 +296,13 @@ MUTANTS = (
         function="_NOT_FOR_A_KEY",
         old="_NOT_FOR_A_KEY = 0o037",
         new="_NOT_FOR_A_KEY = 0",
+    ),
+    Mutant(
+        "link-strangers-keep-nodes-out",
+        "Whoever has taken all sockets for links keeps them, and no node gets one.",
+        function="LinkDialer.in_the_way",
+        old="if self.sockets < self.sockets_max:",
+        new="if True:",
     ),
     Mutant(
         "link-tls-not-verified",

@@ -22,7 +22,7 @@ MUTANTS = (
         "block-not-checked",
         "The checksum of a block of records is not compared with its bytes.",
         function="checked",
-        old='records.check(key, value, _HEAD.size, "block", is_longer=True)',
+        old='records.check(key, value, _HEAD.size, "block", is_longer=True, version=version)',
         new="""
             if len(value) < _HEAD.size + _CRC_BYTES:
                 raise _damaged(key)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
-from radiator.model.replies import Deliver, Receipt, Refuse, Reply
+from radiator.model.principal import ANYONE
+from radiator.model.replies import Deliver, Receipt, Refuse, Reply, Scope
 from radiator.model.settings import QueueSettings
 from tests.sim.simulation import Link, Scheduler, SimNode
 
@@ -47,7 +48,8 @@ class Books:
     """What the clients know. `mistakes` must stay empty.
 
     now_s: of the run. peaks: when the wall clock was set back, and what it showed until then. name_of: what the books
-    call the queue of a subscription.
+    call the queue of a subscription. leased: queues of which leases are taken: their answers leave at the end of a
+    turn, so other messages may overtake them. is_leased: whether a message of a queue is surely under a lease.
     """
 
     routes: "Routes"
@@ -55,6 +57,8 @@ class Books:
     sent: dict[bytes, Sent] = field(default_factory=dict)
     peaks: list[tuple[float, int]] = field(default_factory=list)
     name_of: Callable[[str], str] = str
+    leased: set[str] = field(default_factory=set)
+    is_leased: Callable[[str, bytes], bool] = lambda queue, message_id: False
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
     acked: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: with receipt
     nacked: dict[tuple[str, bytes], int] = field(default_factory=lambda: defaultdict(int))  # with receipt, how often
@@ -111,7 +115,9 @@ class Books:
                 self.mistakes.append(f"too early: {name} died before {most} redeliveries: {deliver.message.headers!r}")
         self.out[queue, deliver.message_id] = self.now_s(), boot
         self.times_out[queue, deliver.message_id] += 1
-        if not deliver.redelivered and not is_delayed:
+        if self.is_leased(queue, deliver.message_id):
+            self.mistakes.append(f"leased: {name} was handed over while somebody has it under a lease")
+        if not deliver.redelivered and not is_delayed and queue not in self.leased:
             if place <= self.last_first.get(queue, (0, 0)):
                 self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
             self.last_first[queue] = place
@@ -191,8 +197,18 @@ class Books:
             self.mistakes.append(f"twice: {body!r} came {times} times in spite of its dedup-id")
 
 
+def trace_of(body: bytes) -> bytes:
+    """The header `traceparent` of a third of the bodies, and in another third one that is none."""
+    number = crc32(body)
+    version = (b"00", b"01", b"")[number % 3]
+    return b"traceparent:%b-%032x-%016x-01\n" % (version, number + 1, number + 1) if version else b""
+
+
 class Client:
-    """Connects, and connects again whenever it is cut off."""
+    """Connects, and connects again whenever it is cut off. closes_at: as of Open."""
+
+    principal = ANYONE
+    closes_at = Scope.COMMAND
 
     def __init__(self, scheduler: Scheduler, node: SimNode, books: Books, name: bytes) -> None:
         self.scheduler = scheduler
@@ -208,7 +224,7 @@ class Client:
     def connect(self) -> None:
         if self.link is not None:
             return
-        self.link = self.node.connect(self.hear)
+        self.link = self.node.connect(self.hear, self.principal, self.closes_at)
         if self.link is None:
             self.scheduler.soon(0.02, self.connect)
         else:
@@ -290,7 +306,7 @@ class Producer(Client):
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
         number = self.link.number
-        headers = b"crc:%08x\n" % crc32(body)
+        headers = b"crc:%08x\n" % crc32(body) + trace_of(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
         reported = self.books.sent[body]

@@ -7,20 +7,23 @@ what its queue stores. A batch that fails one is kept in part: the test is over 
 
 from dataclasses import dataclass, field, replace
 
-from radiator.model.commands import (
+from radiator.model.commands import LoadedPrepared, Send
+from radiator.model.journal import JournalEvent, as_json
+from radiator.model.limits import EVENT_BYTES
+from radiator.model.message import Message
+from radiator.model.reads import (
+    DedupLookup,
     Loaded,
     LoadedDelayed,
     LoadedLog,
-    LoadedPrepared,
-    Send,
+    ReadDelayed,
+    ReadLog,
+    ReadPrepared,
+    ReadQueue,
     StoredDelayed,
     StoredMessage,
     StoredRecord,
 )
-from radiator.model.journal import JournalEvent, as_json
-from radiator.model.limits import EVENT_BYTES
-from radiator.model.message import Message
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.recovery import Recovery, StoredDoubt, StoredLog, StoredQueue
 from radiator.model.writes import (
     Append,

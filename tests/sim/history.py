@@ -13,15 +13,21 @@ from random import Random
 
 import pytest
 
+from radiator.core.rights import Rights
 from radiator.core.turn import Batch
+from radiator.model.leases import Leased
 from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.principal import Principal, RecognisedBy
+from radiator.model.rights import OPERATOR, Rules
 from radiator.model.settings import JOURNAL, TOPIC, Declarations, ExchangeSettings, LogSettings, QueueSettings
+from radiator.model.users import User
 from radiator.model.writes import MakeDue
 from tests.core.conftest import shrink
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
 from tests.sim.simulation import Scheduler, SimNode
+from tests.sim.web import BatchProducer, Lessee, Tokens, deliver_of
 
 FANOUTS = {"f": ("x", "y")}
 JOBS: list[Job] = [
@@ -45,6 +51,8 @@ JOBS: list[Job] = [
     ("/topic/t.b",),
 ]
 DURABLE = ("/topic/t.a", "/topic/t.*", "/exchange/kept/k.*", "/exchange/amq.direct/k.a")
+USERS = {name: User(name=name, rules=Rules(role=OPERATOR)) for name in ("anonymous", "ann", "bob")}
+USER_OF = [Principal(name, RecognisedBy.TOKEN) for name in ("ann", "bob")]
 END_S = 90.0
 HOUR_MS = 3_600_000
 
@@ -122,21 +130,40 @@ class History:
                 self.judge()
 
     def drawn_node(self, random: Random) -> SimNode:
-        node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random))
+        authorizer = random.choice([None, Rights(USERS, 0)])
+        node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random), authorizer=authorizer)
         draw_slowness(random, node)
         settings_of = self.declarations.queue_settings
         node.on_deliver = lambda deliver: self.books.handed(deliver, settings_of, node.now_ms, node.boots)
+        node.on_leased = self.leased
         node.on_commit = self.committed
+        self.tokens = Tokens()
+        self.books.is_leased = lambda queue, id: self.tokens.holding(queue, id, node.boots, self.scheduler.now_s)
         return node
+
+    def leased(self, answer: Leased) -> None:
+        asked = self.tokens.asked[answer.receipt]
+        for one in answer.messages if not asked.is_stale(self.scheduler.now_s) else ():
+            deliver = deliver_of(one, asked.queue)
+            self.books.handed(deliver, self.declarations.queue_settings, self.node.now_ms, self.node.boots)
 
     def drawn_clients(self, random: Random) -> list[Client]:
         scheduler, node, books = self.scheduler, self.node, self.books
-        self.producers = [
-            Producer(scheduler, node, books, b"p%d" % n, [random.choice(JOBS) for _ in range(random.randrange(5, 25))])
+        self.producers: list[Producer] = [
+            random.choice([Producer, Producer, BatchProducer])(
+                scheduler, node, books, b"p%d" % n, [random.choice(JOBS) for _ in range(random.randrange(5, 25))]
+            )
             for n in range(3)
         ]
+        # no leases where memory is short: what waits there has no end; nor of what expires while an answer has to wait
+        leasable = sorted(set(self.queues) - {"brief"})
+        self.lessees = [
+            Lessee(scheduler, node, books, b"l%d" % n, random.sample(leasable, 3), self.tokens, USER_OF[n % 2])
+            for n in range(random.randrange(4) if node.limits.max_memory_bytes == GIB else 0)
+        ]
         self.consumers = [
-            Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4)) for n in range(3)
+            Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4))
+            for n in range(random.choice([1, 3]) if self.lessees else 3)
         ]
         self.binders = [
             Binder(scheduler, node, books, b"binder%d" % n, [self.drawn_binding(random, n) for _ in range(2)])
@@ -145,8 +172,9 @@ class History:
         self.durables = [
             Durable(scheduler, node, books, b"d%d" % n, random.choice(DURABLE)) for n in range(random.randrange(3))
         ]
+        books.leased = {queue for lessee in self.lessees for queue in lessee.queues}
         books.name_of = self.name_of
-        return [*self.producers, *self.consumers, *self.binders, *self.durables]
+        return [*self.producers, *self.consumers, *self.binders, *self.durables, *self.lessees]
 
     def drawn_binding(self, random: Random, n: int) -> tuple[str, str, str]:
         """No two binders have one in common."""
@@ -173,7 +201,7 @@ class History:
     def play(self) -> None:
         scheduler = self.scheduler
         end_the_faults(scheduler, self.node)
-        for consumer in self.consumers:
+        for consumer in (*self.consumers, *self.lessees):
             consumer.is_careful = True
         for binder in self.binders:
             binder.is_over = True

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from radiator.core.authorization import Authorizer
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.turn import Batch, Note
-from radiator.model.commands import Closed, Command, Committed, Event, Found, Open, Read, Stop, Tick, Written
+from radiator.model.commands import Closed, Command, Committed, Event, Open, Read, Stop, Tick, Written
+from radiator.model.leases import Leased
 from radiator.model.limits import GIB, Limits
-from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
-from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, SendToPeer
+from radiator.model.principal import ANYONE, Principal
+from radiator.model.reads import Found, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Scope, SendToPeer
 from radiator.model.settings import Declarations, Node
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
@@ -126,7 +129,8 @@ class SimNode:
 
     commit_s, load_s, write_s: what each takes, in the mean. stall_share: of commits that take a hundred times as long.
     load_fails_share: of loads that end the broker, as a read error does. on_commit: called with what the disk now has.
-    settings: what it knows of other nodes. clock_s: what its monotonic clock showed when the run began.
+    settings: what it knows of other nodes. clock_s: what its
+    monotonic clock showed when the run began. authorizer: None: there are no users.
     """
 
     def __init__(
@@ -138,9 +142,11 @@ class SimNode:
         settings: Node | None = None,
         platter: Platter | None = None,
         clock_s: float = 0.0,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.name = name
+        self.authorizer = authorizer
         self.declarations = declarations
         self.limits = limits
         self.settings = settings
@@ -156,6 +162,7 @@ class SimNode:
         self.wall_ahead_ms = 0
         self.clock_s = clock_s
         self.on_deliver: Callable[[Deliver], None] = lambda deliver: None
+        self.on_leased: Callable[[Leased], None] = lambda leased: None
         self.on_commit: Callable[[Batch], None] = lambda batch: None
         self.on_note: Callable[[Note], None] = lambda note: None
         self.start()
@@ -170,6 +177,7 @@ class SimNode:
         self.delivers: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.paused: dict[int, list[list[Command]]] = {}
+        self.closes_at: dict[int, Scope] = {}
         self.being_committed: Batch | None = None
         self.is_on_the_disk = False  # though the broker has not been told
         self.is_up = True
@@ -187,6 +195,7 @@ class SimNode:
                 now_ms=self.now_ms,
             ),
             self.settings,
+            self.authorizer,
         )
         self.scheduler.trace(self.name, "start", self.boots)
         self.turn()
@@ -233,11 +242,17 @@ class SimNode:
 
     # ---- connections ------------------------------------------------------------------------------------------------
 
-    def connect(self, hear: Callable[[Reply | None], None]) -> Link | None:
+    def connect(
+        self,
+        hear: Callable[[Reply | None], None],
+        principal: Principal = ANYONE,
+        closes_at: Scope = Scope.COMMAND,
+    ) -> Link | None:
+        """None: it takes none now. closes_at: as of Open."""
         if not self.takes_connections:
             return None
         link = Link(self.scheduler, self, self.next_number(), hear)
-        self.attach(link, Open(link.number))
+        self.attach(link, Open(link.number, principal=principal, closes_at=closes_at))
         return link
 
     @property
@@ -252,6 +267,7 @@ class SimNode:
         """Whoever is at the other end has said, and proved, who it is."""
         self.links[line.number] = line
         self.delivers[line.number] = self.taken[line.number] = 0
+        self.closes_at[line.number] = opened.closes_at
         self.turn(opened)
 
     def read(self, link: Line, commands: list[Command]) -> None:
@@ -346,9 +362,11 @@ class SimNode:
                 self.delivers[link.number] += 1
                 written_s = self.scheduler.random.expovariate(1 / self.write_s)
                 self._at_this_boot(written_s, lambda n=self.delivers[link.number]: self.written(link, n))  # type: ignore[misc]
+            if isinstance(reply, Leased):
+                self.on_leased(reply)
             if not isinstance(reply, Bye):
                 link.reply(reply)
-            if isinstance(reply, Refuse | Bye):
+            if isinstance(reply, Bye) or (isinstance(reply, Refuse) and reply.scope >= self.closes_at[link.number]):
                 self._at_this_boot(0.02, link.cut)
 
     def written(self, link: Line, delivers: int) -> None:

@@ -132,7 +132,7 @@ def test_a_dialler_lays_one_where_it_knows_of_none(is_blind: bool, cables: int) 
     bench = Bench()
     for node, to in ((bench.a, bench.b), (bench.b, bench.a)):
         Dialler(bench.scheduler, node, to, 0.2, is_blind, bench.lay, bench.cables)
-    bench.run(3.0)
+        bench.run(3.0)  # one after the other: who dials while a cable is being opened knows of none
     assert len(bench.cables) == cables
     bench.cables[0].cut()
     bench.run(3.0)

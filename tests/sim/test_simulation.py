@@ -12,18 +12,20 @@ from tests.sim.history import History
 SEEDS = range(int(os.environ.get("RADIATOR_SEEDS", "300")))
 
 
-@pytest.mark.durability("D3")
+@pytest.mark.durability("D3", "D40")
 def test_unacked_means_found() -> None:
     one = os.environ.get("RADIATOR_SEED")
-    deliveries = redeliveries = boots = 0
+    deliveries = redeliveries = boots = leases = 0
     for seed in SEEDS if one is None else [int(one)]:
         history = History(seed)
         assert history.books.mistakes == [], f"RADIATOR_SEED={seed}"
         deliveries += history.books.deliveries
         redeliveries += history.books.redeliveries
         boots += history.node.boots
+        leases += len(history.tokens.given)
     if one is None:
         assert deliveries > 20 * len(SEEDS) and redeliveries > 2 * len(SEEDS) and boots > 2 * len(SEEDS)
+        assert leases > len(SEEDS)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
