@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.broker_process import BrokerProcess
+from tests.server.web import OPEN
 
-CONFIG = EVERYTHING_MAY_BE_CREATED + "[limits]\nheart_beat_ms = [300, 300]\n"
+CONFIG = OPEN + "[limits]\nheart_beat_ms = [300, 300]\n"
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
+        running.wait_for_log("listening address=http://")
         yield running
         assert "Traceback" not in running.log, running.log
         assert running.stop() == 0

@@ -9,7 +9,12 @@ import pytest
 
 from tests.broker_process import CHECKOUT, BrokerProcess
 
-PACKAGES = {"stompit": "stompit@1", "@stomp/stompjs": "@stomp/stompjs@7", "@stomp/tcp-wrapper": "@stomp/tcp-wrapper@1"}
+PACKAGES = {
+    "stompit": "stompit@1",
+    "@stomp/stompjs": "@stomp/stompjs@7",
+    "@stomp/tcp-wrapper": "@stomp/tcp-wrapper@1",
+    "ws": "ws@8",
+}
 GET_NODE = "on Debian or Ubuntu: apt install nodejs npm, then remove .venv/stamp-test and run scripts/setup test"
 PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scripts/setup has put them, or this does
 
@@ -32,10 +37,12 @@ def node_modules(*packages: str) -> Path:
     return place / "node_modules"
 
 
-def run(script: str, broker: BrokerProcess, *arguments: str, packages: tuple[str, ...]) -> list[str]:
-    """What the script beside this file says; it must end well, with `done`."""
+def run(
+    script: str, broker: BrokerProcess, *arguments: str, packages: tuple[str, ...], port: int | None = None
+) -> list[str]:
+    """What the script beside this file says; it must end well, with `done`. port: another one than STOMP's over TCP."""
     ended = subprocess.run(
-        ["node", str(Path(__file__).with_name(script)), broker.host, str(broker.port), *arguments],
+        ["node", str(Path(__file__).with_name(script)), broker.host, str(port or broker.port), *arguments],
         env={**os.environ, "NODE_PATH": str(node_modules(*packages))},
         capture_output=True,
         text=True,

@@ -1,16 +1,23 @@
-// stompjs against a broker: node stompjs_client.js HOST PORT SCENARIO. Says one line for each step, "done" at the end.
+// stompjs against a broker: node stompjs_client.js HOST PORT SCENARIO tcp|websocket. Says one line for each step, "done"
+// at the end. PORT: of a listener for that.
 "use strict";
 const { Client } = require("@stomp/stompjs");
 const { TCPWrapper } = require("@stomp/tcp-wrapper");
+const WebSocket = require("ws");
 
-const [host, port, scenario] = process.argv.slice(2);
-const name = `stompjs.${scenario}`;
+const [host, port, scenario, transport] = process.argv.slice(2);
+const name = `stompjs.${transport}.${scenario}`;
 const SAFE = { ack: "client-individual" };
 const DURABLE = { ...SAFE, id: "archive", durable: "true", "auto-delete": "false" };
 
 function check(holds, what) {
   if (!holds) throw new Error(`it does not hold that ${what}`);
   console.log(what);
+}
+
+function socket() {
+  if (transport === "tcp") return new TCPWrapper(host, Number(port));
+  return new WebSocket(`ws://${host}:${port}/ws`, ["v12.stomp", "v11.stomp"]);
 }
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -50,7 +57,7 @@ const open = [];
 function connect(options = {}) {
   return new Promise((resolve) => {
     const client = new Client({
-      webSocketFactory: () => new TCPWrapper(host, Number(port)),
+      webSocketFactory: socket,
       heartbeatIncoming: 300,
       heartbeatOutgoing: 300,
       reconnectDelay: 100,
@@ -257,7 +264,7 @@ const SCENARIOS = {
   async reconnect() {
     const inbox = new Inbox();
     const client = new Client({
-      webSocketFactory: () => new TCPWrapper(host, Number(port)),
+      webSocketFactory: socket,
       reconnectDelay: 100,
       onStompError: failed,
       onConnect: () => {
@@ -275,6 +282,87 @@ const SCENARIOS = {
     const again = await inbox.next();
     check(again.headers.redelivered === "true", "the message comes again, marked");
     again.ack();
+  },
+
+  async bodies() {
+    const client = await connect({ forceBinaryWSFrames: true });
+    const inbox = await subscribe(client, `/queue/${name}`);
+    const every = Uint8Array.from({ length: 70000 }, (_, at) => at % 256);
+    await receipted(client, (headers) =>
+      client.publish({ destination: `/queue/${name}`, binaryBody: every, headers }),
+    );
+    const binary = await inbox.next();
+    check(Buffer.compare(Buffer.from(binary.binaryBody), Buffer.from(every)) === 0, "each byte comes, NUL too");
+    binary.ack();
+    const text = "\u0000 zwölf € \u{1f40e} \n".repeat(5000);
+    await publish(client, `/queue/${name}`, text);
+    const message = await inbox.next();
+    check(message.body === text, "text comes with NUL and what is beyond 16 bits");
+    message.ack();
+  },
+
+  // a frame in many messages of WebSocket
+  async split() {
+    const client = await connect({ splitLargeFrames: true, maxWebSocketChunkSize: 1000 });
+    const inbox = await subscribe(client, `/queue/${name}`);
+    const text = "€".repeat(100000);
+    await publish(client, `/queue/${name}`, text);
+    const message = await inbox.next();
+    check(message.body === text, "a frame that was split comes whole");
+    message.ack();
+  },
+
+  // several frames in a message of WebSocket, and one in pieces, as text and as bytes
+  async together() {
+    const raw = new WebSocket(`ws://${host}:${port}/stomp`, ["v10.stomp"]);
+    const inbox = new Inbox();
+    raw.on("message", (data, isBinary) => inbox.put([String(data), isBinary]));
+    raw.on("close", (code) => inbox.put(code));
+    await new Promise((resolve) => raw.on("open", resolve));
+    check(raw.protocol === "v10.stomp" && raw.extensions === "", "the subprotocol is agreed on, and no compression");
+    const sends = ["1", "2", "3"].map((id) => `SEND\ndestination:/queue/${name}\nreceipt:${id}\n\n${id}\0`).join("\n");
+    raw.send(`CONNECT\naccept-version:1.2\nhost:h\n\n\0${sends}`);
+    check((await inbox.next())[0].startsWith("CONNECTED\n"), "CONNECT is answered");
+    const receipts = [await inbox.next(), await inbox.next(), await inbox.next()];
+    check(receipts.every(([text, isBinary]) => isBinary && text.startsWith("RECEIPT\n")), "each SEND has its RECEIPT");
+    const end = Buffer.from("DISCONNECT\nreceipt:end\n\n\0");
+    raw.send(end.subarray(0, 5));
+    raw.send(end.subarray(5, 20), { fin: false });
+    raw.send(end.subarray(20), { fin: true });
+    check((await inbox.next())[0].startsWith("RECEIPT\nreceipt-id:end\n"), "what came in pieces is read");
+    check((await inbox.next()) === 1000, "behind DISCONNECT it is closed in order");
+    const client = await connect();
+    const kept = await subscribe(client, `/queue/${name}`);
+    for (const body of ["1", "2", "3"]) {
+      const message = await kept.next();
+      check(message.body === body, `${body} is there`);
+      message.ack();
+    }
+  },
+
+  // its own heart-beats and the broker's, for longer than either would wait
+  async "heart-beats"() {
+    let closed = false;
+    const client = await connect({ reconnectDelay: 0, onWebSocketClose: () => (closed = true) });
+    await sleep(2500);
+    check(!closed && client.connected, "who says and hears heart-beats stays connected");
+    const silent = new WebSocket(`ws://${host}:${port}/ws`);
+    const heard = new Inbox();
+    silent.on("open", () => silent.send("CONNECT\naccept-version:1.2\nhost:h\nheart-beat:300,300\n\n\0"));
+    silent.on("message", (data) => data.length === 1 && (silent.beats = (silent.beats || 0) + 1));
+    silent.on("close", (code) => heard.put(code));
+    check((await heard.next()) > 1000 && silent.beats > 1, "who says none hears some, and is closed");
+  },
+
+  async closed() {
+    const client = await connect({ reconnectDelay: 0 });
+    const inbox = await subscribe(client, `/queue/${name}`);
+    const ended = new Promise((resolve) => (client.onWebSocketClose = (event) => resolve(event.code)));
+    const told = new Promise((resolve) => (client.onStompError = (frame) => resolve(frame.body)));
+    inbox.subscription.unsubscribe({ id: "no-such-one" });
+    client.publish({ destination: "/nothing/here", body: "x" });
+    check((await told).length > 10, "an ERROR says what was wrong");
+    check([1002, 1008].includes(await ended), "and a close frame follows it");
   },
 };
 

@@ -11,15 +11,16 @@ from stomp.exception import ConnectFailedException
 
 from radiator.auth.scrypt import Cost, made
 from radiator.auth.tokens import sha256_of, text_of
-from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.broker_process import BrokerProcess
 from tests.interop.npm import run
 from tests.interop.test_stomp_py import TIMEOUT_S, VERSIONS
 from tests.interop.test_stompjs import PACKAGES
+from tests.server.web import OPEN, port_of
 
 SECRET = "cor:rect horse"
 TOKEN = text_of(bytes(32))
 CONFIG = f"""
-{EVERYTHING_MAY_BE_CREATED}
+{OPEN}
 [user.shop]
 password = "{made(SECRET.encode(), bytes(16), Cost(ln=10))}"
 tokens = [{{ sha256 = "{sha256_of(TOKEN.encode())}" }}]
@@ -30,6 +31,7 @@ role = "operator"
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
+        running.wait_for_log("listening address=http://")
         yield running
         assert "Traceback" not in running.log and SECRET not in running.log
 
@@ -71,8 +73,10 @@ def test_stomp_py_is_refused(broker: BrokerProcess, version: str, login: tuple[s
     assert error.headers["code"] == "forbidden" and "CONNECT needs the login" in error.body
 
 
-def test_stompjs(broker: BrokerProcess) -> None:
-    lines = run("stompjs_client.js", broker, "login", packages=PACKAGES)
+@pytest.mark.parametrize("transport", ["tcp", "websocket"])
+def test_stompjs(broker: BrokerProcess, transport: str) -> None:
+    port = port_of(broker.log, "http") if transport == "websocket" else broker.port
+    lines = run("stompjs_client.js", broker, "login", transport, packages=PACKAGES, port=port)
     assert lines == ["a user gets in", "another one is refused", "done"]
 
 
