@@ -14,6 +14,7 @@ _SAMPLES = {
     "COMMAND": "--help",
     "N": "1",
     **dict.fromkeys(("MESSAGE-ID", "ID"), "4f0c2a91b7d3e865-3-17"),
+    "TRACE-ID": "4bf92f3577b34da6a3ce929d0e0e4736",
 }  # for what stands for any of a kind
 _EXTRA = re.compile(r"\[(\w+(?:,\w+)*)\]$")
 

@@ -32,6 +32,10 @@ PAIRS = {
     "a frame is refused for its headers alone": (FRAME, DEFAULT.max_header_bytes),
     "CONNECT is refused for its headers": (limits.CONNECT_MAX_BYTES, 2 * limits.ID_MAX_BYTES),
     "an answer to peek finds no room": (TEMP_SETTINGS.max_bytes or 0, SHOWN_MAX * limits.PEEK_BODIES_BYTES),
+    "a WebSocket message that is one frame is too long": (
+        FRAME + limits.WEBSOCKET_MORE_BYTES,
+        FRAME + DEFAULT.max_header_bytes,
+    ),
     "our client cannot read what another sent": (CLIENT_LIMITS.max_frame_bytes, FRAME + DEFAULT.max_header_bytes),
     "our client cannot read headers that were escaped": (CLIENT_LIMITS.max_header_bytes, 2 * DEFAULT.max_header_bytes),
     "our client cannot read an answer to peek": (CLIENT_LIMITS.max_frame_bytes, SHOWN_MAX * limits.PEEK_BODIES_BYTES),

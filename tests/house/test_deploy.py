@@ -38,7 +38,7 @@ def service() -> configparser.SectionProxy:
 
 
 def test_every_file_has_a_place() -> None:
-    assert {*FILES.values(), "config.toml"} == {path.name for path in DEPLOY.iterdir()}
+    assert {*FILES.values(), "config.toml", "dashboard.json"} == {path.name for path in DEPLOY.iterdir()}
 
 
 def test_systemd_understands_the_units(tmp_path: Path) -> None:

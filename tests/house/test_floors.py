@@ -113,6 +113,7 @@ PURE_MODULES = {
     "base64",
     "binascii",
     "bisect",
+    "codecs",
     "collections",
     "collections.abc",
     "copy",
@@ -123,6 +124,7 @@ PURE_MODULES = {
     "hashlib",
     "heapq",
     "hmac",
+    "http.HTTPStatus",  # of this module alone the table of status codes
     "io.BytesIO",  # bytes that grow in memory: of this module alone the name, since the rest of it opens files
     "ipaddress",
     "itertools",
@@ -136,16 +138,20 @@ PURE_MODULES = {
     "types",
     "typing",
     "unicodedata",
+    "urllib.parse",
     "weakref",
     "zlib",
 }
 OWNERS = {
     "gevent": {"radiator.server"},
     "greenlet": {"radiator.server"},
+    "httptools": {"radiator.protocols"},
+    "websockets": {"radiator.protocols"},
     "lmdb": {"radiator.storage"},
     "toml": {"radiator.tools.config"},
     "jwt": {"radiator.auth"},
     "cryptography": {"radiator.auth"},
+    "fastavro": {"radiator.model"},  # of which it is one file alone, avro.py, that does
     "kombu": {"radiator.integrations.kombu"},
     "amqp": {"radiator.integrations.kombu"},
     "pyarrow": {"radiator.tools.archive", "radiator.integrations.spark", "radiator.integrations.spark.jobs"},
@@ -184,7 +190,7 @@ def imports_of(nodes: Iterable[ast.AST], module: str) -> Iterator[tuple[int, str
             for alias in node.names:
                 inner = PACKAGE.parent.joinpath(*node.module.split("."), alias.name)
                 is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
-                is_module = is_module or node.module == "io"
+                is_module = is_module or node.module in ("io", "http")
                 yield node.lineno, f"{node.module}.{alias.name}" if is_module else node.module
 
 
@@ -238,6 +244,8 @@ def test_imports_go_down_only() -> None:
         ("radiator.core.broker", "from radiator import client"),
         ("radiator.protocols.stomp.session", "from radiator.core.states import READY"),
         ("radiator.protocols.stomp.session", "import socket"),
+        ("radiator.protocols.http.head", "from http import client"),
+        ("radiator.core.broker", "import httptools"),
         ("radiator.storage.codec.records", "import lmdb"),
         ("radiator.storage.codec.records", "from radiator.storage.lmdb.store import LmdbStore"),
         ("radiator.storage.lmdb.store", "import gevent"),
@@ -317,5 +325,5 @@ def test_types_are_the_same_whether_or_not_what_is_optional_is_installed() -> No
         if part.get("follow_imports") == "skip" and part.get("ignore_missing_imports")
         for module in part["module"]
     }
-    always = {"gevent", "greenlet", "lmdb", "toml"}
+    always = {"gevent", "greenlet", "httptools", "lmdb", "toml", "websockets"}
     assert OWNERS.keys() - always <= skipped

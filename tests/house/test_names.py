@@ -55,6 +55,7 @@ OF_MUTANTS = "tests/mutants"  # text of the code, which is judged where it stand
 
 # a class that several files have -> why that is no other thing by the same name
 SAME_NAME = {
+    "Settle": "of leases, the command; in the store, what a link has settled",
     "Address": "a listener's, and what a client is given to dial: with a login, and no port 0",
     "Channel": "kombu's own word for its part of a connection; the client's is that of a program",
     "ConnectionLost": "the client's error, as the hierarchy that kombu wants of it",

@@ -15,6 +15,7 @@ from radiator.model.reloading import RELOAD
 from radiator.model.settings import (
     AUDIT_RETENTION_BYTES,
     AUDIT_RETENTION_MS,
+    Config,
     JwtSettings,
     Logging,
     LogSettings,
@@ -22,8 +23,8 @@ from radiator.model.settings import (
     TlsSettings,
 )
 from radiator.model.validation import LOG, QUEUE
-from radiator.tools.cli.prometheus import metrics
-from radiator.tools.config import load, size_text
+from radiator.protocols.prometheus.metrics import metrics
+from radiator.tools.config import size_text
 from radiator.tools.config.jwt import JWT
 from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE, TLS
 from tests.house.sources import nodes_of
@@ -54,7 +55,7 @@ def as_written(key: str, value: object) -> str:
 
 
 def test_every_setting_of_the_server_stands_there_with_its_default() -> None:
-    config = load(None)
+    config = Config(data_dir=Path("data"))
     defaults = {key: getattr(config, key) for key in SERVER}
     defaults |= {"listen": [str(address) for address in config.listen], "data_dir": "data", "log_keep": 0}
     found = {key: as_written(key, value) for key, value in defaults.items()}

@@ -147,7 +147,7 @@ def test_what_is_no_extra_is_not_set_up(tmp_path: Path) -> None:
     checkout = ready(tmp_path)
     done = run(checkout / "scripts/setup", "celry", env=programs(tmp_path), cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "radiator: celry is nothing to set up: test, archive, celery, jwt and spark are\n"
+    assert done.stderr == "radiator: celry is nothing to set up: test, archive, avro, celery, jwt and spark are\n"
 
 
 @pytest.mark.parametrize(
