@@ -200,7 +200,10 @@ class Making:
         except Refusal as refusal:
             self.refuse(refusal)
             return True
-        self.connection.answer_bytes = self.before_bytes + text.tell()
+        connection = self.connection
+        if connection.is_idle:
+            connection.wake()
+        connection.answer_bytes = self.before_bytes + text.tell()
         return False
 
     def _part(self) -> BytesIO:

@@ -284,6 +284,8 @@ class Broker:
         connection = self.connections.get(event.connection)
         if connection is None or self.context.is_stopping:
             return True
+        if connection.is_idle:
+            connection.wake()
         connection.buffered_bytes = event.buffered_bytes
         if connection.blocked:
             self.blocking.add(connection, event.commands)

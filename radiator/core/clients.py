@@ -73,6 +73,7 @@ class Clients:
         self.subscriptions = subscriptions
         self.transactions = transactions
         self.connections = connections
+        self.awake: list[Connection] = []  # those that may hold memory
         self.authorization = authorization
         self.usages = usages
         self.audit = audit
@@ -83,7 +84,7 @@ class Clients:
     # ---- reports of the server --------------------------------------------------------------------------------------
 
     def opened(self, event: Open) -> bool:
-        connection = Connection(event.connection, self.limits.outbox_filled_bytes)
+        connection = Connection(event.connection, self.limits.outbox_filled_bytes, self.awake)
         connection.closes_at = event.closes_at
         connection.principal = event.principal
         connection.peer = event.address

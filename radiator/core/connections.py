@@ -269,16 +269,19 @@ class Connection(Producer):
     """What the broker knows of one connection, which all else refers to by its number."""
 
     __slots__ = (
-        "answer_bytes", "awaits", "blocked", "buffered_bytes", "closes_at", "had_auto", "had_topic", "held_reply_bytes",
-        "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
-        "outbox_max_bytes", "blocked_bytes", "blocked_since_s", "blocked_total_s", "peer", "posted_turn", "principal",
+        "answer_bytes", "awaits", "awake", "blocked", "buffered_bytes", "closes_at", "had_auto", "had_topic",
+        "held_reply_bytes", "idle_subscriptions", "is_closing", "is_idle", "is_link", "last_own_place", "last_place",
+        "next_place", "number", "outbox_bytes", "outbox_max_bytes", "blocked_bytes", "blocked_since_s",
+        "blocked_total_s", "peer", "posted_turn", "principal",
         "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions",
         "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage",
         "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
-    def __init__(self, number: int, outbox_max_bytes: int) -> None:
+    def __init__(self, number: int, outbox_max_bytes: int, awake: "list[Connection] | None" = None) -> None:
+        """awake: where it is found once it may hold memory (rounds.py); None: nobody looks for it."""
         super().__init__()
+        self.awake = [] if awake is None else awake
         self.number = number
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
@@ -317,6 +320,8 @@ class Connection(Producer):
         self.transaction_bytes = 0
         self.held_reply_bytes = 0
         self.weighed_bytes = 0  # what it held when memory was last weighed
+        self.is_idle = True  # it holds nothing, and is not weighed until it wakes
+        self.idle_subscriptions = 0  # what its user counts for it meanwhile
         # waiting for room
         self.blocked: deque[Command] = deque()
         self.blocked_bytes = 0
@@ -339,6 +344,11 @@ class Connection(Producer):
         if subscriptions > SUBSCRIPTIONS_FREE:
             held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
         return held_bytes
+
+    def wake(self) -> None:
+        """It may hold memory from now on. To be called by whatever gives it any, where it is idle."""
+        self.is_idle = False
+        self.awake.append(self)
 
     @property
     def subscriptions_count(self) -> int:
@@ -366,6 +376,8 @@ class Connection(Producer):
         """Put a MESSAGE, a frame to a node, or an answer that comes again into its outgoing buffer; `delivery` where
         being written is its ack.
         """
+        if self.is_idle:
+            self.wake()
         self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = context.turn_number
         self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))
@@ -384,6 +396,8 @@ class Connection(Producer):
             return
         batch = context.batch(self.held_batch)
         assert batch is not None, "a batch that is not committed is open or being committed"
+        if self.is_idle:
+            self.wake()
         batch.held.append(reply)
         self.held_reply_bytes += reply_cost_bytes(reply)
 

@@ -120,8 +120,10 @@ class Weighing:
         self.began_waiting_bytes -= memory.waiting_bytes
         self.has_private = bool(memory.destinations.temp_queues.by_id or memory.destinations.exchanges.private)
 
-    def connection(self, connection: Connection) -> None:
-        """One that is not being closed: what it holds would be let go of already."""
+    def connection(self, connection: Connection) -> bool:
+        """One that is not being closed: what it holds would be let go of already. Returns whether it holds nothing, and
+        will not before it wakes.
+        """
         held = connection.held_bytes
         memory = self.memory
         if held > memory.share_bytes and held > connection.weighed_bytes:
@@ -140,6 +142,8 @@ class Weighing:
         size += connection.rest_bytes
         if size >= memory.least_bytes:
             heappush(self.large, (-size, connection.number, connection))
+        # what others send into its own queues does not wake it
+        return not size and connection.waits_for is None and not (self.has_private and has_private(connection))
 
     def note_holder(self, size: int, holder: Queue | Connection) -> None:
         """Keep it if it is one of the largest; none that holds under least_bytes is."""
@@ -179,3 +183,9 @@ def private_bytes(connection: Connection) -> int:
         if subscription.queue.settings is PRIVATE_SETTINGS:
             own += subscription.queue.memory_bytes
     return own
+
+
+def has_private(connection: Connection) -> bool:
+    """Whether there is such a queue of it."""
+    subscriptions = connection.queue_subscriptions.values()
+    return bool(connection.temp_queues) or any(one.queue.settings is PRIVATE_SETTINGS for one in subscriptions)

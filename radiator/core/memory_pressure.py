@@ -16,7 +16,7 @@ from radiator.model.limits import HEAP_LOOKS, REFUSED_LOOKS, Limits
 class MemoryPressure:
     """Judges what was weighed (memory.py)."""
 
-    __slots__ = ("connections", "context", "admission", "limits", "memory", "unblocked")
+    __slots__ = ("context", "admission", "limits", "memory", "unblocked")
 
     def __init__(
         self,
@@ -24,14 +24,12 @@ class MemoryPressure:
         limits: Limits,
         memory: Memory,
         admission: Admission,
-        connections: dict[int, Connection],
         unblocked: dict[Waitable, None],
     ) -> None:
         self.context = context
         self.limits = limits
         self.memory = memory
         self.admission = admission
-        self.connections = connections
         self.unblocked = unblocked
 
     def judge(self, weighing: Weighing) -> Iterator[int]:

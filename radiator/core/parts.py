@@ -182,9 +182,7 @@ class Parts:
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
         self.leases = self._made_leases()
         self.repetitions = Repetitions(context, self.authorization, self.answers)
-        self.memory_pressure = MemoryPressure(
-            context, limits, self.memory, self.admission, self.connections, self.unblocked
-        )
+        self.memory_pressure = MemoryPressure(context, limits, self.memory, self.admission, self.unblocked)
         self.clients = Clients(
             context,
             limits,
@@ -209,7 +207,7 @@ class Parts:
         self.rounds = Rounds(
             context,
             self.kinds,
-            self.connections,
+            self.clients.awake,
             self.leases.owners,
             self.memory_pressure,
             self.blocking,

@@ -26,12 +26,13 @@ from radiator.model.replies import Scope
 
 class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
-    with a dedup window. looks: the rest of the round that a Tick has begun, or None once it is over. expiring: queues
-    whose expired messages are being removed. weighing, has_dedup: this round's. owners: of leases.
+    with a dedup window. awake: connections that may hold memory; no other does. looks: the rest of the round that a
+    Tick has begun, or None once it is over. expiring: queues whose expired messages are being removed. weighing,
+    has_dedup: this round's. owners: of leases.
     """
 
     __slots__ = (
-        "begin_task", "blocking", "connections", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
+        "awake", "begin_task", "blocking", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
         "lifetimes", "looks", "memory", "owners", "transactions", "usages", "weighing",
     )  # fmt: skip
 
@@ -39,7 +40,7 @@ class Rounds:
         self,
         context: TurnContext,
         kinds: Kinds,
-        connections: dict[int, Connection],
+        awake: list[Connection],
         owners: dict[str, Owner],
         memory: MemoryPressure,
         blocking: Blocking,
@@ -52,7 +53,7 @@ class Rounds:
     ) -> None:
         self.context = context
         self.kinds = kinds
-        self.connections = connections
+        self.awake = awake
         self.owners = owners
         self.memory = memory
         self.blocking = blocking
@@ -93,10 +94,7 @@ class Rounds:
         for kind in self.kinds.values():
             yield from kind.looks(self)
         weighing.begin_connections()
-        for connection in [*self.connections.values(), *self.owners.values()]:
-            if not connection.is_closing:
-                weighing.connection(connection)
-            yield 1
+        yield from self._weigh_connections(weighing)
         yield from self.memory.judge(weighing)
         if self.usages.all:
             yield from self.usages.weighed()
@@ -106,6 +104,25 @@ class Rounds:
         yield from self.transactions.refuse_late()
         if self.has_dedup:
             self.forget_dedup_ids()
+
+    def _weigh_connections(self, weighing: Weighing) -> Iterator[int]:
+        """Those that are awake; who is found to hold nothing is idle. 10,000 clients that wait cost nothing here."""
+        awake = self.awake[::-1]
+        self.awake.clear()
+        while awake:
+            connection = awake.pop()
+            if not connection.is_closing:
+                if weighing.connection(connection):
+                    connection.is_idle = True
+                    if connection.usage is not None:
+                        connection.usage.idle(connection)
+                else:
+                    self.awake.append(connection)
+            yield 1
+        for owner in [*self.owners.values()]:
+            if not owner.is_closing:
+                weighing.connection(owner)
+            yield 1
 
     def look_at(self, queue: Queue) -> Iterator[int]:
         """At one that has a name of its own."""

@@ -26,6 +26,7 @@ class UserConnection(Protocol):
 
     number: int
     is_closing: bool
+    idle_subscriptions: int
 
     @property
     def subscriptions_count(self) -> int: ...
@@ -49,8 +50,8 @@ class Usage:
 
     __slots__ = (
         "bounds", "came_before", "came_bytes", "connections", "denied", "destinations", "has_leases", "resuming",
-        "holders", "memory_bytes", "name", "rate_wait_list", "stored_bytes", "stored_wait_list", "subscribed",
-        "subscribed_before", "subscriptions", "tokens", "tokens_s", "unacked_bytes", "unacked_max",
+        "holders", "idle_subscriptions", "memory_bytes", "name", "rate_wait_list", "stored_bytes", "stored_wait_list",
+        "subscribed", "subscribed_before", "subscriptions", "tokens", "tokens_s", "unacked_bytes", "unacked_max",
         "weighed_memory_bytes", "weighed_stored_bytes", "weighed_subscriptions",
     )  # fmt: skip
 
@@ -60,6 +61,7 @@ class Usage:
         self.connections: dict[int, UserConnection] = {}
         self.subscriptions = self.subscribed = self.weighed_subscriptions = self.destinations = 0
         self.unacked_bytes = self.memory_bytes = self.stored_bytes = self.came_bytes = 0
+        self.idle_subscriptions = 0  # of connections that are not weighed, since they hold nothing
         self.denied: dict[UserConnection, None] = {}
         self.has_leases = False
         self.weighed_memory_bytes = self.weighed_stored_bytes = 0
@@ -204,6 +206,7 @@ class Usage:
 
     def weigh(self, member: UserConnection, size: int) -> None:
         """A connection of it holds so much in memory."""
+        self.not_idle(member)
         self.weighed_memory_bytes += size
         self.weighed_subscriptions += member.subscriptions_count
         holders, row = self.holders, (size, -member.number, member)
@@ -211,6 +214,18 @@ class Usage:
             heappush(holders, row)
         elif row > holders[0]:
             heapreplace(holders, row)
+
+    def idle(self, member: UserConnection) -> None:
+        """A connection that was weighed just now is not weighed again before it wakes."""
+        count = member.subscriptions_count
+        self.weighed_subscriptions -= count
+        self.idle_subscriptions += count
+        member.idle_subscriptions = count
+
+    def not_idle(self, member: UserConnection) -> None:
+        """It is weighed again, or gone."""
+        self.idle_subscriptions -= member.idle_subscriptions
+        member.idle_subscriptions = 0
 
     def weighed(self, context: TurnContext) -> Iterator[int]:
         """All has been weighed: past max_memory_bytes the largest connections are closed, a few at a time. Yields what
@@ -220,7 +235,8 @@ class Usage:
         self.stored_bytes, self.weighed_stored_bytes = self.weighed_stored_bytes, 0
         # what came meanwhile may have been missed
         self.came_bytes -= self.came_before
-        self.subscriptions = self.weighed_subscriptions + self.subscribed - self.subscribed_before
+        since = self.subscribed - self.subscribed_before
+        self.subscriptions = self.weighed_subscriptions + self.idle_subscriptions + since
         self.subscribed = self.weighed_subscriptions = 0
         holders, self.holders = sorted(self.holders, reverse=True), []
         most, left = self.bounds.max_memory_bytes, self.memory_bytes
@@ -301,6 +317,7 @@ class Usages:
     def closed(self, usage: Usage, member: UserConnection) -> None:
         """It is gone, with all that was unacked there."""
         del usage.connections[member.number]
+        usage.not_idle(member)
         usage.denied.pop(member, None)
         usage.settled(member.unacked_bytes)
         self._forget(usage)

@@ -71,6 +71,7 @@ CAMPAIGNS = (
             "release-delay-ignored",
             "ack-not-committed",
             "lost-on-disconnect",
+            "idle-though-it-holds",
             "fanout-in-two-batches",
             "deliverable-before-commit",
             "remove-not-written",

@@ -30,6 +30,7 @@ from radiator.model.settings import Declarations, ExchangeSettings
 from radiator.protocols.administration import JSON
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
+from tests.sim.weights import idle_hold_nothing
 
 
 class Node:
@@ -124,6 +125,8 @@ class Node:
 
     def _one(self, events: list[Event]) -> None:
         turn = self.broker.turn(self.written() + [*map(as_read, events)], self.now_s, self.now_ms)
+        if any(type(event) is Tick for event in events):
+            idle_hold_nothing(self.broker.parts)
         self.again = turn.again
         self.asked_to_reread = self.asked_to_reread or turn.reread
         self.stopped = turn.stopped

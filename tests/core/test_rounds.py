@@ -7,12 +7,12 @@ import pytest
 
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.routing.admission import Admission
-from radiator.model.commands import Closed, Event, Open, Read, Tick
+from radiator.model.commands import AUTO, Closed, Event, Open, Read, Tick
 from radiator.model.limits import BATCH_BYTES, GIB, LOOKS_PER_TURN, MIB, Limits
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
 from tests.core.timed import TURN_MAX_S, Timed, measures_turns
-from tests.core.words import begin, commit, queues, send, subscribe, unsubscribe
+from tests.core.words import begin, commit, header, queues, send, subscribe, unsubscribe
 
 QUEUES = 10_000
 PRODUCERS = 3000
@@ -174,7 +174,7 @@ def many(limits: Limits | None = None, declarations: Declarations | None = None)
     for number in range(LOOKS_PER_TURN):
         node.broker.destinations.queues.get(f"m.{number:04}")
     node.open(1, 2)
-    connect(node, 3 * LOOKS_PER_TURN)
+    connect(node, 3 * LOOKS_PER_TURN, held_bytes=1)
     node.auto = False
     return node
 
@@ -399,3 +399,55 @@ def test_who_uses_it_before_it_has_gone_keeps_it(use: str) -> None:
     assert node.has("b") and node.broker.destinations.exchanges.count == (use == "bind")
     assert not node.broker.destinations.exchanges.unbinding
     assert node.crashed().stored("b") == ([] if use == "subscribe" else [b"kept"])
+
+
+# ---- who is idle ----------------------------------------------------------------------------------------------------
+
+
+def looks_of_a_round(node: Node) -> int:
+    """What a round costs, in looks."""
+    rounds = node.broker.parts.rounds
+    assert rounds.looks is None
+    return sum(rounds._looks())
+
+
+def test_connections_that_hold_nothing_cost_nothing() -> None:
+    node = Node()
+    node.wait(0.25)
+    before = looks_of_a_round(node)
+    connect(node, 3000)
+    assert looks_of_a_round(node) == before + 3000, "each has come just now"
+    assert looks_of_a_round(node) == before
+    node.turn([Read(1000, [], 100)])
+    assert [looks_of_a_round(node) for _ in range(3)] == [before + 1] * 3
+    assert node.broker.parts.memory.weighed_bytes == 100
+    node.turn([Read(1000, [], 0)])
+    assert [looks_of_a_round(node) for _ in range(2)] == [before + 1, before]
+    assert node.broker.parts.memory.weighed_bytes == 0
+
+
+def test_who_is_idle_is_weighed_once_anything_comes_to_it() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.reads_slowly.add(1)
+    node.say(subscribe(1, "q", prefetch_count=10))
+    node.wait(0.25)
+    assert node.broker.connections[1].is_idle
+    node.say(send(2, "q", b"x" * 1000))
+    assert not node.broker.connections[1].is_idle
+    node.wait(0.25)
+    assert 1000 < node.broker.parts.memory.weighed_bytes == node.broker.connections[1].held_bytes
+
+
+def test_what_others_send_to_its_own_queues_counts_though_it_does_nothing() -> None:
+    node = Node(Declarations(create_queues=True, queue_patterns=[("work", QueueSettings(persistent=False))]))
+    node.open(1, 2)
+    node.say(subscribe(2, "work", AUTO), send(1, "work", reply_to="t"))
+    address = header(node.messages(2)[-1].message, b"reply-to")
+    assert address is not None
+    node.say(unsubscribe(1, "/temp-queue/t"))
+    for _ in range(2):
+        node.wait(0.25)
+    node.say(send(2, address.decode(), b"x" * 5000))
+    node.wait(0.25)
+    assert node.broker.parts.memory.weighed_bytes >= 5000

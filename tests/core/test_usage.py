@@ -149,6 +149,24 @@ def test_subscriptions_that_have_ended_do_not_count() -> None:
     assert usage(node).numbers().subscriptions == 1
 
 
+def test_subscriptions_of_idle_connections_count_until_they_are_gone() -> None:
+    node = node_of()
+    for number in (1, 2):
+        join(node, number)
+        node.say(subscribe(number, "/topic/a"), subscribe(number, "/topic/b"))
+    for _ in range(3):
+        node.wait(TICK_S)
+        assert usage(node).numbers().subscriptions == 4
+    assert all(node.broker.connections[number].is_idle for number in (1, 2))
+    node.say(unsubscribe(1, "/topic/b"))
+    node.wait(TICK_S)
+    assert usage(node).numbers().subscriptions == 3
+    node.wait(TICK_S)
+    node.close(2)
+    node.wait(TICK_S)
+    assert usage(node).numbers().subscriptions == 1
+
+
 # ---- destinations ---------------------------------------------------------------------------------------------------
 
 DECLARE = [

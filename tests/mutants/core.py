@@ -21,6 +21,16 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "idle-though-it-holds",
+        "What is sent to an idle connection does not wake it: no bound of memory sees it.",
+        function="Connection.post",
+        old="""
+            if self.is_idle:
+                self.wake()
+        """,
+        new="",
+    ),
+    Mutant(
         "log-call-in-the-core",
         "The core writes a line of the log itself, through the hub's thread pool, for each refusal.",
         function="Connection.refuse",

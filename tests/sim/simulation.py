@@ -23,6 +23,7 @@ from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, S
 from radiator.model.settings import Declarations, Node
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
+from tests.sim.weights import idle_hold_nothing
 
 STEPS_OF_A_MOMENT_MAX = 10_000
 EPOCH_MS = 1_700_000_000_000
@@ -378,4 +379,5 @@ class SimNode:
     def tick(self) -> None:
         self.turn(Tick(GIB, self.disk.used_bytes()))
         if self.is_up:
+            idle_hold_nothing(self.broker.parts)
             self._at_this_boot(0.25, self.tick)
