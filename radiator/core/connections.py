@@ -20,7 +20,7 @@ from radiator.core.states import Event
 from radiator.core.turn import TurnContext, reply_cost_bytes
 from radiator.core.usage import Usage
 from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Nack, Send
-from radiator.model.errors import FORBIDDEN, Refusal, shown
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.message import Message
 from radiator.model.principal import ANYONE
 from radiator.model.reads import Loaded
@@ -269,13 +269,12 @@ class Connection(Producer):
     """What the broker knows of one connection, which all else refers to by its number."""
 
     __slots__ = (
-        "answer_bytes", "awaits", "awake", "blocked", "buffered_bytes", "closes_at", "had_auto", "had_topic",
-        "held_reply_bytes", "idle_subscriptions", "is_closing", "is_idle", "is_link", "last_own_place", "last_place",
-        "next_place", "number", "outbox_bytes", "outbox_max_bytes", "blocked_bytes", "blocked_since_s",
-        "blocked_total_s", "peer", "posted_turn", "principal",
-        "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions",
-        "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage",
-        "waits_for", "weighed_bytes", "written",
+        "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
+        "buffered_bytes", "closes_at", "had_auto", "had_topic", "held_reply_bytes", "idle_subscriptions", "is_closing",
+        "is_idle", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
+        "outbox_max_bytes", "peer", "posted_turn", "principal", "queue_subscriptions", "shared_in_flight",
+        "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked",
+        "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int, awake: "list[Connection] | None" = None) -> None:
@@ -446,18 +445,6 @@ class Connection(Producer):
         """In the log, and in the audit log."""
         context.note("info", "refused", connection=self.number, code=FORBIDDEN, sentence=sentence)
         context.on_forbidden(self, sentence)
-
-    def set_prefetch(self, name: bytes, count: int) -> None:
-        """A subscription has another window from now on. Raises Refusal for one that has none of its own."""
-        subscription = self.queue_subscriptions.get(name)
-        if subscription is None and name not in self.topic_subscriptions:
-            raise Refusal("subscription", f"There is no subscription with the id {shown(name)} on this connection.")
-        if subscription is None or subscription.prefetch_count is None or subscription.ack == AUTO:
-            raise Refusal("bad-request", f"The subscription {shown(name)} has no window of its own (prefetch-count).")
-        subscription.prefetch_count = count
-        if not subscription.is_listed and subscription.has_window():
-            self.unlisted_private[subscription] = None
-        self.offer()
 
     @property
     def takes_more(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from radiator.core.admin.subscriptions import set_window
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
@@ -24,10 +25,10 @@ def test_wider_window_is_filled_at_once_and_a_narrower_one_as_messages_leave_it(
     connection = node.broker.connections[1]
     out = node.messages(1)
     assert len(out) == 1
-    in_a_turn(node, lambda: connection.set_prefetch(b"s", 4))
+    in_a_turn(node, lambda: set_window(connection, b"s", 4))
     out += node.messages(1)
     assert len(out) == 4
-    connection.set_prefetch(b"s", 2)
+    set_window(connection, b"s", 2)
     node.say(ack(out[0]), ack(out[1]))
     assert node.messages(1) == []
     node.say(ack(out[2]))
@@ -41,7 +42,7 @@ def test_window_that_was_widened_while_the_buffer_was_full_is_filled_later() -> 
     connection.outbox_max_bytes = 1
     node.reads_slowly.add(1)
     node.say(subscribe(1, "q", prefetch_count=1, name=b"s"), *(send(9, "q", b"%d" % n) for n in range(3)))
-    in_a_turn(node, lambda: connection.set_prefetch(b"s", 9))
+    in_a_turn(node, lambda: set_window(connection, b"s", 9))
     assert len(node.messages(1)) == 1
     node.reads_slowly.clear()
     node.turn([])
@@ -55,7 +56,7 @@ def test_subscription_without_a_window_of_its_own_gets_none(mode: str, prefetch:
     node.say(subscribe(1, "q", mode, prefetch_count=prefetch, name=b"s"), subscribe(1, "/topic/t", name=b"t"))
     for name, code in ((b"s", "bad-request"), (b"t", "bad-request"), (b"u", "subscription")):
         with pytest.raises(Refusal) as refused:
-            node.broker.connections[1].set_prefetch(name, 3)
+            set_window(node.broker.connections[1], name, 3)
         assert refused.value.code == code
 
 
