@@ -1,26 +1,30 @@
 """The bytes that are on their way to one client, in order, and which of them are Delivers.
 
 `next` gives what to write, `took` gets how much of it the system has taken; nothing may be appended between the two. A
-piece is copied only to join it with small neighbours, so that a turn costs one write. A frame begins with bytes; the
-rest of one that was begun, and the later pieces of a large one, are memoryviews.
+piece is copied only to join it with small neighbours, so that a turn costs one write, and so that many small ones that
+wait take no more memory than their bytes. A frame begins with bytes; the rest of one that was begun, and the later
+pieces of a large one, are memoryviews.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import takewhile
 
-from radiator.model.limits import WRITE_BYTES
+from radiator.model.limits import KIB, WRITE_BYTES
 
 Piece = bytes | memoryview
+_LOOSE_MAX = 64  # small pieces are joined once there are so many
+_LOOSE_BYTES = 4 * KIB * _LOOSE_MAX  # and these are small
 
 
 class OutgoingBuffer:
     """pending_bytes: not taken yet. sent_bytes and delivered: bytes, and Deliver replies, taken since the beginning."""
 
-    __slots__ = ("_deliver_ends", "_pieces", "delivered", "pending_bytes", "sent_bytes")
+    __slots__ = ("_deliver_ends", "_loose", "_pieces", "delivered", "pending_bytes", "sent_bytes")
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
+        self._loose = 0  # how many were appended since small ones were joined last
         self._deliver_ends: list[int] = []  # where in the stream each Deliver ends that is not wholly taken
         self.pending_bytes = 0
         self.sent_bytes = 0
@@ -31,8 +35,18 @@ class OutgoingBuffer:
         if data:
             self._pieces.append(data)
             self.pending_bytes += len(data)
+            self._loose += 1
+            if self._loose == _LOOSE_MAX:
+                self._join_loose()
         if is_deliver:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
+
+    def _join_loose(self) -> None:
+        """Joins the last ones, if most have waited since: between thousands of small blocks memory lies unused."""
+        self._loose = 0
+        loose = self._pieces[1:][-_LOOSE_MAX:]  # the first one may be begun
+        if len(loose) > 1 and all(isinstance(piece, bytes) for piece in loose) and sum(map(len, loose)) < _LOOSE_BYTES:
+            self._pieces[-len(loose) :] = [b"".join(loose)]
 
     def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True) -> None:
         """Appends a reply, most often a Deliver, that is so large that it comes in pieces."""

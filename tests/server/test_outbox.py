@@ -1,3 +1,5 @@
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,13 +56,30 @@ def test_outbox_forgets_everything_when_cleared() -> None:
     assert outbox.pending_bytes == 0 and outbox.delivered == 0
 
 
+def test_many_small_pieces_take_little_more_memory_than_their_bytes() -> None:
+    outbox = OutgoingBuffer()
+    tracemalloc.start()
+    for number in range(100_000):
+        outbox.append(b"%010d" % number)
+    traced_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert traced_bytes < 1.2 * outbox.pending_bytes
+    taken = []
+    while outbox.pending_bytes:
+        taken.append(bytes(outbox.next()))
+        outbox.took(len(taken[-1]))
+    assert b"".join(taken) == b"".join(b"%010d" % number for number in range(100_000))
+    assert max(map(len, taken)) <= WRITE_BYTES < 2 * min(map(len, taken[:-1])), "and no more writes than it takes"
+
+
 @given(st.data())
 def test_outbox_loses_and_changes_no_byte_however_it_is_taken(data: st.DataObject) -> None:
-    outbox, sent, found, ends = OutgoingBuffer(), b"", b"", []
+    outbox, sent, found, ends = OutgoingBuffer(), bytearray(), bytearray(), []
     for _ in range(data.draw(st.integers(1, 30))):
-        for size in data.draw(st.lists(st.sampled_from([1, 10, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]), max_size=4)):
+        sizes = data.draw(st.lists(st.sampled_from([1, 10, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]), max_size=4))
+        for size in sizes + [7] * data.draw(st.sampled_from([0, 0, 70, 200])):
             piece = bytes([len(found) % 251]) * size
-            is_deliver = data.draw(st.booleans())
+            is_deliver = size == 7 or data.draw(st.booleans())
             outbox.append(piece, is_deliver)
             found += piece
             if is_deliver:
@@ -121,6 +140,9 @@ def test_drop_leaves_whole_frames_however_they_were_taken(data: st.DataObject) -
         else:
             outbox.append(b"head" + body + b"\xff", is_deliver=True)
         frames.append(frames[-1] + b"head" + body + b"\xff")
+        for _ in range(data.draw(st.sampled_from([0, 0, 0, 70]))):
+            outbox.append(b"small\xff", is_deliver=True)
+            frames.append(frames[-1] + b"small\xff")
         if data.draw(st.booleans()):
             offered = outbox.next()
             taken = data.draw(st.sampled_from([0, 1, 3, len(offered) // 2, len(offered)]))
