@@ -35,6 +35,7 @@ class WebSocketSession:
     __slots__ = (
         "_connection",
         "_decoder",
+        "_floods",
         "_fragments",
         "_is_over",
         "_is_text",
@@ -57,6 +58,7 @@ class WebSocketSession:
         self._is_over = False  # nothing more is read
         self._unread = b""
         self.is_costly = False
+        self._floods = False  # the last read had so many frames that the next one waits for its turn
         self._outgoing = b""
 
     # ---- what the server asks
@@ -109,7 +111,12 @@ class WebSocketSession:
         if self._is_over:
             return commands
         ws = self._ws
+        is_its_turn = not data
         data = self._unread + data if self._unread else data
+        if self._floods and not is_its_turn:
+            # what thousands of clients send at once would else be read at once, a slice of each
+            self._unread, self.is_costly = data, True
+            return commands
         taken: list[bytes] = []  # the session is asked once for all of a read
         frames = at = 0
         while at < len(data) and frames < WEBSOCKET_FRAMES_AT_ONCE and ws.state is State.OPEN:
@@ -121,6 +128,7 @@ class WebSocketSession:
                     break
         self._unread = data[at:] if ws.state is State.OPEN else b""
         self.is_costly = bool(self._unread)
+        self._floods = frames >= WEBSOCKET_FRAMES_AT_ONCE
         if taken:
             commands += self._session.receive(b"".join(taken))
         if not self.is_open and len(ws.reader.buffer) > CONNECT_MAX_BYTES:
