@@ -181,7 +181,10 @@ class Broker:
             turn.again = True
         elif (self.background and self.background.can_go_on(context)) or self.parts.rounds.looks is not None:
             turn.again = turn.is_background = True
-        elif (self.cluster is not None and self.cluster.shares.due) or readers.due:
+        elif readers.due:
+            # what thousands of readers get keeps the threads of the disk from Python's lock as other long work does
+            turn.again = turn.is_background = True
+        elif self.cluster is not None and self.cluster.shares.due:
             turn.again = True
 
     def behind_backlog(self, events: list[ServerEvent]) -> list[ServerEvent]:

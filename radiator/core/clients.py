@@ -159,6 +159,8 @@ class Clients:
         was_full = connection.outbox_bytes >= connection.outbox_max_bytes
         self.acks.written(connection, event.delivers)
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
+            # it may have been less while memory was short; whoever waits for room is offered it here
+            connection.outbox_max_bytes = self.limits.outbox_filled_bytes
             connection.offer()
             self.answers.outbox_drained(connection)
         if connection.is_link and self.cluster is not None:

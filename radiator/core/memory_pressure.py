@@ -43,7 +43,7 @@ class MemoryPressure:
         if is_tight and destinations.readers.tails_bytes:
             for log in destinations.logs.all.values():
                 log.clear_tails()
-        destinations.topics.is_pressed = size > memory.bound_bytes // 2
+        destinations.topics.is_pressed = destinations.readers.is_pressed = size > memory.bound_bytes // 2
         gone: dict[Connection, None] = {}
         if is_tight != wait_list.is_tight:
             wait_list.is_tight = is_tight

@@ -4,7 +4,7 @@
 receipt id asked for, or None. Commands are never changed after construction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,6 +133,8 @@ class Subscribe:
     partition: the only one, or None: all; group: whose position is kept, or None.
     offsets: instead of start and a group: by partition, where to begin; in one that is not among them from 0 on.
     offsets_max: its RECEIPT is a LogReceipt, and it is refused where it would read more partitions; 0: a Receipt.
+    encoded_bytes: what a record takes at most, as its protocol writes it for a reader of so many partitions; None:
+    about its own bytes.
     """
 
     connection: int
@@ -155,6 +157,7 @@ class Subscribe:
     durable_name: bytes | None = None
     offsets: Mapping[int, int] | None = None
     offsets_max: int = 0
+    encoded_bytes: Callable[[Message, int], int] | None = None
 
 
 @dataclass(slots=True)

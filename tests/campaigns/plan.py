@@ -47,6 +47,7 @@ MODULES: tuple[str, ...] = (
     "strangers",
     "slow_clients",
     "floods",
+    "web_floods",
     "answers",
     "bodies",
     "bombs",

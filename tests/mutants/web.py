@@ -4,6 +4,27 @@ from tests.mutants import Edit, Mutant
 
 MUTANTS = (
     Mutant(
+        "events-counted-as-records",
+        "Of what waits for readers of events the records are counted, however much more JSON makes of them.",
+        function="of_log",
+        old="encoded_bytes=event_bytes,",
+        new="",
+    ),
+    Mutant(
+        "websocket-frames-in-no-turn",
+        "Of each client that sends many small frames some are read whenever any have come, and not in its turn.",
+        function="WebSocketSession.receive",
+        old="if self._floods and not is_its_turn:",
+        new="if False:",
+    ),
+    Mutant(
+        "costly-steps-at-once",
+        "Steps of sessions that take long are all made at once, however many connections have one.",
+        function="CostlySteps._run",
+        old="while self._waiting and now_s < began_s + COSTLY_S:",
+        new="while self._waiting:",
+    ),
+    Mutant(
         "host-not-checked",
         "A request is answered by whatever name the broker was asked for.",
         function="check_host",

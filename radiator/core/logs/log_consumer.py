@@ -22,7 +22,7 @@ from radiator.core.states import MEMORY_MOVES, Event, move
 from radiator.model.commands import AUTO, TIME, Subscribe
 from radiator.model.errors import Refusal
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import PARTITIONS_MAX, RECORD_BYTES, WATCHED_MAX
+from radiator.model.limits import ENCODED_RECORDS, PARTITIONS_MAX, PRESSED_OUTBOX_BYTES, RECORD_BYTES, WATCHED_MAX
 from radiator.model.message import Message
 from radiator.model.reads import LoadedLog
 from radiator.model.replies import MESSAGE_COST_BYTES, Deliver, EndOfLog, RecordPlace
@@ -34,7 +34,7 @@ class LogConsumer(Consumable):
     """
 
     __slots__ = (
-        "cursors", "end_at", "firsts", "group", "held_bytes", "is_auto", "is_persistent", "log",
+        "cursors", "encoded_bytes", "end_at", "firsts", "group", "held_bytes", "is_auto", "is_persistent", "log",
         "partition", "read_ahead", "readers", "subscription", "unsent",
     )  # fmt: skip
 
@@ -60,6 +60,7 @@ class LogConsumer(Consumable):
         self.firsts = places.firsts(log, command)
         self.read_ahead = ReadAhead(self, log, readers)
         self.end_at = places.End(log, command)
+        self.encoded_bytes = command.encoded_bytes
 
     @property
     def address(self) -> str:
@@ -242,6 +243,9 @@ class LogConsumer(Consumable):
         if not self.ring:
             return
         subscription, readers = self.subscription, self.readers
+        if readers.is_pressed:
+            connection = subscription.connection
+            connection.outbox_max_bytes = min(connection.outbox_max_bytes, PRESSED_OUTBOX_BYTES)
         left = readers.left()
         while True:
             if not (self.unsent or self.ready or self.returned):
@@ -281,22 +285,25 @@ class LogConsumer(Consumable):
         connection.last_own_place = subscription.place
         name = subscription.name if subscription.is_named else None
         number, left_bytes = connection.number, connection.outbox_max_bytes - connection.outbox_bytes
-        most = min(most, len(unsent))
+        encoded_bytes = self.encoded_bytes
+        cost = 1 if encoded_bytes is None else ENCODED_RECORDS
+        most = min(max(1, most // cost), len(unsent))
         given = size = 0
         while given < most and left_bytes > 0:
             place, message = unsent.popleft()
             bytes_ = len(message.headers) + len(message.body)
+            posted_bytes = bytes_ if encoded_bytes is None else encoded_bytes(message, self.watched)
             connection.post(
                 context,
                 Deliver(number, name, context.message_id(context.next_position()), message, False, log=place),
-                bytes_,
+                posted_bytes,
                 None,
             )
-            left_bytes -= bytes_ + MESSAGE_COST_BYTES
+            left_bytes -= posted_bytes + MESSAGE_COST_BYTES
             size += bytes_
             given += 1
         self.weigh(-size)
-        return given + size // RECORD_BYTES
+        return (given + size // RECORD_BYTES) * cost
 
     def take_head(self) -> Record:
         """Takes the next record, with a place of its own for this delivery."""

@@ -10,12 +10,13 @@ class LogConsumers:
     places of unacked records are kept, and those that come back are read again. tails_bytes: of the last records that
     logs keep in memory. positions: how many all groups have, one for each partition. ahead: records that groups have
     acked beyond their positions. watched: partitions being read, counted once for each reader. timed: readers whose end
-    may come by time. due: readers that go on in the next turn, since this one has handed out enough.
+    may come by time. due: readers that go on in the next turn, since this one has handed out enough. is_pressed: half
+    of all memory is used, so each is sent no more than PRESSED_OUTBOX_BYTES ahead of what it reads.
     """
 
     __slots__ = (
-        "ahead", "all", "context", "due", "handed", "handed_turn", "out", "out_max", "positions", "size", "tails_bytes",
-        "timed", "watched",
+        "ahead", "all", "context", "due", "handed", "handed_turn", "is_pressed", "out", "out_max", "positions",
+        "size", "tails_bytes", "timed", "watched",
     )  # fmt: skip
 
     def __init__(self, context: TurnContext, out_max: int) -> None:
@@ -31,6 +32,7 @@ class LogConsumers:
         self.watched = 0
         self.tails_bytes = 0
         self.handed = self.handed_turn = 0
+        self.is_pressed = False
 
     @property
     def memory_bytes(self) -> int:

@@ -42,6 +42,7 @@ def of_log(request: HttpRequest) -> HttpExchange:
         partition=partition,
         offsets=offsets,
         offsets_max=HTTP_EVENTS_PARTITIONS,
+        encoded_bytes=event_bytes,
     )
     return HttpExchange([command], EventStream)
 
@@ -91,6 +92,23 @@ def _event_of(message: Message, name: str, where: Mapping[str, int]) -> bytes:
     if message is not _last[0] or name != _last[1]:
         _last = (message, name, _event(b"message", {"id": name, **where, **members(message)}))
     return _last[2]
+
+
+_LONGER = bytes(range(32)) + b'"\\'  # in a text of JSON one of these is two to six bytes
+_ESCAPED_BYTES = 6
+_PLACE_BYTES = 21  # `PARTITION:OFFSET,`
+_AROUND_BYTES = 64  # how much more names and numbers of an event take than what a message costs in any case
+
+
+def event_bytes(message: Message, partitions: int) -> int:
+    """What the event of a record takes, at most: who writes the record must not make events that cost more memory than
+    is counted for them.
+    """
+    body = message.body
+    as_text = len(body) + (_ESCAPED_BYTES - 1) * (len(body) - len(body.translate(None, _LONGER)))
+    as_base64 = 4 * len(body) // 3 + 4
+    around = len(message.destination) + _PLACE_BYTES * partitions + _AROUND_BYTES
+    return max(as_text, as_base64) + _ESCAPED_BYTES * len(message.headers) + around
 
 
 def refused_event(refuse: Refuse) -> bytes:

@@ -3,10 +3,11 @@
 from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.queue import Queue
-from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL
-from radiator.model.limits import LOAD_MESSAGES, Limits
+from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
+from radiator.model.limits import KIB, LOAD_MESSAGES, MIB, PRESSED_OUTBOX_BYTES, Limits
+from radiator.model.replies import MESSAGE_COST_BYTES
 from tests.core.logs.reading import append, is_empty, node_of, read
-from tests.core.words import ack, begin, commit, nack, unsubscribe
+from tests.core.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 
 
 def test_the_window_is_that_of_any_subscription() -> None:
@@ -118,6 +119,37 @@ def test_slow_readers_get_no_more_than_their_buffer_takes() -> None:
     node.reads_slowly.clear()
     node.turn([])
     assert taken + len(node.messages(2)) == 50
+
+
+def test_while_memory_is_short_readers_get_little_ahead_and_in_the_end_all() -> None:
+    node = node_of(limits=Limits(max_memory_bytes=4 * MIB))
+    append(node, *[b"x" * 1000] * 500)
+    node.open(4)
+    node.reads_slowly.update((2, 3))
+    node.say(send(1, "q", b"held"), begin(4), send(4, "/log/l", bytes(3 * MIB), transaction=b"t"))
+    node.wait(0.25)
+    assert node.broker.destinations.readers.is_pressed
+    node.say(read(2), read(2, name=b"other"), subscribe(2, "q", AUTO, name=b"q"), read(3))
+    connection = node.broker.connections[3]
+    assert PRESSED_OUTBOX_BYTES <= connection.outbox_bytes < PRESSED_OUTBOX_BYTES + 2000
+    node.close(4)
+    node.wait(0.25)
+    assert not node.broker.destinations.readers.is_pressed
+    node.reads_slowly.clear()
+    node.turn([])
+    assert len(node.messages(3)) == 500 and connection.outbox_max_bytes == node.limits.outbox_filled_bytes
+    assert len(node.messages(2)) == 1001
+
+
+def test_a_record_in_another_form_counts_as_what_it_takes() -> None:
+    node = node_of(limits=Limits(outbox_max_bytes=64 * KIB))
+    append(node, *[b"x" * 1000] * 200)
+    node.reads_slowly.update((2, 3))
+    command = read(2)
+    command.encoded_bytes = lambda message, partitions: 5 * message.size + partitions
+    node.say(command, read(3))
+    plain, other = len(node.messages(3)), len(node.messages(2))
+    assert plain == -(-64 * KIB // (1000 + MESSAGE_COST_BYTES)) and other == -(-64 * KIB // (5001 + MESSAGE_COST_BYTES))
 
 
 def test_a_reader_holds_a_window_and_it_is_weighed() -> None:

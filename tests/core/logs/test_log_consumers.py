@@ -1,8 +1,11 @@
 """What all readers of all logs have together is bounded."""
 
+from typing import Any
+
 import pytest
 
 from radiator.core.logs import log_consumer, log_consumers
+from radiator.core.turn import Turn
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL
 from radiator.model.limits import LOAD_MESSAGES
 from radiator.model.replies import Deliver
@@ -24,6 +27,24 @@ def test_a_turn_hands_out_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
         node.log.clear()
     assert most <= 20
     assert node.bodies(2) == node.bodies(3) == [b"%d" % n for n in range(30)]
+
+
+def test_turns_that_hand_out_records_leave_time_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_consumers, "RECORDS_PER_TURN", 10)
+    node = node_of()
+    append(node, *[b"%d" % number for number in range(100)])
+    make_turn, turns = node.broker.turn, []
+
+    def noted(*arguments: Any) -> Turn:
+        turn = make_turn(*arguments)
+        turns.append((turn, bool(node.broker.destinations.readers.due)))
+        return turn
+
+    monkeypatch.setattr(node.broker, "turn", noted)
+    node.say(read(2))
+    assert len(node.messages(2)) == 100
+    busy = [turn for turn, is_due in turns if is_due]
+    assert len(busy) >= 5 and all(turn.again and turn.is_background for turn in busy)
 
 
 def test_many_readers_of_one_log_all_get_all() -> None:

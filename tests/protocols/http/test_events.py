@@ -10,8 +10,8 @@ from radiator.model.errors import FORBIDDEN
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import HTTP_EVENTS_BEAT_S, HTTP_EVENTS_PARTITIONS, PARTITIONS_MAX
 from radiator.model.message import Message
-from radiator.model.replies import Bye, Deliver, LogReceipt, Receipt, RecordPlace, Refuse, Scope
-from radiator.protocols.http.events import EventStream, of_log, of_topics
+from radiator.model.replies import MESSAGE_COST_BYTES, Bye, Deliver, LogReceipt, Receipt, RecordPlace, Refuse, Scope
+from radiator.protocols.http.events import EventStream, event_bytes, of_log, of_topics
 from radiator.protocols.http.exchange import HttpExchange
 from radiator.protocols.http.head import BadRequest
 from tests.protocols.http.asking import Asking, a_request, request
@@ -195,3 +195,21 @@ def test_a_stream_has_its_connection_for_itself() -> None:
     assert asking.session.buffered_bytes == 0 and len(asking.of_broker) == 1
     asking.reply(Bye(7))
     assert asking.session.is_closing
+
+
+# ---- what it costs
+
+
+@pytest.mark.parametrize("partitions", [1, HTTP_EVENTS_PARTITIONS])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"x", b"hello" * 1000, b"\0" * 5000, b'"' * 5000, b"\x1f\\" * 999, "€".encode() * 3000, b"\xff" * 5001],
+)
+@pytest.mark.parametrize("headers", [b"", b"a:b\n", b"a:\x01\xff\n" * 50, b'"\\:""\n' * 50])
+def test_no_event_takes_more_than_is_counted(body: bytes, headers: bytes, partitions: int) -> None:
+    stream = EventStream(LogReceipt(7, b"1", dict.fromkeys(range(partitions), 10**15 - 1)))
+    of_record = deliver(body, RecordPlace(partitions - 1, 10**15 - 2), headers)
+    message = of_record.message
+    assert asked().encoded_bytes is event_bytes
+    counted = event_bytes(message, partitions) + MESSAGE_COST_BYTES
+    assert len(stream.encode(of_record)) <= counted <= 6 * message.size + 2 * MESSAGE_COST_BYTES + 21 * partitions
