@@ -4,6 +4,7 @@ An event is written in the same batch as its change; docs/JOURNAL.md defines eac
 """
 
 import json
+from collections.abc import Set
 from typing import NamedTuple
 
 from radiator.model.message import message_id
@@ -34,6 +35,8 @@ WRITTEN, HANDED_OVER, LOST, ACK_TIMEOUT, UNUSED = "written", "handed-over", "los
 AS_DEAD_LETTER, RELEASED = "dead-letter", "released"  # and MOVED, HANDED_OVER: why it was accepted
 CLEAN, UNCLEAN = "clean", "unclean"  # how the last run had ended
 
+NO_JOURNAL = "This store has no journal: [journal] enabled = true in config.toml begins one."
+
 CLIENT_CHARACTERS = 64  # cut: of a client's name
 
 
@@ -61,6 +64,16 @@ class JournalEvent(NamedTuple):
     address: str = ""
     number: int = 0
     traceparent: str = ""
+
+
+def is_about(event: JournalEvent, positions: Set[int]) -> bool:
+    """Whether it names one of these messages, as itself or as the other one. `started` names none: only a boot."""
+    return event.event != STARTED and (event.position in positions or event.other in positions)
+
+
+def is_traced(event: JournalEvent, trace_id: str) -> bool:
+    """Whether its message was accepted with that trace id."""
+    return f"-{trace_id}-" in event.traceparent
 
 
 # after one of these the message is no longer in its queue

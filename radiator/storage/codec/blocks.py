@@ -22,6 +22,7 @@ _TRACED = bytes([records.TRACED_VERSION, EVENTS])
 
 _EVENTS_MAX = min(BLOCK_RECORDS, BLOCK_BYTES // EVENT_BYTES)
 _HEAD = struct.Struct(">BBH")  # version, what it has, how many
+HEAD_BYTES = _HEAD.size
 _CRC_BYTES = 4
 _MESSAGE_HEAD = struct.Struct(">BHIQQ")  # escaping, length of destination, of header block, accepted, expires
 

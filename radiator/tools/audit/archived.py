@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from radiator.model.story import Happened
 from radiator.storage.report import Progress, unheard
 from radiator.tools.archive.history import History
-from radiator.tools.audit.story import Happened
 
 _MAY_BE_NULL = ("client", "other_id", "other_queue", "reason", "address", "message_id", "traceparent")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from radiator.model.errors import Refusal
+from radiator.model.journal import NO_JOURNAL
 from radiator.model.message import SEQUENCE_BITS, message_id
 from radiator.model.settings import JOURNAL
 from radiator.storage.report import Progress, unheard
@@ -44,9 +45,7 @@ class StoredJournal:
         with source.moment() as moment:
             log = moment.logs.get(JOURNAL)
             if log is None:
-                raise Refusal(
-                    "no-journal", "This store has no journal: [journal] enabled = true in config.toml begins one."
-                )
+                raise Refusal("no-journal", NO_JOURNAL)
             self._log = log
             part = log.partitions.get(0, ArchivedPartition(0, 0))
             self.first, self.end = part.first, part.next

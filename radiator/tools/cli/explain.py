@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from radiator.model.errors import EXIT_REFUSED, EXIT_USAGE, ConfigError, count_text
+from radiator.model.story import TRACED_MAX, Happened, message_id_in, nothing_of_message, nothing_of_trace
 from radiator.model.traces import trace_id_in
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import add_data, store_of, without_pyarrow
@@ -18,20 +18,16 @@ from radiator.tools.cli.shown import add_json
 from radiator.tools.cli.text import bytes_text, printable
 
 if TYPE_CHECKING:
-    from radiator.tools.audit.story import Happened, Teller
+    from radiator.tools.audit.story import Teller
 
-_MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
-_NOT_OF_IT = (
-    "Its messages may be in memory only, from a time that the journal does not tell of, or without a valid traceparent "
-    "of version 00; or they are of another node."
-)
 _LINES = 40  # shown of a longer story: its beginning and its end
 
 
 def _message_id(text: str) -> str:
-    if not _MESSAGE_ID.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no message-id; one looks like 4f0c2a91b7d3e865-3-17")
-    return text
+    try:
+        return message_id_in(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
 def _trace_id(text: str) -> str:
@@ -75,9 +71,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return _print(arguments, happened, store_id)
 
 
-def _found(arguments: argparse.Namespace, teller: "Teller") -> "list[Happened]":
+def _found(arguments: argparse.Namespace, teller: "Teller") -> list[Happened]:
     """All that is told of what was asked for."""
-    from radiator.tools.audit.story import TRACED_MAX, messages_of, story
+    from radiator.tools.audit.story import messages_of, story
 
     if arguments.trace is None:
         return story(teller, {arguments.message_id})
@@ -88,28 +84,20 @@ def _found(arguments: argparse.Namespace, teller: "Teller") -> "list[Happened]":
     return story(teller, ids)
 
 
-def _print(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
+def _print(arguments: argparse.Namespace, happened: list[Happened], store_id: str) -> int:
     if arguments.json:
         for one in happened:
             print(json.dumps(asdict(one)))
     elif happened:
         print("\n".join(_lines(happened)))
     elif arguments.trace is None:
-        print(f"The journal tells nothing of {arguments.message_id}. {_unknown(arguments.message_id, store_id)}")
+        print(nothing_of_message(arguments.message_id, store_id))
     else:
-        print(f"The journal tells nothing of trace {arguments.trace}. {_NOT_OF_IT}")
+        print(nothing_of_trace(arguments.trace))
     return 0 if happened else EXIT_REFUSED
 
 
-def _unknown(message_id: str, store_id: str) -> str:
-    """Why nothing is told of it."""
-    of = message_id.rsplit("-", 2)[0]
-    if of != store_id:
-        return f"It is of store {of}, and this is store {store_id}: a node, and a restored backup, has one of its own."
-    return "It may be in memory only, or from a time that the journal does not tell of, or there is no such message."
-
-
-def _lines(happened: "list[Happened]") -> list[str]:
+def _lines(happened: list[Happened]) -> list[str]:
     by_message: dict[str, list[Happened]] = {}
     for one in happened:
         by_message.setdefault(one.message_id, []).append(one)
@@ -126,7 +114,7 @@ def _lines(happened: "list[Happened]") -> list[str]:
     return lines
 
 
-def _sentence(one: "Happened") -> str:
+def _sentence(one: Happened) -> str:
     """An event as a sentence."""
     saying = _SAYINGS.get(one.event)
     if saying is None:
@@ -134,7 +122,7 @@ def _sentence(one: "Happened") -> str:
     return saying(one)
 
 
-def _accepted(one: "Happened") -> str:
+def _accepted(one: Happened) -> str:
     text = f"accepted in {one.queue} ({bytes_text(one.bytes)})"
     text += f", sent to {one.address}" if one.address else ""
     if one.reason == "handed-over":
@@ -144,7 +132,7 @@ def _accepted(one: "Happened") -> str:
     return f"{text}, traceparent {one.traceparent}" if one.traceparent else text
 
 
-def _acked(one: "Happened") -> str:
+def _acked(one: Happened) -> str:
     if one.reason == "handed-over":
         return f"handed over to {one.client}, which has it on its disk"
     if one.reason == "written":
@@ -152,21 +140,21 @@ def _acked(one: "Happened") -> str:
     return f"acked by {one.client}"
 
 
-def _delivered(one: "Happened") -> str:
+def _delivered(one: Happened) -> str:
     again = f", redelivery {one.attempt}" if one.attempt else ""
     return f"delivered to {one.client}{again}"
 
 
-def _because(one: "Happened") -> str:
+def _because(one: Happened) -> str:
     return f" ({one.reason})" if one.reason else ""
 
 
-def _delayed(one: "Happened") -> str:
+def _delayed(one: Happened) -> str:
     due = datetime.fromtimestamp(one.number / 1000).astimezone().isoformat(" ", "milliseconds")
     return f"kept back until {due}"
 
 
-_SAYINGS: "dict[str, Callable[[Happened], str]]" = {
+_SAYINGS: dict[str, Callable[[Happened], str]] = {
     "accepted": _accepted,
     "fanout-copy": lambda one: (
         f"one of {count_text(one.number, 'copy', 'copies')} of {one.other_id}, sent to {one.address}"

@@ -61,6 +61,11 @@ def test_events_come_back_as_they_were_told(run: list[JournalEvent]) -> None:
     block, is_traced = events.pack(run)
     assert is_traced == any(event.traceparent for event in run)
     assert events.unpack(block, len(run), is_traced=is_traced) == run
+    positions = {position for event in run for position in (event.position, event.other) if position}
+    found = {int.from_bytes(one, "big") for one in events.positions_of(block, len(run))}
+    assert found - {0} == positions
+    with pytest.raises(ValueError):
+        events.positions_of(block[: len(block) // 2], len(run) + 200)
     for count in (len(run) - 1, len(run) + 1):
         with pytest.raises(ValueError):
             events.unpack(block, count, is_traced=is_traced)

@@ -11,7 +11,7 @@ import pytest
 from radiator.client import Client
 from radiator.model.journal import JournalEvent
 from radiator.model.message import message_id, position_of
-from radiator.tools.audit.story import TRACED_MAX
+from radiator.model.story import TRACED_MAX
 from radiator.tools.cli import main
 from tests.broker_process import BrokerProcess
 from tests.tools.archive.logs import NOON_MS, Writer, event_of
