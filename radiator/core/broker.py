@@ -53,7 +53,7 @@ from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import Limits
-from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedLog
+from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, LoadedLog
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye
 from radiator.model.settings import Declarations, Node
@@ -106,6 +106,7 @@ class Broker:
             Loaded: self.loaded,
             LoadedDelayed: self.loaded,
             LoadedLog: self.loaded,
+            LoadedEvents: self.loaded,
             LoadedPrepared: self.loaded,
             Found: self.found,
             Reread: self.reread,
@@ -321,7 +322,7 @@ class Broker:
 
     # ---- reports of the server --------------------------------------------------------------------------------------
 
-    def loaded(self, event: Loaded | LoadedDelayed | LoadedLog | LoadedPrepared) -> bool:
+    def loaded(self, event: Loaded | LoadedDelayed | LoadedLog | LoadedEvents | LoadedPrepared) -> bool:
         answered = self.destinations.windows.waiting.pop(event.request)
         if not self.context.is_stopping:
             answered(event)
@@ -411,4 +412,4 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
     }
 
 
-_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedLog, LoadedPrepared, Found))
+_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedLog, LoadedEvents, LoadedPrepared, Found))

@@ -12,7 +12,7 @@ from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
 from radiator.model.principal import ANYONE, Principal
-from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedLog
+from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, LoadedLog
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
@@ -467,6 +467,7 @@ Event = (
     | Loaded
     | LoadedDelayed
     | LoadedLog
+    | LoadedEvents
     | LoadedPrepared
     | Found
     | Tick

@@ -6,6 +6,7 @@ A read sees the last committed state, nothing of a batch that is open or being c
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from radiator.model.journal import JournalEvent
 from radiator.model.message import Message
 
 
@@ -72,7 +73,23 @@ class ReadPrepared:
     bytes_max: int
 
 
-ReadRequest = ReadQueue | ReadDelayed | DedupLookup | ReadLog | ReadPrepared
+@dataclass(slots=True)
+class ReadEvents:
+    """Events of the journal from that offset on and below `end`, in order: those that are about one of these messages,
+    by their positions, or, with trace_id, whose message was accepted with it. One slice of a search: it ends after so
+    much work, of which searching a byte is 1, but has looked at one block at least.
+    """
+
+    request: int
+    log: int
+    offset: int
+    end: int
+    positions: frozenset[int]
+    trace_id: str
+    work_max: int
+
+
+ReadRequest = ReadQueue | ReadDelayed | DedupLookup | ReadLog | ReadPrepared | ReadEvents
 
 
 @dataclass(slots=True)
@@ -131,6 +148,17 @@ class LoadedLog:
 
     request: int
     records: list[StoredRecord] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoadedEvents:
+    """The answer to a ReadEvents: events with their offsets. next: where the search goes on; from `end` on it is over,
+    as last committed. What is damaged is passed over.
+    """
+
+    request: int
+    events: list[tuple[int, JournalEvent]] = field(default_factory=list)
+    next: int = 0
 
 
 @dataclass(slots=True)

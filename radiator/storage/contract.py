@@ -9,8 +9,10 @@ from radiator.model.reads import (
     Found,
     Loaded,
     LoadedDelayed,
+    LoadedEvents,
     LoadedLog,
     ReadDelayed,
+    ReadEvents,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -75,6 +77,11 @@ class Store(Protocol):
         flipped bit loses at most one block.
         """
 
+    def load_events(self, load: ReadEvents) -> LoadedEvents:
+        """Events of the journal, of the last committed state: all that are there and sound, each in one slice. What was
+        removed a moment ago may still be found.
+        """
+
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """SENDs of the last committed state; damaged ones are counted, for the limits too."""
 
@@ -96,6 +103,8 @@ def answer(store: Store, read_request: ReadRequest) -> Event:
         return store.load_delayed(read_request)
     if isinstance(read_request, ReadLog):
         return store.load_log(read_request)
+    if isinstance(read_request, ReadEvents):
+        return store.load_events(read_request)
     if isinstance(read_request, ReadPrepared):
         return store.load_prepared(read_request)
     return Found(read_request.request, store.look_up(read_request))

@@ -6,7 +6,9 @@ from random import Random
 
 import pytest
 
-from radiator.model.reads import ReadLog, ReadPrepared
+from radiator.model.journal import JournalEvent
+from radiator.model.message import position_of
+from radiator.model.reads import ReadEvents, ReadLog, ReadPrepared
 from radiator.model.recovery import Recovery
 from radiator.storage.check import check
 from radiator.storage.contract import Store
@@ -34,10 +36,36 @@ def assert_same_answers(real: Store, simulated: Store, history: LogBatches, chan
                     )
                     record.message = replace(record.message, body=body)
             assert real.load_log(read_request) == expected, read_request
+    assert_same_events(real, simulated, history, chance)
     for transaction in range(1, history.next_transaction + 1):
         for first in (0, 3):
             asked = ReadPrepared(1, transaction, first, chance.randint(1, 20), chance.randrange(300))
             assert real.load_prepared(asked) == simulated.load_prepared(asked), asked
+
+
+def assert_same_events(real: Store, simulated: Store, history: LogBatches, chance: Random) -> None:
+    """Of a search as a whole: its slices may end elsewhere."""
+    row = history.open.get((history.journal, 0))
+    end = row.first + row.count if row else 0
+    first = min([one.first for one in history.full.get((history.journal, 0), [])] + [row.first if row else 0])
+    for count in (0, 1, 5, 200):
+        positions = frozenset(position_of(1, chance.randrange(end + 2)) for _ in range(count))
+        for trace_id in ("", f"{chance.randrange(end + 1) + 1:032x}"):
+            begin = chance.randint(first, end)
+            asked = ReadEvents(1, history.journal, begin, chance.randint(begin, end), positions, trace_id, 0)
+            found = [found_by(store, asked, chance) for store in (real, simulated)]
+            assert found[0] == found[1], asked
+
+
+def found_by(store: Store, asked: ReadEvents, chance: Random) -> list[tuple[int, JournalEvent]]:
+    found: list[tuple[int, JournalEvent]] = []
+    while asked.offset < asked.end:
+        answer = store.load_events(replace(asked, work_max=chance.choice((0, 100_000, 1 << 40))))
+        assert answer.request == asked.request and asked.offset < answer.next <= asked.end
+        assert all(asked.offset <= offset < answer.next for offset, _ in answer.events)
+        found += answer.events
+        asked = replace(asked, offset=answer.next)
+    return found
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -24,7 +24,7 @@ from radiator.model import settings
 from radiator.model.addresses import EXCHANGE, FANOUT
 from radiator.model.commands import Closed, Command, Committed, Event, Open, Read, Reread, Send, Stop, Tick, Written
 from radiator.model.limits import GIB, Limits
-from radiator.model.reads import Found, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.reads import Found, ReadDelayed, ReadEvents, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.model.settings import Declarations, ExchangeSettings
 from radiator.protocols.administration import JSON
@@ -194,6 +194,8 @@ class Node:
             self._one([self.disk.load_log(read_request)])
         elif isinstance(read_request, ReadPrepared):
             self._one([self.disk.load_prepared(read_request)])
+        elif isinstance(read_request, ReadEvents):
+            self._one([self.disk.load_events(read_request)])
         else:
             self._one([Found(read_request.request, self.disk.look_up(read_request))])
 

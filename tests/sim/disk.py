@@ -8,15 +8,17 @@ what its queue stores. A batch that fails one is kept in part: the test is over 
 from dataclasses import dataclass, field, replace
 
 from radiator.model.commands import LoadedPrepared, Send
-from radiator.model.journal import JournalEvent, as_json
-from radiator.model.limits import EVENT_BYTES
+from radiator.model.journal import JournalEvent, as_json, is_about, is_traced
+from radiator.model.limits import EVENT_BYTES, SEARCH_FOUND_WORK
 from radiator.model.message import Message
 from radiator.model.reads import (
     DedupLookup,
     Loaded,
     LoadedDelayed,
+    LoadedEvents,
     LoadedLog,
     ReadDelayed,
+    ReadEvents,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -460,6 +462,19 @@ class SimDisk:
                 break
             size += message.size
             loaded.records.append(StoredRecord(offset, message))
+        return loaded
+
+    def load_events(self, load: ReadEvents) -> LoadedEvents:
+        """Each event costs as much of a slice's work as one that is wanted."""
+        rows = self.platter.records.get((load.log, 0), {})
+        offsets = sorted(offset for offset in rows if load.offset <= offset < load.end)
+        most = max(1, load.work_max // SEARCH_FOUND_WORK)
+        loaded = LoadedEvents(load.request, next=offsets[most] if len(offsets) > most else load.end)
+        for offset in offsets[:most]:
+            row = rows[offset]
+            assert isinstance(row, JournalEvent), f"offset {offset} of the log {load.log} is no event"
+            if is_traced(row, load.trace_id) if load.trace_id else is_about(row, load.positions):
+                loaded.events.append((offset, row))
         return loaded
 
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:

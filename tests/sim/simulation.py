@@ -18,7 +18,7 @@ from radiator.model.commands import Closed, Command, Committed, Event, Open, Rea
 from radiator.model.leases import Leased
 from radiator.model.limits import GIB, Limits
 from radiator.model.principal import ANYONE, Principal
-from radiator.model.reads import Found, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.reads import Found, ReadDelayed, ReadEvents, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Scope, SendToPeer
 from radiator.model.settings import Declarations, Node
 from tests.core.words import as_read
@@ -328,6 +328,9 @@ class SimNode:
         elif isinstance(read_request, ReadPrepared):
             sends = self.disk.load_prepared(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(sends))
+        elif isinstance(read_request, ReadEvents):
+            events = self.disk.load_events(read_request)
+            self._at_this_boot(delay_s, lambda: self.turn(events))
         else:
             known = self.disk.look_up(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(Found(read_request.request, known)))

@@ -4,22 +4,25 @@ Everything happens in the transaction of the caller (start.py, reads.py). Each o
 returned: as a message or, where no sound block has it, as a record without one.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import lmdb
 
 from radiator.model.errors import DamagedRecord, StoreError, count_text
 from radiator.model.headers import CONTENT_TYPE, ESCAPING_ALL, JSON, block_of
-from radiator.model.journal import as_json
+from radiator.model.journal import JournalEvent, as_json
+from radiator.model.limits import SEARCH_REST_S, SEARCH_REST_WORK
 from radiator.model.message import Message
-from radiator.model.reads import LoadedLog, ReadLog, StoredRecord
+from radiator.model.reads import LoadedEvents, LoadedLog, ReadEvents, ReadLog, StoredRecord
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import JOURNAL
 from radiator.model.writes import KeepSegment
 from radiator.storage.codec import blocks, records
+from radiator.storage.codec.search import EventSearch
 from radiator.storage.codec.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SETTINGS
 
 Tables = dict[bytes, "lmdb._Database"]
@@ -99,6 +102,39 @@ def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, stor
     end = records.OFFSET_END
     found += _missing(txn, tables, load, following, end, load.messages_max - len(found), is_damaged)
     return LoadedLog(load.request, found)
+
+
+def load_events(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadEvents) -> tuple[LoadedEvents, bool]:
+    """Answers the request as the contract says; and whether the table ends before its `end`."""
+    found: list[tuple[int, JournalEvent]] = []
+    prefix = records.partition_key(load.log, 0)
+    cursor = txn.cursor(tables[RECORDS])
+    find_block(cursor, records.record_key(load.log, 0, load.offset), prefix)
+    search = EventSearch(load.positions, load.trace_id)
+    rest_at = SEARCH_REST_WORK
+    key, value = b"", b""
+    for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
+        first = records.split_record_key(key)[2]
+        if first >= load.end:
+            return LoadedEvents(load.request, found, load.end), False
+        if search.work >= max(1, load.work_max):
+            return LoadedEvents(load.request, found, max(first, load.offset)), False
+        if search.work >= rest_at:
+            # Python's lock: who waits for it gets it only where it is released for longer than it takes to wake up
+            time.sleep(SEARCH_REST_S)
+            rest_at = search.work + SEARCH_REST_WORK
+        found += [one for one in search.found_in(first, key, value) if load.offset <= one[0] < load.end]
+    following = max(load.offset, _end_of(key, value)) if value else load.offset
+    return LoadedEvents(load.request, found, min(following, load.end)), following < load.end
+
+
+def _end_of(key: bytes, value: bytes) -> int:
+    """The offset behind a block; its first, where it is damaged and cannot tell."""
+    first = records.split_record_key(key)[2]
+    try:
+        return first + blocks.checked(key, value)[1]
+    except DamagedRecord:
+        return first
 
 
 def _stretches(

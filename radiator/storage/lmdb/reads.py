@@ -13,8 +13,10 @@ from radiator.model.reads import (
     DedupLookup,
     Loaded,
     LoadedDelayed,
+    LoadedEvents,
     LoadedLog,
     ReadDelayed,
+    ReadEvents,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -137,6 +139,11 @@ class TreeReader:
         """See the contract."""
         with self._reading() as txn, self._clauses():
             return logs.load_log(txn, self._tables, load, self._store_id)
+
+    def load_events(self, load: ReadEvents) -> tuple[LoadedEvents, bool]:
+        """See the contract; and whether LMDB itself has no more."""
+        with self._reading() as txn:
+            return logs.load_events(txn, self._tables, load)
 
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """See the contract."""

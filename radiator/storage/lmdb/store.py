@@ -12,6 +12,7 @@ import errno
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -30,8 +31,10 @@ from radiator.model.reads import (
     DedupLookup,
     Loaded,
     LoadedDelayed,
+    LoadedEvents,
     LoadedLog,
     ReadDelayed,
+    ReadEvents,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -242,6 +245,17 @@ class LmdbStore:
     def load_log(self, load: ReadLog) -> LoadedLog:
         """See the contract."""
         return self._up_to_date().load_log(load)
+
+    def load_events(self, load: ReadEvents) -> LoadedEvents:
+        """See the contract. A search has many slices, and only the last of them needs what LMDB does not have yet: a
+        commit of LMDB for each would keep the disk from others.
+        """
+        found, is_behind = self._reader.load_events(load)
+        if is_behind:
+            rest = replace(load, offset=found.next)
+            more, is_missing = self._up_to_date().load_events(rest)
+            found = LoadedEvents(load.request, found.events + more.events, load.end if is_missing else more.next)
+        return found
 
     def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """See the contract."""

@@ -7,7 +7,8 @@ import pytest
 from radiator.model.errors import StoreError
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import BLOCK_RECORDS
-from radiator.model.message import Message
+from radiator.model.message import Message, position_of
+from radiator.model.reads import LoadedEvents, ReadEvents
 from radiator.model.recovery import StoredLog
 from radiator.model.writes import (
     Append,
@@ -217,3 +218,91 @@ def test_what_retention_has_taken_is_not_damaged(log: Journalist) -> None:
     rewrite(log.path, RECORDS, records.record_key(1, 0, 3), b"x" * 100)
     log = Journalist(log.path)
     assert (log.offsets(1), log.damaged(1)) == ([6, 7, 8], [3, 4, 5])
+
+
+# ---- searches of the journal ----------------------------------------------------------------------------------------
+
+
+def searched(
+    log: Journalist, *numbers: int, offset: int = 0, end: int = 1 << 40, work_max: int = 1 << 40
+) -> LoadedEvents:
+    positions = frozenset(position_of(3, number) for number in numbers)
+    return log.store.load_events(ReadEvents(7, log.log, offset, end, positions, "", work_max))
+
+
+def offsets_of(loaded: LoadedEvents) -> list[int]:
+    assert all(event == event_of(offset) for offset, event in loaded.events)
+    return [offset for offset, _ in loaded.events]
+
+
+def test_events_are_found_from_any_offset_up_to_any_end(log: Journalist) -> None:
+    for count in (1, 3, BLOCK_RECORDS, BLOCK_RECORDS + 1, 1):
+        log.add(count)
+    total = 2 * BLOCK_RECORDS + 6
+    numbers = (0, 2, 3, 4, BLOCK_RECORDS + 3, BLOCK_RECORDS + 4, total - 1)
+    for offset in (0, 1, 3, 4, BLOCK_RECORDS + 3, total - 1, total):
+        for end in (0, 1, 4, BLOCK_RECORDS + 4, total - 1, total):
+            loaded = searched(log, *numbers, offset=offset, end=end)
+            assert offsets_of(loaded) == [one for one in numbers if offset <= one < end], (offset, end)
+            assert loaded.next == end and loaded.request == 7
+
+
+def test_what_is_committed_is_found_though_the_tables_do_not_have_it_yet(log: Journalist) -> None:
+    log.add(5)
+    log.store.catch_up()
+    for number in range(5, 9):
+        log.add(1)
+        assert offsets_of(searched(log, number - 1, number, end=number + 1)) == [number - 1, number]
+
+
+def test_a_search_of_what_the_tables_have_does_not_bring_them_up_to_date(log: Journalist) -> None:
+    """A commit of LMDB for each of its slices would keep the disk from others."""
+    log.add(5)
+    log.store.catch_up()
+    log.add(1)
+    unapplied = log.store._follower.unapplied_bytes
+    assert offsets_of(searched(log, 3, end=5)) == [3] and log.store._follower.unapplied_bytes == unapplied > 0
+    assert offsets_of(searched(log, 5, end=6)) == [5] and log.store._follower.unapplied_bytes == 0
+
+
+def test_slices_have_each_event_once_and_end_between_two_blocks(log: Journalist) -> None:
+    for _ in range(20):
+        log.add(7)
+    for work_max in (0, 1, 20_000, 300_000):
+        offset, slices, found = 0, 0, []
+        while offset < 140:
+            loaded = searched(log, *range(0, 140, 3), offset=offset, end=140, work_max=work_max)
+            found += offsets_of(loaded)
+            assert loaded.next > offset and loaded.next % 7 == 0
+            offset, slices = loaded.next, slices + 1
+        assert found == [*range(0, 140, 3)] and slices <= 20
+        assert slices == 20 if work_max < 2 else slices < 20 or work_max < 300_000
+
+
+def test_a_search_passes_over_what_retention_has_removed(log: Journalist) -> None:
+    log.add(4)
+    log.roll()
+    log.add(4)
+    assert offsets_of(searched(log, 1, 5, end=8)) == [1, 5]
+    log.store.commit([DropSegment(1, 0, 0, 4)])
+    assert offsets_of(searched(log, 1, 5, offset=4, end=8)) == [5]
+    log.store.catch_up()
+    loaded = searched(log, 1, 5, end=8)
+    assert offsets_of(loaded) == [5] and loaded.next == 8
+
+
+@pytest.mark.parametrize("at", [0, 2, 4])
+def test_a_search_passes_over_a_damaged_block_wherever_it_is(log: Journalist, at: int) -> None:
+    for _ in range(3):
+        log.add(2)
+    log.store.close()
+    rewrite(log.path, RECORDS, records.record_key(1, 0, at), b"\xff" * 40)
+    log = Journalist(log.path)
+    log.add(1)  # which only the write-ahead log has
+    loaded = searched(log, *range(7), end=7)
+    assert offsets_of(loaded) == [one for one in range(7) if one not in (at, at + 1)] and loaded.next == 7
+
+
+def test_a_search_of_a_log_that_is_not_there_is_over(log: Journalist) -> None:
+    log.log = 9
+    assert searched(log, 1, end=5) == LoadedEvents(7, [], 5)
