@@ -153,8 +153,8 @@ class AnswerQueue:
 @dataclass(slots=True, eq=False)
 class Making:
     """One answer. queue: where it goes, if it goes to one. make: begins it, and may be called again; rendering: writes
-    it; give: takes its text; refuse: takes the refusal instead. wait: what it waits for. slices: how many were made
-    since it was begun.
+    it; give: takes its text; refuse: takes the refusal instead. held_bytes: of what it is made from, while it is not
+    given. wait: what it waits for. slices: how many were made since it was begun.
     """
 
     connection: Connection
@@ -163,6 +163,7 @@ class Making:
     rendering: Rendering
     give: Give
     refuse: Callable[[Refusal], None]
+    held_bytes: int = 0
     rest: Iterator[str | AwaitedRow] | None = None
     wait: AwaitedRow | None = None
     text: BytesIO = field(default_factory=BytesIO)  # the last part, whose bytes need no copy in the end
@@ -266,6 +267,9 @@ class Answers:
     def begin(self, making: Making) -> None:
         """It is made when its turn comes."""
         connection = making.connection
+        if connection.is_idle:
+            connection.wake()
+        connection.found_bytes += making.held_bytes
         asker = self.askers.get(connection)
         if asker is None:
             asker = self.askers[connection] = AnswerQueue()
@@ -357,6 +361,7 @@ class Answers:
         connection = making.connection
         asker = self.askers[connection]
         connection.answer_bytes = 0
+        connection.found_bytes -= making.held_bytes
         asker.answers.popleft()
         if asker.answers:
             self.queue_up(asker)

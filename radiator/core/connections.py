@@ -270,8 +270,8 @@ class Connection(Producer):
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
-        "buffered_bytes", "closes_at", "had_auto", "had_topic", "held_reply_bytes", "idle_subscriptions", "is_closing",
-        "is_idle", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
+        "buffered_bytes", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes", "idle_subscriptions",
+        "is_closing", "is_idle", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
         "outbox_max_bytes", "peer", "posted_turn", "principal", "queue_subscriptions", "shared_in_flight",
         "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked",
         "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
@@ -305,9 +305,9 @@ class Connection(Producer):
         self.had_auto = False
         self.had_topic = False
         self.temp_queues: dict[str, TempQueue] = {}
-        # requests to /admin: those that wait for a log to grow; the bytes of the long answer being made
+        # requests to /admin: those that wait; the bytes of the long answer being made, and of what was found for others
         self.awaits = 0
-        self.answer_bytes = 0
+        self.answer_bytes = self.found_bytes = 0
         # the outgoing buffer: what was posted and is not yet with the operating system
         self.outbox_bytes = 0
         self.written = 0
@@ -319,8 +319,7 @@ class Connection(Producer):
         self.transaction_bytes = 0
         self.held_reply_bytes = 0
         self.weighed_bytes = 0  # what it held when memory was last weighed
-        self.is_idle = True  # it holds nothing, and is not weighed until it wakes
-        self.idle_subscriptions = 0  # what its user counts for it meanwhile
+        self.is_idle, self.idle_subscriptions = True, 0  # it holds nothing, and is not weighed before it wakes
         # waiting for room
         self.blocked: deque[Command] = deque()
         self.blocked_bytes = 0
@@ -338,7 +337,8 @@ class Connection(Producer):
         """Memory that goes when this connection goes, beside what memory.held_by adds."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.blocked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
-        held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
+        held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + self.found_bytes
+        held_bytes += waiting_bytes + unacked_bytes
         subscriptions = self.subscriptions_count + 2 * len(self.temp_queues)
         if subscriptions > SUBSCRIPTIONS_FREE:
             held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES

@@ -34,6 +34,7 @@ from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import Waitable
+from radiator.core.searches import Searches
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.timers import Timers
 from radiator.core.transactions.applying import Applying
@@ -154,6 +155,7 @@ class Parts:
         self.prepared = PreparedTransactions(context, self.admission, self.limits, recovery, self.applying, begin)
         self.checkouts = Checkouts(context, destinations, begin)
         self.answers = Answers(begin, self.unblocked)
+        self.searches = Searches(context, destinations.windows)
         self.lifetimes = Lifetimes(context, destinations, self.checkouts, begin, self.unblocked)
         self.blocking = Blocking(
             context,

@@ -47,11 +47,15 @@ class Request(Generic[Port]):
         self.done()
         self.give(self.rendering.whole(answer))
 
-    def answer_in_slices(self, make: Callable[[], Made]) -> None:
-        """Granted: what `make` returns, which may have Rows, as soon as others have got theirs."""
+    def answer_in_slices(self, make: Callable[[], Made], held_bytes: int = 0) -> None:
+        """Granted: what `make` returns, which may have Rows, as soon as others have got theirs. held_bytes: of what it
+        is made from, and nobody else keeps.
+        """
         self.done()
         if self.is_heard:
-            self.parts.answers.begin(Making(self.connection, self.queue, make, self.rendering, self.give, self.refuse))
+            self.parts.answers.begin(
+                Making(self.connection, self.queue, make, self.rendering, self.give, self.refuse, held_bytes)
+            )
 
     def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
         """Granted: what `make` returns, when all that was decided up to now is on the disk."""

@@ -116,6 +116,10 @@ def _of_app(app: str) -> Needs:
     return (Need(WRITE, f"/{APP}/{app}"),)
 
 
+def _of_journal(command: object) -> Needs:
+    return _of(READ, LOG, JOURNAL)
+
+
 def _of_section(command: asked.ReadSection) -> Needs:
     kind = next((name for name, kind in KINDS.items() if kind.section == command.section), "")
     return _everywhere(SEE, kind)
@@ -140,6 +144,7 @@ def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
 _LINKED = "nothing that a client can have: only linked nodes say it"
 _WRITE_SOMEWHERE = "`write` on something"
 _WRITE_APP = "`write` on `/app/ID`"
+_READ_JOURNAL = f"`read` on `/{LOG}/{JOURNAL}`"
 _ADMIN = "`admin`"
 
 ROWS: tuple[Row, ...] = (
@@ -193,6 +198,8 @@ ROWS: tuple[Row, ...] = (
     Row(asked.ListQueues, "`queues`", "`see` on all queues", lambda c: _everywhere(SEE, QUEUE)),
     Row(asked.ExplainQueue, "`why` of a queue", "`see` on it", lambda c: _of(SEE, QUEUE, c.queue)),
     Row(asked.ExplainLog, "`why` of a log", "`see` on it", lambda c: _of(SEE, LOG, c.log)),
+    Row(asked.ExplainMessage, "`explain` of a message", _READ_JOURNAL, _of_journal),
+    Row(asked.ExplainTrace, "`explain` of a trace", _READ_JOURNAL, _of_journal),
     Row(
         asked.DeclareDestination,
         "`declare`",

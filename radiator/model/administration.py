@@ -88,6 +88,28 @@ class ExplainLog:
     log: str
 
 
+@dataclass(slots=True)
+class ExplainMessage:
+    """What has become of a message, and of what it came from and went on as: StoryExplained. Refused (`no-journal`)
+    without a journal, where it tells nothing of it (`no-events`), and while too many ask (`blocked`).
+
+    message_id: looks like one. after: only events behind that place in the journal; limit: at most so many.
+    """
+
+    message_id: str
+    after: int
+    limit: int
+
+
+@dataclass(slots=True)
+class ExplainTrace:
+    """The same of the messages of a trace, the first of them (story.py). trace_id: 32 hexadecimal digits."""
+
+    trace_id: str
+    after: int
+    limit: int
+
+
 # ---- destinations of any kind that can be declared (model/addresses.py) ----------------------------------------------
 
 
@@ -404,6 +426,8 @@ AdminCommand = (
     | ListQueues
     | ExplainQueue
     | ExplainLog
+    | ExplainMessage
+    | ExplainTrace
     | DeclareDestination
     | DescribeDestination
     | DeleteDestination

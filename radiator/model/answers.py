@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.settings import LogSettings, QueueSettings
+from radiator.model.story import Happened
 
 Row = TypeVar("Row")
 
@@ -442,6 +443,17 @@ class ConfigurationReloaded:
     warnings: list[str]
 
 
+@dataclass(slots=True)
+class StoryExplained:
+    """Events in the order of the journal. has_more: there are more, behind the last of them. is_cut: it has more
+    messages than a story may have, of which nothing is told here.
+    """
+
+    events: Rows[Happened]
+    has_more: bool
+    is_cut: bool
+
+
 AdminAnswer = (
     BrokerNumbers
     | SectionNumbers
@@ -449,6 +461,7 @@ AdminAnswer = (
     | Queues
     | QueueExplained
     | LogExplained
+    | StoryExplained
     | Declared
     | QueueDeclared
     | Deleted

@@ -59,9 +59,9 @@ ACTS: tuple[Act, ...] = (
 )
 NO_ACTS: tuple[type, ...] = (
     asked.ReadStats, asked.ReadSection, asked.ReadReadiness, asked.ListQueues, asked.ExplainQueue, asked.ExplainLog,
-    asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout, asked.AckCheckout, asked.FindOffsets,
-    asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch, asked.ExtendAckTimeout,
-    asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
+    asked.ExplainMessage, asked.ExplainTrace, asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout,
+    asked.AckCheckout, asked.FindOffsets, asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch,
+    asked.ExtendAckTimeout, asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

@@ -353,6 +353,7 @@ FLOOD: dict[str, dict[str, object]] = {
     "version": {"app": "a"},
     "why": {"queue": "q00001"},
     "why of a log": {"do": "why", "log": "l"},
+    "explain": {"message": "feedfacecafebeef-1-1"},
     "ready": {},
     "peers": {},
     "peer-release": {"peer": "none", "force": True},

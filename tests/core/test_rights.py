@@ -119,6 +119,8 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ListQueues(), ((SEE, "/queue/#"),)),
     (asked.ExplainQueue("q"), ((SEE, Q),)),
     (asked.ExplainLog("news"), ((SEE, "/log/news"),)),
+    (asked.ExplainMessage("s-1-1", -1, 9), ((READ, "/log/journal"),)),
+    (asked.ExplainTrace("1" * 32, -1, 9), ((READ, "/log/journal"),)),
     (asked.DeclareDestination("queue", "q", {}), ((DECLARE, Q),)),
     (asked.DeclareDestination("queue", "q", {"dead_letter": "r"}), ((DECLARE, Q), (WRITE, R))),
     (asked.DeclareDestination("queue", "q", {"dead_letter": "/amq/queue/r"}), ((DECLARE, Q), (WRITE, R))),
@@ -317,6 +319,16 @@ def test_a_user_of_this_system_is_known_by_his_number() -> None:
     for uid, is_he in ((1001, True), (1002, False)):
         peer = Principal("ann", RecognisedBy.PEER_CREDENTIALS, uid, 1)
         assert is_allowed(Rights({"ann": ann}, OWN_UID), SEND, peer) == is_he
+
+
+@pytest.mark.parametrize("rule", ["/log/#", "/log/*", "/#/journal", "/log/audit", "/log/journals"])
+def test_a_story_is_for_who_may_read_the_journal(rule: str) -> None:
+    """Which tells of everything: a rule with wildcards is not for it, unless it is /#."""
+    for command in (asked.ExplainMessage("s-1-1", -1, 9), asked.ExplainTrace("1" * 32, -1, 9)):
+        assert not is_allowed(
+            rights((READ, rule), *((right, "/log/journal") for right in RIGHTS if right != READ)), command
+        )
+        assert is_allowed(rights((READ, "/log/journal")), command) and is_allowed(rights((READ, EVERYTHING)), command)
 
 
 def test_copies_for_another_node_are_no_queue_of_a_rule() -> None:

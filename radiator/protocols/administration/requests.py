@@ -20,6 +20,7 @@ from radiator.model.limits import (
     AWAIT_MAX_MS,
     AWAITED_LOGS_MAX,
     CHECKOUT_MESSAGES_MAX,
+    EXPLAINED_EVENTS_MAX,
     NAME_MAX_BYTES,
     PATTERN_WILDCARDS_MAX,
     PEEK_MESSAGES_MAX,
@@ -30,6 +31,8 @@ from radiator.model.limits import (
     TOPIC_WORDS_MAX,
 )
 from radiator.model.patterns import name_mistake
+from radiator.model.story import message_id_in
+from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake, number, shown
 
 PEEK_COUNT = 10  # where none is asked for
@@ -321,6 +324,30 @@ def _peek(asked: Asked) -> AdminCommand:
     return commands.PeekQueue(asked.name("queue"), asked.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX))
 
 
+def _explain_message(asked: Asked) -> AdminCommand:
+    asked.has_only("message", "after", "limit")
+    text = asked.text("message", "a message-id, as MESSAGE has it")
+    try:
+        return commands.ExplainMessage(message_id_in(text), *_page_of_events(asked))
+    except ValueError as error:
+        raise mistake("message", str(error)) from error
+
+
+def _explain_trace(asked: Asked) -> AdminCommand:
+    asked.has_only("trace", "after", "limit")
+    text = asked.text("trace", "a trace id, or a whole traceparent")
+    try:
+        return commands.ExplainTrace(trace_id_in(text), *_page_of_events(asked))
+    except ValueError as error:
+        raise mistake("trace", str(error)) from error
+
+
+def _page_of_events(asked: Asked) -> tuple[int, int]:
+    """The place in the journal that it begins behind, and how many events."""
+    after = asked.number("after", SIZE_MAX) if "after" in asked else -1
+    return after, asked.whole("limit", EXPLAINED_EVENTS_MAX, EXPLAINED_EVENTS_MAX)
+
+
 def _declare(asked: Asked) -> AdminCommand:
     kind = _one_of(declared_kinds(), asked)
     name, settings, passive = asked.declaration(kind)
@@ -497,6 +524,7 @@ REQUESTS: dict[str, Reader] = {
     "prepared": _plain(commands.ListPrepared),
     "version": _version,
     "why": _by_kind({"queue": _of(commands.ExplainQueue, "queue"), "log": _of(commands.ExplainLog, "log")}),
+    "explain": _by_kind({"message": _explain_message, "trace": _explain_trace}),
     "peers": _plain(commands.ListPeers),
     "peer-release": _peer_release,
     "peer-drop": _peer_drop,

@@ -17,6 +17,7 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
 )
+from radiator.model.story import Happened
 
 Schema = dict[str, Any]
 
@@ -62,6 +63,7 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "prepared": answers.Prepared,
     "version": answers.AppVersion,
     "why": {QUEUE: answers.QueueExplained, LOG: answers.LogExplained},
+    "explain": answers.StoryExplained,
     "peers": answers.Peers,
     "peer-release": answers.PeerReleased,
     "peer-drop": answers.CopiesDropped,
@@ -161,6 +163,7 @@ _NAMED = (
     answers.PreparedTransaction,
     numbers.Holder,
     numbers.LatencyNumbers,
+    Happened,
     LogSettings,
     QueueSettings,
 )

@@ -115,6 +115,12 @@ ASKINGS: tuple[Asking, ...] = (
     ),
     Asking("GET", ("v1", "queues", None, "why"), "why", (QUEUE,)),
     Asking("GET", ("v1", "logs", None, "why"), "why", (LOG,)),
+    Asking(
+        "GET",
+        ("v1", "explain"),
+        "explain",
+        query=(("message", TEXT), ("trace", TEXT), ("after", NUMBER), ("limit", NUMBER)),
+    ),
     Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), (("count", NUMBER),)),
     Asking("POST", ("v1", "queues", None, "purge"), "purge", (QUEUE,), body=()),
     Asking("POST", ("v1", "queues", None, "move"), "move", ("from",), body=("to", "count", "create")),

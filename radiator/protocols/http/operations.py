@@ -9,6 +9,7 @@ from radiator.model.commands import EARLIEST, LATEST
 from radiator.model.leases import Action
 from radiator.model.limits import (
     AWAIT_MAX_MS,
+    EXPLAINED_EVENTS_MAX,
     HTTP_BATCH_MESSAGES,
     HTTP_STATS_EVERY_MAX_S,
     LEASE_MAX_MS,
@@ -70,6 +71,7 @@ _FIELDS: Mapping[str, Schema] = {
         "maxLength": NAME_MAX_BYTES,
         "description": "Only names of that pattern: * is one word between dots, # is zero or more.",
     },
+    "message": {**_STRING, "description": "A message-id; this or `trace`."},
     "offsets": {"type": "array", "items": _COUNT, "description": "One for each partition."},
     "passive": _FLAG,
     "prefix": _STRING,
@@ -80,11 +82,18 @@ _FIELDS: Mapping[str, Schema] = {
     "stop": _FLAG,
     "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
     "to": _STRING,
+    "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this or `message`."},
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
 }
 """The fields of requests to /admin that a resource may have as parameters, or in its body."""
 
-_OTHERWISE = {"peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}}}
+_OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
+    "explain": {
+        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the page before."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": EXPLAINED_EVENTS_MAX},
+    },
+    "peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}},
+}
 _NEEDED = {
     "bind": ("queue",),
     "commit": ("prepared", "app", "version"),
@@ -103,6 +112,7 @@ _SUMMARIES = {
     "declare": "Declares it; where it is there with the same settings nothing changes",
     "delete": "Deletes it",
     "why": "Why nothing moves there, in a sentence",
+    "explain": "What has become of a message, or of those of a trace",
     "peek": "The oldest messages, which stay as they are",
     "purge": "Removes all messages that are ready",
     "move": "Moves messages that are ready to another queue",

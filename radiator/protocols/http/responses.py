@@ -32,6 +32,8 @@ STATUS_OF_CODE = {
     "no-consumer": 409,
     "no-dedup": 422,
     "no-delay": 422,
+    "no-events": 404,
+    "no-journal": 404,
     "no-node": 404,
     "no-such-destination": 404,
     "no-such-offset": 404,

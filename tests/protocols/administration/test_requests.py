@@ -21,7 +21,9 @@ from radiator.model.administration import (
     DrainNode,
     DropCopies,
     ExplainLog,
+    ExplainMessage,
     ExplainQueue,
+    ExplainTrace,
     ExtendAckTimeout,
     FindOffsets,
     ForgetPosition,
@@ -46,7 +48,7 @@ from radiator.model.administration import (
     TakeCheckout,
 )
 from radiator.model.errors import Refusal
-from radiator.model.limits import NAME_MAX_BYTES
+from radiator.model.limits import EXPLAINED_EVENTS_MAX, NAME_MAX_BYTES, SIZE_MAX
 from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
 
@@ -59,6 +61,13 @@ EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
     ({"do": "queues", "match": "*.a.#"}, ListQueues(match="*.a.#")),
     ({"do": "queues", "match": ".".join([*"*#*", *"a" * 13])}, ListQueues(match="*.#.*" + ".a" * 13)),
     ({"do": "peek", "queue": "q"}, PeekQueue("q", 10)),
+    ({"do": "explain", "message": "4f.-1-2"}, ExplainMessage("4f.-1-2", -1, EXPLAINED_EVENTS_MAX)),
+    ({"do": "explain", "message": "s-1-2", "after": 0, "limit": 1}, ExplainMessage("s-1-2", 0, 1)),
+    (
+        {"do": "explain", "trace": "A" * 32, "limit": EXPLAINED_EVENTS_MAX},
+        ExplainTrace("a" * 32, -1, EXPLAINED_EVENTS_MAX),
+    ),
+    ({"do": "explain", "trace": f"00-{'1' * 32}-{'2' * 16}-01"}, ExplainTrace("1" * 32, -1, EXPLAINED_EVENTS_MAX)),
     ({"do": "purge", "queue": "/queue/q"}, PurgeQueue("q")),
     ({"do": "declare", "queue": "q", "max_bytes": "1MiB"}, DeclareDestination("queue", "q", {"max_bytes": "1MiB"})),
     ({"do": "declare", "queue": "q", "passive": True}, DeclareDestination("queue", "q", {}, passive=True)),
@@ -229,3 +238,30 @@ def test_a_binding_is_no_longer_than_its_names_may_be(do: str) -> None:
     ):
         with pytest.raises(Refusal, match=f"`{key}` has at most {NAME_MAX_BYTES} bytes; it has"):
             JSON.read(json.dumps({"do": do, **given}).encode())
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({}, "`explain` names one of message, trace; this has none"),
+    ({"message": "s-1-1", "trace": "1" * 32}, "names one of message, trace; this has"),
+    ({"message": "s-1"}, "`message` 's-1' is no message-id; one looks like 4f0c2a91b7d3e865-3-17"),
+    ({"message": "s-1-" + "9" * 21}, "is no message-id"),
+    ({"message": 7}, "`message` must be a message-id"),
+    ({"trace": "0" * 32}, "is no trace id"),
+    ({"trace": "1" * 31}, "is no trace id"),
+    ({"trace": None}, "`trace` must be a trace id"),
+    ({"message": "s-1-1", "limit": 0}, "`limit` must be a whole number from 1 to 1000"),
+    ({"message": "s-1-1", "limit": EXPLAINED_EVENTS_MAX + 1}, "`limit` must be"),
+    ({"message": "s-1-1", "after": -1}, "`after` must be a whole number from 0"),
+    ({"message": "s-1-1", "after": SIZE_MAX + 1}, "`after` must be"),
+])  # fmt: skip
+def test_a_wrong_explain_is_refused_with_what_would_be_right(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        JSON.read(json.dumps({"do": "explain", **asked}).encode())
+    assert refused.value.code == "bad-request" and sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["message", "trace"])
+def test_what_is_no_id_is_not_repeated_at_length(key: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        JSON.read(json.dumps({"do": "explain", key: "x" * 60_000}).encode())
+    assert len(str(refused.value)) < 400

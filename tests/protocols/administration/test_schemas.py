@@ -11,6 +11,7 @@ from radiator.model import answers, numbers
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.numbers import Later, NamedRows, Rows
 from radiator.model.settings import QueueSettings
+from radiator.model.story import Happened
 from radiator.model.validation import EXCHANGE as EXCHANGE_CHECKS
 from radiator.model.validation import FANOUT as FANOUT_CHECKS
 from radiator.model.validation import LOG as LOG_CHECKS
@@ -20,6 +21,7 @@ from radiator.protocols.administration.requests import REQUESTS
 
 QUEUE_NUMBERS = numbers.QueueNumbers(**dict.fromkeys((one.name for one in fields(numbers.QueueNumbers)), 1))  # type: ignore[arg-type]
 PEEKED = answers.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
+EVENT = Happened(3, 1, "acked", "q", "s-1-2", "1/a", 0, 9, "", "", "", "", 0, "n1")
 ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("purge", None, None, answers.Purged(3)),
     ("ready", None, None, answers.Readiness(False, [answers.NotReady("disk", "The disk is full.")])),
@@ -27,6 +29,7 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("declare", EXCHANGE, None, answers.Declared(False, ("It does nothing.",))),
     ("peek", None, None, answers.Peeked(Rows(iter([PEEKED])))),
     ("peek", None, None, answers.Peeked(Rows(iter([replace(PEEKED, body=b"\xff")])))),
+    ("explain", None, None, answers.StoryExplained(Rows(iter([EVENT])), has_more=False, is_cut=True)),
     ("position", None, None, answers.Position(None)),
     ("position", None, None, answers.Position([1, 2])),
     ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([answers.BindingOfQueue("x", "k")])), 1,
