@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "simulation",
     "groups",
     "journal",
+    "stories",
     "prepared",
     "rights",
     "user_rights",

@@ -40,7 +40,7 @@ PREPARED = ("p1", "p2", "p3", "none")
 APPS = ("a", "b", "é" * 127, "x" * 256, "")
 KEYS = ("k", "a.b", "a.*", "#", "", "a..b", "#.#.#", "#.#.#.#", ".".join("abcdefghijklmnopq"), "k" * 255, "k" * 256)
 DOINGS = ("declare", "bind", "unbind", "describe", "delete", "prefetch", "extend", "move", "purge", "peek", "queues",
-          "stats", "peers", "drain", "peer-release", "why")  # fmt: skip
+          "stats", "peers", "drain", "peer-release", "why", "explain")  # fmt: skip
 OF_LOGS = ("declare", "describe", "delete", "offsets", "await", "position", "checkout", "checkout-ack",
            "checkout-release", "commit", "abort", "prepared", "version")  # fmt: skip
 LOG_SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -182,6 +182,13 @@ class Asked:
             "purge": {"queue": queue},
             "peek": {"queue": queue, "count": chance.choice((1, 1000, 1001))},
             "peer-release": {"peer": "n", "force": True},
+            "explain": chance.choice(
+                (
+                    {"message": chance.choice([*ids, f"{self.node.broker.context.store_id}-1-{chance.randrange(99)}"])},
+                    {"trace": chance.choice(("1" * 32, "0" * 32, f"00-{'1' * 32}-{'2' * 16}-00"))},
+                )
+            )
+            | chance.choice(({}, {}, {"limit": chance.choice((1, 1000, 1001))}, {"after": chance.choice((0, 9))})),
         }.get(do, {})
 
     def arguments_of_logs(self, do: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ LITERAL = [pattern for pattern in PATTERNS if "*" not in pattern and "#" not in 
 NAMED = [".".join(words) for count in (1, 2, 3) for words in product(("a", "b", "z"), repeat=count)]
 EXCHANGE = "/exchange/amq.topic/"
 KINDS = ("/queue/", "/topic/", EXCHANGE)
-RULES = ["/#", *(kind + pattern for kind in KINDS for pattern in PATTERNS)]
+OF_JOURNAL = ("/#", "/log/journal")  # the rules that are for it
+RULES = ["/#", *OF_JOURNAL, "/log/*", "/log/#", *(kind + pattern for kind in KINDS for pattern in PATTERNS)]
 Given = dict[str, tuple[str, ...]]  # by right
 
 
@@ -69,6 +70,8 @@ def may(given: Given | None, right: str, address: str) -> bool:
     """Whether one of the rules is for all that the address matches."""
     if given is None:
         return False
+    if address in OF_JOURNAL[1:]:
+        return any(rule in OF_JOURNAL for rule in given[right])
     address = address.replace("/amq/queue/", "/queue/")
     return any(all_of(address) <= all_of(rule) for rule in given[right])
 
@@ -210,6 +213,7 @@ class History:
         yield {"do": "bind", **binding}, [("read", source), ("write", q)]
         yield {"do": "unbind", **binding}, [("read", source), ("write", q)]
         yield {"do": "queues", "limit": 1}, [("see", "/queue/#")]
+        yield {"do": "explain", "message": f"feed-1-{len(key)}"}, [("read", "/log/journal")]
 
     def ask(self, connection: int) -> None:
         request, needs = self.chance.choice([*self.requests()])
@@ -302,9 +306,10 @@ CAMPAIGNS = (
             "gone-user-stays",
             "revoked-token-stays",
             "durable-ended-by-anyone",
+            "explain-not-authorized",
         ),
         mutant_cases=2000,
-        quick_mutants=10,
+        quick_mutants=11,
         limit_s=(120, 2 * 3600, 8 * 3600),
     ),
 )

@@ -64,6 +64,13 @@ MUTANTS = (
         new="if False:",
     ),
     Mutant(
+        "explain-not-authorized",
+        "What the journal tells of a message is told to anybody.",
+        function="_of_journal",
+        old="return _of(READ, LOG, JOURNAL)",
+        new="return ()",
+    ),
+    Mutant(
         "peek-not-authorized",
         "The messages of a queue can be looked at by anybody.",
         function="ROWS",

@@ -19,6 +19,20 @@ MUTANTS = (
         new="return declared, []",
     ),
     Mutant(
+        "newest-events-not-searched",
+        "A search of the journal passes over what LMDB has not got yet.",
+        function="LmdbStore.load_events",
+        old="more, is_missing = self._up_to_date().load_events(rest)",
+        new="more, is_missing = self._reader.load_events(rest)",
+    ),
+    Mutant(
+        "search-goes-on-behind-a-block",
+        "A slice of a search of the journal misses the first event of its first block.",
+        function="load_events",
+        old="return LoadedEvents(load.request, found, max(first, load.offset)), False",
+        new="return LoadedEvents(load.request, found, max(first, load.offset) + 1), False",
+    ),
+    Mutant(
         "block-not-checked",
         "The checksum of a block of records is not compared with its bytes.",
         function="checked",
