@@ -176,6 +176,41 @@ def test_topics_come_as_they_are_sent_until_they_are_aborted(page: Any, url: str
     assert found == ["hello", "/topic/chat.a"]
 
 
+def test_the_brokers_numbers_come_again_until_they_are_aborted(page: Any, url: str) -> None:
+    found = call(
+        page,
+        url,
+        """
+        const stop = new AbortController();
+        const seen = [];
+        const onStats = ({ uptime_s, connections }) => {
+          seen.push([uptime_s, connections]);
+          if (seen.length === 2) stop.abort();
+        };
+        await radiator.stats({ everyS: 1, onStats, signal: stop.signal });
+        return seen;
+        """,
+    )["value"]
+    (first_s, first), (second_s, second) = found
+    assert second_s > first_s and first == second >= 1
+
+
+@pytest.mark.parametrize("script", [
+    'await radiator.receive("/queue/q", { wait_ms: 1 });',
+    'await radiator.publish("/queue/q", "x", { header: {} });',
+    'await radiator.publishAll("/queue/q", [{ text: "x" }]);',
+    'await radiator.publishAll("/queue/q", [], { max: 1 });',
+    'await radiator.settle([{ lease: "x", action: "ack", delay: 1 }]);',
+    'await radiator.settle([], { max: 1 });',
+    'await radiator.events("/topic/t", { onmessage: () => {} });',
+    'await radiator.stats({ every_s: 1 });',
+    'connect({ name: "x" });',
+])  # fmt: skip
+def test_an_option_that_there_is_not_is_told(page: Any, url: str, script: str) -> None:
+    found = call(page, url, script)
+    assert found["name"] == "TypeError" and "is no option here: it must be one of" in found["message"]
+
+
 def test_what_on_message_throws_ends_it_and_is_thrown(page: Any, url: str) -> None:
     found = call(page, url, """
         await radiator.publish("/log/l", "x");

@@ -31,5 +31,5 @@ def test_what_is_exported_has_its_types() -> None:
     assert isinstance(code, Response) and isinstance(types, Response)
     for name in (b"class RadiatorError", b"function connect"):
         assert b"export " + name in code.body and b"export " + name in types.body
-    for method in (b"publish", b"publishAll", b"receive", b"settle", b"events"):
+    for method in (b"publish", b"publishAll", b"receive", b"settle", b"events", b"stats"):
         assert b"\n  async " + method + b"(" in code.body and b"\n  " + method + b"(" in types.body

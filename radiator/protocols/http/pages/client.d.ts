@@ -66,6 +66,13 @@ export interface EventOptions extends Abortable {
   onMessage?: (message: EventMessage) => void | Promise<void>;
 }
 
+export interface StatsOptions extends Abortable {
+  /** 1 to 3600; 5 where it is not given. */
+  everyS?: number;
+  /** What GET /v1/stats has, without the sections. */
+  onStats?: (stats: Record<string, unknown>) => void | Promise<void>;
+}
+
 export class RadiatorError extends Error {
   readonly status: number;
   readonly code: string;
@@ -81,6 +88,7 @@ export interface Radiator {
   ): Promise<LeasedMessage[]>;
   settle(settlements: Settlement[], options?: Abortable): Promise<Verdict[]>;
   events(address: string, options?: EventOptions): Promise<void>;
+  stats(options?: StatsOptions): Promise<void>;
 }
 
 export function connect(options?: Options): Radiator;

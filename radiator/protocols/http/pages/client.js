@@ -24,7 +24,9 @@ class Radiator {
   #headers;
   #retries;
 
-  constructor({ url = location.origin, user, password, token, retries = 5 }) {
+  constructor(options) {
+    only(options, "url", "user", "password", "token", "retries");
+    const { url = location.origin, user, password, token, retries = 5 } = options;
     this.#url = String(url).replace(/\/+$/, "");
     this.#headers = {};
     if (token !== undefined) this.#headers.Authorization = `Bearer ${token}`;
@@ -32,34 +34,55 @@ class Radiator {
     this.#retries = retries;
   }
 
-  async publish(address, body, { headers, idempotencyKey, signal } = {}) {
+  async publish(address, body, options = {}) {
+    only(options, "headers", "idempotencyKey", "signal");
+    const { headers, idempotencyKey, signal } = options;
     return this.publishAll(address, [{ body, headers, idempotencyKey }], { signal });
   }
 
-  async publishAll(address, messages, { signal } = {}) {
+  async publishAll(address, messages, options = {}) {
+    only(options, "signal");
+    const { signal } = options;
     return this.#post(`${pathOf(address, "messages")}${keyOf(address)}`, { messages: messages.map(asMember) }, signal);
   }
 
-  async receive(queue, { max, waitMs, leaseMs, signal } = {}) {
+  async receive(queue, options = {}) {
+    only(options, "max", "waitMs", "leaseMs", "signal");
+    const { max, waitMs, leaseMs, signal } = options;
     const asked = { max, wait_ms: waitMs, lease_ms: leaseMs };
     const found = await this.#post(pathOf(queue, "receive"), asked, signal);
     return (found?.messages ?? []).map(withBytes);
   }
 
-  async settle(settlements, { signal } = {}) {
-    const asked = settlements.map(({ lease, action, delayMs, leaseMs }) => (
-      { lease, action, delay_ms: delayMs, lease_ms: leaseMs }
-    ));
+  async settle(settlements, options = {}) {
+    only(options, "signal");
+    const { signal } = options;
+    const asked = settlements.map((one) => {
+      only(one, "lease", "action", "delayMs", "leaseMs");
+      return { lease: one.lease, action: one.action, delay_ms: one.delayMs, lease_ms: one.leaseMs };
+    });
     return (await this.#post("/v1/settle", { settlements: asked }, signal)).verdicts;
   }
 
   // Until `signal` is aborted. Rejects with what the broker refuses, what onMessage throws, and with the first failure
   // to reach the broker; later ones are tried again.
-  async events(address, { from, partition, onMessage, signal } = {}) {
+  async events(address, options = {}) {
+    only(options, "from", "partition", "onMessage", "signal");
+    const { from, partition, onMessage, signal } = options;
+    return this.#events(pathOf(address, "events"), { from, partition }, onMessage, signal);
+  }
+
+  // The broker's own numbers, as GET /v1/stats/events has them, like `events`.
+  async stats(options = {}) {
+    only(options, "everyS", "onStats", "signal");
+    const { everyS, onStats, signal } = options;
+    return this.#events("/v1/stats/events", { every_s: everyS }, onStats, signal);
+  }
+
+  async #events(resource, parameters, onMessage, signal) {
     const query = new URLSearchParams();
-    if (from !== undefined) query.set("from", from);
-    if (partition !== undefined) query.set("partition", partition);
-    const path = `${pathOf(address, "events")}${query.size ? `?${query}` : ""}`;
+    for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+    const path = `${resource}${query.size ? `?${query}` : ""}`;
     const place = { id: "" };
     let wasOpen = false;
     let waitMs = RETRY_MIN_MS;
@@ -98,6 +121,12 @@ class Radiator {
       asked.signal?.throwIfAborted();
     }
   }
+}
+
+// A misspelt option would be left out without a word.
+function only(options, ...names) {
+  const unknown = Object.keys(options).find((one) => !names.includes(one));
+  if (unknown !== undefined) throw new TypeError(`${unknown} is no option here: it must be one of ${names.join(", ")}.`);
 }
 
 // what onMessage has thrown, which is no failure of the connection
@@ -170,7 +199,9 @@ function keyOf(address) {
   return key ? `?key=${encodeURIComponent(key)}` : "";
 }
 
-function asMember({ body, headers, idempotencyKey }) {
+function asMember(message) {
+  only(message, "body", "headers", "idempotencyKey");
+  const { body, headers, idempotencyKey } = message;
   const all = { ...headers };
   if (idempotencyKey !== undefined) all["idempotency-key"] = idempotencyKey;
   if (typeof body === "string") return { headers: all, body };
