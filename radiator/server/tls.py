@@ -31,6 +31,7 @@ from radiator.model.limits import (
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import NONE, OPTIONAL, REQUIRED, TlsSettings
 from radiator.model.users import User
+from radiator.protocols.needs_tls import needs_tls
 from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.server.certificate import Certificate, day_text, read_certificate, user_of
 from radiator.server.log import EventLog
@@ -431,10 +432,10 @@ class AcceptedTls(TlsTransport):
     def _begin(self, data: bytes) -> None:
         if data[0] == HANDSHAKE:
             return
-        if not self._is_link:
-            self._fail("the client does not speak TLS: it needs stomps://, or another port")
         with contextlib.suppress(OSError):
-            self._below.send(NEEDS_TLS)
+            self._below.send(NEEDS_TLS if self._is_link else needs_tls(data))
+        if not self._is_link:
+            self._fail("the client does not speak TLS: it needs stomps:// or https://, or another port")
         self._fail("the other side does not speak TLS: it must have peers:// in this node's address")
 
     def _recognise(self) -> None:

@@ -301,7 +301,10 @@ def test_nothing_is_sent_before_the_handshake_is_over(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"CONNECT\naccept-version:1.2\n\n\0", "the client does not speak TLS: it needs stomps://, or another port"),
+        (
+            b"CONNECT\naccept-version:1.2\n\n\0",
+            "the client does not speak TLS: it needs stomps:// or https://, or another port",
+        ),
         (b"\x16\x03\x01\x00\x05hello", "unexpected message|length mismatch|bad"),
         (b"\x16" + bytes(64), "wrong version number"),
     ],
@@ -537,8 +540,9 @@ def broker(tmp_path: Path) -> Iterator[TlsBroker]:
 def test_a_plain_client_at_this_port_and_one_with_tls_at_the_other_are_told_apart(broker: TlsBroker) -> None:
     with Wire((broker.host, broker.tls_port)) as plain:
         plain.send_raw(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+        assert "This port speaks TLS" in plain.read("ERROR").body.decode()
         assert plain.is_closed()
-    broker.wait_for_log('reason="the client does not speak TLS: it needs stomps://, or another port"')
+    broker.wait_for_log('reason="the client does not speak TLS: it needs stomps:// or https://, or another port"')
     with (
         pytest.raises(ssl.SSLError),
         socket.create_connection((broker.host, broker.port)) as caller,
