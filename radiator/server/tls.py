@@ -337,6 +337,8 @@ class TlsTransport:
                 self._is_shaken = True
             while piece := self._tls.read(TLS_SLICE_BYTES):
                 pieces.append(piece)
+                if not (self._in.pending or self._tls.pending()):
+                    return False  # without the exception of another read, which takes 1 us
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLZeroReturnError:
