@@ -153,9 +153,9 @@ class Connections:
         return self._clients.half_open + self._operators.half_open
 
     @property
-    def admitted(self) -> int:
-        """How many there have ever been."""
-        return self._admitted
+    def ended(self) -> int:
+        """How many there have been that are gone."""
+        return self._admitted - len(self._shared.by_number)
 
     @property
     def are_written(self) -> bool:

@@ -361,11 +361,11 @@ class Collector:
         self._timer.start(self._look)
 
     def _look(self) -> None:
-        admitted, now_s = self._connections.admitted, time.monotonic()
-        is_due = admitted - self._collected_at >= COLLECT_EVERY_CONNECTIONS
+        ended, now_s = self._connections.ended, time.monotonic()
+        is_due = ended - self._collected_at >= COLLECT_EVERY_CONNECTIONS
         if is_due or now_s - self._collected_s >= COLLECT_EVERY_S:
             gc.collect()
-            self._collected_at, self._collected_s = admitted, now_s
+            self._collected_at, self._collected_s = ended, now_s
 
 
 def _access(config: Config) -> str:

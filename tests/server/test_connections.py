@@ -30,9 +30,10 @@ def test_each_has_a_number_of_its_own_and_is_told_once(shell: Shell) -> None:
     connected(shell)
     other = connected(shell)
     assert [event.connection for event in shell.heard() if isinstance(event, Open)] == [1, 2]
-    assert shell.connections.admitted == 2 and [*shell.connections.open] == [1, 2]
+    assert shell.connections.ended == 0 and [*shell.connections.open] == [1, 2]
     other.close()  # type: ignore[attr-defined]
     until(lambda: [*shell.connections.open] == [1])
+    until(lambda: shell.connections.ended == 1)
     assert [event.connection for event in shell.heard() if isinstance(event, Closed)] == [2]
 
 
