@@ -1,18 +1,20 @@
 """Sessions of STOMP over HTTP: each is a connection like any other, whose far end is held here and moved by requests.
 
-What was read from a session is kept until a request says that it has come, and no more than TUNNEL_BYTES is read ahead.
-So a client that fetches nothing is one that does not read, and the bounds of all connections are for it.
+What was read from a session is kept until a request says that it has come, and no more than TUNNEL_BYTES is read ahead,
+or TUNNEL_LEAST_BYTES while all sessions together keep TUNNELS_BYTES. So a client that fetches nothing is one that does
+not read, and the bounds of all connections are for it.
 """
 
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 
 from radiator.model.errors import FORBIDDEN, Refusal
-from radiator.model.limits import HTTP_IDLE_S, SEND_BUFFER_BYTES, TUNNEL_BYTES
+from radiator.model.limits import HTTP_IDLE_S, SEND_BUFFER_BYTES, TUNNEL_BYTES, TUNNEL_LEAST_BYTES, TUNNELS_BYTES
 from radiator.model.principal import Check, Principal, Verdict
 from radiator.model.replies import Answered, RefusedReceipt
 from radiator.protocols.http.tunnel import CloseTunnel, OpenTunnel, PollBytes, SendBytes, TunnelRequest
@@ -49,6 +51,7 @@ class HttpTunnels:
         self._admit = admit
         self._post = post
         self._opened = 0
+        self._kept = _Kept()
         self._tunnels: dict[str, _Tunnel] = {}
 
     def ask(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
@@ -107,26 +110,43 @@ class HttpTunnels:
             del self._tunnels[name]
             self._places.leave(number)
 
-        self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, gone)
+        self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, self._kept, gone)
         self._places.connect(number)
         self._timetable.enter(tunnel, tunnel.due_s)
         self._admit(SocketTransport(there, f"{peer} over HTTP", network, ask, principal))
         return name.encode()
 
 
+@dataclass(slots=True)
+class _Kept:
+    """What all sessions together keep for their clients: it is in memory, and counted for no connection."""
+
+    size_bytes: int = 0
+
+    def free_bytes(self, own_bytes: int) -> int:
+        """How much more a session may keep that keeps so much. One that keeps nothing may always keep something, so
+        none stands still because of others.
+        """
+        most_bytes = TUNNEL_BYTES if self.size_bytes < TUNNELS_BYTES else TUNNEL_LEAST_BYTES
+        return max(0, most_bytes - own_bytes)
+
+
 class _Tunnel:
     """One session. used_s: when it was last asked for anything. gone: called at its end."""
 
     __slots__ = (
-        "_fetched", "_gone", "_is_at_end", "_reader", "_socket", "_taken", "_unfetched", "_until_s", "_waiting",
-        "look_at_s", "principal", "used_s",
+        "_fetched", "_gone", "_is_at_end", "_kept", "_reader", "_socket", "_taken", "_unfetched", "_until_s",
+        "_waiting", "look_at_s", "principal", "used_s",
     )  # fmt: skip
 
-    def __init__(self, loop: Any, here: socket.socket, principal: Principal, gone: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: Any, here: socket.socket, principal: Principal, kept: _Kept, gone: Callable[[], None]
+    ) -> None:
         self.principal = principal
         self.used_s = time.monotonic()
         self.look_at_s = 0.0
         self._socket = here
+        self._kept = kept
         self._gone = gone
         self._taken = 0  # bytes of the client's stream
         self._fetched = 0  # bytes of the session's stream that the client has
@@ -159,12 +179,16 @@ class _Tunnel:
             raise Refusal("wrong-offset", f"Of what the session has sent {there} are here, and not from {start} on.")
         self._answer(b"")
         # D42: nothing is forgotten before the client says that it has it
-        del self._unfetched[: start - self._fetched]
+        self._forget(start - self._fetched)
         self._fetched = start
         self._waiting, self._until_s = answer, until_s
         self._readable()
         if self._waiting is not None and until_s <= self.used_s:
             self._answer(b"")
+
+    def _forget(self, size: int) -> None:
+        del self._unfetched[:size]
+        self._kept.size_bytes -= size
 
     def _readable(self) -> None:
         if not self._is_at_end:
@@ -176,7 +200,7 @@ class _Tunnel:
             self.close()
 
     def _read(self) -> None:
-        free_bytes = TUNNEL_BYTES - len(self._unfetched)
+        free_bytes = self._kept.free_bytes(len(self._unfetched))
         if not free_bytes:
             self._reader.stop()
             return
@@ -188,6 +212,7 @@ class _Tunnel:
         except OSError:
             data = b""
         self._unfetched += data
+        self._kept.size_bytes += len(data)
         if not data:
             self._is_at_end = True
             self._reader.stop()
@@ -219,6 +244,7 @@ class _Tunnel:
             return
         self._answer(_over())
         self.look_at_s = 0.0
+        self._forget(len(self._unfetched))  # now: the timetable holds the tunnel for up to HTTP_IDLE_S more
         self._reader.stop()
         self._reader.close()
         self._reader = None  # it holds a method of the tunnel: without the cycle both are freed at once

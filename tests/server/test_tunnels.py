@@ -7,7 +7,7 @@ import gevent
 import pytest
 
 from radiator.model.errors import FORBIDDEN, Refusal
-from radiator.model.limits import HTTP_IDLE_S, TUNNEL_BYTES
+from radiator.model.limits import HTTP_IDLE_S, TUNNEL_BYTES, TUNNEL_LEAST_BYTES, TUNNELS_BYTES
 from radiator.model.principal import ANYONE, Principal
 from radiator.model.replies import Answered, RefusedReceipt
 from radiator.protocols.http.tunnel import CloseTunnel, OpenTunnel, PollBytes, SendBytes, TunnelRequest
@@ -76,6 +76,7 @@ def carried() -> Iterator[Carried]:
     for transport in made.admitted:
         transport.close()
     assert made.room == made.places.connections_max and not made.all._tunnels
+    assert not made.all._kept.size_bytes
 
 
 @pytest.mark.durability("D42")
@@ -145,6 +146,36 @@ def test_who_fetches_nothing_is_not_read_from(carried: Carried) -> None:
         found += len(body)
     there.send(b"more")
     assert carried.ask(PollBytes(name, found, 1000)) == b"more"
+
+
+def test_while_all_sessions_keep_much_each_keeps_little_and_misses_nothing(carried: Carried) -> None:
+    name, there = carried.open()
+    carried.all._kept.size_bytes += TUNNELS_BYTES
+    sent = bytes(range(256)) * (4 * TUNNEL_LEAST_BYTES // 256)
+    assert there.send(sent) == len(sent)
+    found = b""
+    while len(found) < len(sent):
+        body = carried.ask(PollBytes(name, len(found), 1000))
+        assert isinstance(body, bytes) and 0 < len(body) <= TUNNEL_LEAST_BYTES
+        found += body
+    assert found == sent
+    carried.all._kept.size_bytes -= TUNNELS_BYTES
+
+
+@pytest.mark.parametrize("is_hung_up", [False, True])
+def test_what_a_session_keeps_is_freed_at_its_end(carried: Carried, is_hung_up: bool) -> None:
+    """The timetable may hold the session itself for a minute."""
+    name, there = carried.open()
+    tunnel = carried.all._tunnels[name]
+    there.send(bytes(100_000))
+    assert carried.ask(PollBytes(name, 0, 1000)) == bytes(100_000)
+    assert carried.all._kept.size_bytes == len(tunnel._unfetched) == 100_000
+    if is_hung_up:
+        there.close()
+        assert carried.ask(PollBytes(name, 100_000, 1000)) == "session-over"
+    else:
+        carried.ask(CloseTunnel(name))
+    assert carried.all._kept.size_bytes == len(tunnel._unfetched) == 0
 
 
 def test_a_session_that_reads_nothing_takes_what_it_has_room_for(carried: Carried) -> None:
