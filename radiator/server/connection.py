@@ -248,9 +248,11 @@ class ServerConnection:
                 self._was_read_s = time.monotonic()
                 if self._frame_clock is not None:
                     self._frame_clock.go_on(self._was_read_s)
-                self._reader.start(self._readable)
                 if self._session.has_unread:
+                    # first: who sends faster than it is answered would else have ever more read for each answer
                     self._shared.loop.run_callback(self._read_on)
+                else:
+                    self._reader.start(self._readable)
 
     def _go_on(self) -> None:
         """It is its turn for a step that takes long; where it may not be read from now, that comes later."""
@@ -258,15 +260,18 @@ class ServerConnection:
         self._read_on()
 
     def _read_on(self) -> None:
-        """What the session holds unread, now that it may be read."""
-        if self._state > _OPEN or self._holds or not self._session.has_unread:
+        """What the session holds unread, now that it may be read, and then what comes."""
+        if self._state > _OPEN or self._holds:
             return
-        try:
-            commands = self._session.receive(b"")
-        except Exception as bug:  # noqa: BLE001  # as in _readable
-            self._close_for(bug)
-            return
-        self._heard(commands, 0)
+        if self._session.has_unread:
+            try:
+                commands = self._session.receive(b"")
+            except Exception as bug:  # noqa: BLE001  # as in _readable
+                self._close_for(bug)
+                return
+            self._heard(commands, 0)
+        if self._state < _LINGERING and not self._holds:
+            self._reader.start(self._readable)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -367,8 +372,9 @@ class ServerConnection:
         """
         if self._session.is_link:
             return
-        is_stranger = self._state == _OPENING
-        most_bytes = HTTP_ANSWERS_BYTES if is_stranger else self._shared.limits.outbox_filled_bytes
+        # answers over HTTP that a client leaves unread are in nobody's count
+        is_uncounted = self._state == _OPENING or self._session.is_ordered
+        most_bytes = HTTP_ANSWERS_BYTES if is_uncounted else self._shared.limits.outbox_filled_bytes
         if self._outbox.pending_bytes > most_bytes:
             self._hold(_OUTBOX_FULL)
         else:

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import re
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from radiator.auth.tokens import text_of
-from radiator.model.limits import HTTP_ANSWERS_BYTES, HTTP_PIPELINED
+from radiator.model.limits import HTTP_ANSWERS_BYTES, HTTP_PIPELINED, READ_BYTES
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.protocols.http.asking import answers, request
@@ -147,6 +149,63 @@ def test_a_client_that_does_not_read_is_not_read_from(broker: BrokerProcess, cli
     client.socket.settimeout(10)
     for _ in range(3 * HTTP_PIPELINED):
         assert client.answer().status == 200
+
+
+def test_clients_who_do_not_read_long_answers_cost_little_memory(broker: BrokerProcess) -> None:
+    """The answers that wait for them are in nobody's count."""
+    port = port_of(broker.log, "http")
+    with contextlib.ExitStack() as stack:
+        other, *clients = [stack.enter_context(WebClient(port)) for _ in range(41)]
+        session = json.loads(other.ask("POST", "/v1/stomp").body)["session"]
+        path = f"/v1/stomp/{session}"
+        body = b"x" * 200_000
+        frames = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0SUBSCRIBE\nid:1\ndestination:/topic/long\n\n\0"
+        assert other.ask("POST", f"{path}/send?at=0", frames).status == 200
+        assert other.ask("POST", f"{path}/poll?from=0&wait_ms=5000").status == 200
+        assert other.ask("POST", "/v1/topics/long/messages", body, **TEXT).status == 201
+        while len(other.ask("POST", f"{path}/poll?from=0").body) < len(body):
+            pass
+        before_bytes = rss_bytes(broker)
+        for client in clients:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+            client.send(request("POST", f"{path}/poll?from=0") * 100)
+        for _ in range(100):  # nobody else waits for them
+            assert other.ask("POST", "/v1/queues/beside/messages", b"x", **TEXT).status == 201
+        assert rss_bytes(broker) - before_bytes < len(clients) * 2 * (HTTP_ANSWERS_BYTES + len(body)) + (8 << 20)
+        assert other.ask("DELETE", path).status == 204
+
+
+def test_no_more_is_read_of_a_client_that_asks_faster_than_it_is_answered(broker: BrokerProcess) -> None:
+    """Each answer lets it be read from again: not before what was read is carried out."""
+    with WebClient(port_of(broker.log, "http")) as client, WebClient(port_of(broker.log, "http")) as other:
+        session = json.loads(client.ask("POST", "/v1/stomp").body)["session"]
+        path = f"/v1/stomp/{session}"
+        frame = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
+        assert client.ask("POST", f"{path}/send?at=0", frame).status == 200
+        data = request("POST", f"{path}/send?at=0", b"C") * 50
+        is_over = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(OSError):
+                while not is_over.is_set():
+                    client.send(data)
+
+        def read() -> None:
+            with contextlib.suppress(OSError):
+                while client.socket.recv(1 << 16):
+                    pass
+
+        threads = [threading.Thread(target=ask), threading.Thread(target=read)]
+        for thread in threads:
+            thread.start()
+        most_bytes = 0
+        for _ in range(40):
+            most_bytes = max(most_bytes, json.loads(other.ask("GET", "/v1/stats").body)["memory_counted_bytes"])
+        is_over.set()
+        client.socket.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+        assert 0 < most_bytes < 4 * READ_BYTES
 
 
 def test_strangers_who_do_not_read_are_answered_little(broker: BrokerProcess) -> None:
