@@ -44,4 +44,4 @@ class CostlySteps:
 
     def _run_after(self, rest_s: float) -> None:
         self._timer = self._loop.timer(rest_s)
-        self._timer.start(self._run)
+        self._timer.start(self._run, update=True)  # from now on: the loop's own clock is as old as the steps are long

@@ -72,3 +72,20 @@ def test_others_have_their_turn_between_them(steps: CostlySteps) -> None:
     first, last = order.index("long"), len(order) - 1 - order[::-1].index("long")
     between = order[first:last]
     assert all("other" in (one, following) for one, following in zip(between, between[1:], strict=False))
+
+
+def test_it_rests_between_them_as_long_as_they_have_taken(steps: CostlySteps) -> None:
+    began_s: list[float] = []
+    ended_s: list[float] = []
+
+    def step() -> None:
+        began_s.append(time.monotonic())
+        while time.monotonic() < began_s[-1] + 0.02:
+            pass
+        ended_s.append(time.monotonic())
+
+    for number in range(3):
+        steps.add(number, step)
+    until(lambda: len(ended_s) == 3)
+    rests_s = [began - ended for began, ended in zip(began_s[1:], ended_s, strict=False)]
+    assert all(rest_s > 0.018 for rest_s in rests_s), rests_s
