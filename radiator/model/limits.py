@@ -87,6 +87,7 @@ HTTP_PIPELINED = 64  # wait: requests of a connection that are not answered yet
 HTTP_IDLE_S = 60  # close: how long a connection without a request is kept
 TUNNEL_BYTES = 256 * KIB  # wait: of a session of STOMP over HTTP: of one request, and what its client has not fetched
 TUNNELS_BYTES = 64 * MIB  # wait: of all such sessions together; then each reads only TUNNEL_LEAST_BYTES ahead
+TUNNELS_ENDED = 10_000  # cut: sessions that have ended, and whose last words were not fetched; the oldest is forgotten
 TUNNEL_LEAST_BYTES = 16 * KIB  # wait: what the client of one has not fetched, while all together keep so much
 HTTP_EVENTS_BEAT_S = 15  # how often a stream of events says that it is alive
 HTTP_STATS_EVERY_S = 5  # how often a stream of stats has the numbers, where its request does not say

@@ -14,7 +14,14 @@ from secrets import token_urlsafe
 from typing import Any
 
 from radiator.model.errors import FORBIDDEN, Refusal
-from radiator.model.limits import HTTP_IDLE_S, SEND_BUFFER_BYTES, TUNNEL_BYTES, TUNNEL_LEAST_BYTES, TUNNELS_BYTES
+from radiator.model.limits import (
+    HTTP_IDLE_S,
+    SEND_BUFFER_BYTES,
+    TUNNEL_BYTES,
+    TUNNEL_LEAST_BYTES,
+    TUNNELS_BYTES,
+    TUNNELS_ENDED,
+)
 from radiator.model.principal import Check, Principal, Verdict
 from radiator.model.replies import Answered, RefusedReceipt
 from radiator.protocols.http.tunnel import CloseTunnel, OpenTunnel, PollBytes, SendBytes, TunnelRequest
@@ -32,7 +39,7 @@ Answer = Callable[[bytes | Refusal], None]
 class HttpTunnels:
     """Used on the hub only. Its callers: peer, of a connection its other end and network, as its transport has them;
     admit, which takes over the transport of a new session, in that name; post, which sends a connection its answer.
-    places: a session takes two of them, as it takes two files.
+    places: a session takes one more of them from its CONNECT on, as it takes two files; until then it is half-open.
     """
 
     def __init__(
@@ -53,6 +60,7 @@ class HttpTunnels:
         self._opened = 0
         self._kept = _Kept()
         self._tunnels: dict[str, _Tunnel] = {}
+        self._ended: dict[str, _Tunnel] = {}  # of these; what they have sent may still be fetched
 
     def ask(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
         """As the contract has it (protocols/http/tunnel.py)."""
@@ -78,7 +86,8 @@ class HttpTunnels:
                 answer(tunnel.send(request.start, request.data))
             elif isinstance(request, PollBytes):
                 tunnel.poll(request.start, tunnel.used_s + request.wait_ms / 1000, answer)
-                self._timetable.enter(tunnel, tunnel.due_s)
+                if request.name in self._tunnels:
+                    self._timetable.enter(tunnel, tunnel.due_s)
             elif isinstance(request, CloseTunnel):
                 tunnel.close()
                 answer(b"")
@@ -94,6 +103,8 @@ class HttpTunnels:
     def _open(self, connection: int, principal: Principal) -> bytes:
         """The name of a new session. Raises Refusal."""
         peer, network = self._peer(connection)
+        if not peer:
+            raise _over()  # who has asked is gone: nobody would get its name
         if self._places.is_full(peer):
             raise Refusal("connections", "All connections are taken, and a session needs two: try again later.")
         try:
@@ -106,12 +117,19 @@ class HttpTunnels:
         self._opened += 1
         number, name = -self._opened, token_urlsafe(_NAME_BYTES)  # no connection has a number below 0
 
+        def ended() -> None:
+            self._places.leave(number)
+            self._ended[name] = tunnel
+            if len(self._ended) > TUNNELS_ENDED:
+                next(iter(self._ended.values())).close()
+
         def gone() -> None:
             del self._tunnels[name]
+            self._ended.pop(name, None)
             self._places.leave(number)
 
-        self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, self._kept, gone)
-        self._places.connect(number)
+        connected = partial(self._places.connect, number)
+        self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, self._kept, connected, ended, gone)
         self._timetable.enter(tunnel, tunnel.due_s)
         self._admit(SocketTransport(there, f"{peer} over HTTP", network, ask, principal))
         return name.encode()
@@ -132,21 +150,32 @@ class _Kept:
 
 
 class _Tunnel:
-    """One session. used_s: when it was last asked for anything. gone: called at its end."""
+    """One session. used_s: when it was last asked for anything. connected: called when its CONNECT is answered; ended:
+    when it has ended, and what it has sent is still here; gone: at last.
+    """
 
     __slots__ = (
-        "_fetched", "_gone", "_is_at_end", "_kept", "_reader", "_socket", "_taken", "_unfetched", "_until_s",
-        "_waiting", "look_at_s", "principal", "used_s",
+        "_connected", "_ended", "_fetched", "_gone", "_is_at_end", "_kept", "_reader", "_socket", "_taken",
+        "_unfetched", "_until_s", "_waiting", "look_at_s", "principal", "used_s",
     )  # fmt: skip
 
     def __init__(
-        self, loop: Any, here: socket.socket, principal: Principal, kept: _Kept, gone: Callable[[], None]
+        self,
+        loop: Any,
+        here: socket.socket,
+        principal: Principal,
+        kept: _Kept,
+        connected: Callable[[], None],
+        ended: Callable[[], None],
+        gone: Callable[[], None],
     ) -> None:
         self.principal = principal
         self.used_s = time.monotonic()
         self.look_at_s = 0.0
         self._socket = here
         self._kept = kept
+        self._connected = connected
+        self._ended = ended
         self._gone = gone
         self._taken = 0  # bytes of the client's stream
         self._fetched = 0  # bytes of the session's stream that the client has
@@ -211,12 +240,15 @@ class _Tunnel:
             return
         except OSError:
             data = b""
+        if not self._fetched and not self._unfetched and data.startswith(b"CONNECTED\n"):
+            self._connected()
         self._unfetched += data
         self._kept.size_bytes += len(data)
         if not data:
             self._is_at_end = True
             self._reader.stop()
             self._socket.close()  # the session waits for that
+            self._ended()
 
     def _answer(self, answer: bytes | Refusal) -> None:
         waiting, self._waiting = self._waiting, None
@@ -249,7 +281,12 @@ class _Tunnel:
         self._reader.close()
         self._reader = None  # it holds a method of the tunnel: without the cycle both are freed at once
         self._socket.close()
-        self._gone()
+        gone, self._connected, self._ended, self._gone = self._gone, _nothing, _nothing, _nothing
+        gone()
+
+
+def _nothing() -> None:
+    """Once it is over: what it was to call would keep it in memory."""
 
 
 class KnownLogin:

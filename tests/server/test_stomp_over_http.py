@@ -155,14 +155,16 @@ def test_a_session_is_in_the_name_of_who_makes_its_requests(tmp_path: Path) -> N
 
 
 def test_sessions_without_a_connect_are_closed_as_all_connections_are(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, OPEN + "[limits]\nconnect_timeout_s = 1\nmax_connections = 7\n") as broker:
+    with BrokerProcess(tmp_path, OPEN + "[limits]\nconnect_timeout_s = 1\nmax_connections = 11\n") as broker:
         broker.wait_for_log("listening address=http://")
         port = port_of(broker.log, "http")
         stomp = HttpStomp(port)
         assert stomp.poll(5000).status == 410
-        several = [HttpStomp(port) for _ in range(2)]  # one connection each until now, and one place for the session
+        several = [HttpStomp(port) for _ in range(2)]
+        for one in several:  # two connections each, and two places for the session
+            one.send(CONNECT)
+            assert one.frame().startswith(b"CONNECTED\n")
         refused = WebClient(port).ask("POST", "/v1/stomp")
         assert refused.status == 503 and b"a session needs two" in refused.body
         for one in several:
-            one.send(CONNECT)
             one.close()

@@ -11,6 +11,7 @@ from radiator.model.limits import HTTP_IDLE_S, TUNNEL_BYTES, TUNNEL_LEAST_BYTES,
 from radiator.model.principal import ANYONE, Principal
 from radiator.model.replies import Answered, RefusedReceipt
 from radiator.protocols.http.tunnel import CloseTunnel, OpenTunnel, PollBytes, SendBytes, TunnelRequest
+from radiator.server import tunnels
 from radiator.server.places import Places
 from radiator.server.timetable import Timetable
 from radiator.server.transport import SocketTransport
@@ -236,16 +237,52 @@ def test_a_session_that_is_asked_nothing_is_closed(carried: Carried) -> None:
     assert there.receive(10) == b""
 
 
-def test_a_session_takes_a_place_of_its_own() -> None:
+def connect(carried: Carried, name: str, there: SocketTransport) -> None:
+    there.send(b"CONNECTED\nversion:1.2\n\n\0")
+    assert carried.ask(PollBytes(name, 0, 5_000)) == b"CONNECTED\nversion:1.2\n\n\0"
+
+
+def test_a_session_takes_a_place_of_its_own_from_its_connect_on() -> None:
     carried = Carried(connections=2)
-    first, second = carried.open(), carried.open()
+    first, second, third = (carried.open() for _ in range(3))
+    assert carried.room == 2, "who says nothing keeps nobody out"
+    connect(carried, *first)
+    connect(carried, *second)
     assert carried.room == 0 and carried.ask(OpenTunnel()) == "connections"
     carried.ask(CloseTunnel(first[0]))
-    third = carried.open()
+    assert carried.room == 1
+    second[1].send(b"ERROR\n\n\0CONNECTED\n")
+    second[1].close()
+    until(lambda: carried.room == 2)
     carried.all.close()
     assert carried.room == 2
-    for _, there in (first, second, third):
+    for _, there in (first, third):
         there.close()
+
+
+def test_of_sessions_that_have_ended_so_many_are_remembered(carried: Carried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tunnels, "TUNNELS_ENDED", 2)
+    opened = [carried.open() for _ in range(4)]
+    for _, there in opened[:3]:
+        there.send(b"bye")
+        there.close()
+        gevent.sleep(0.01)
+    assert carried.ask(PollBytes(opened[0][0], 0, 0)) == "session-over"
+    assert [carried.ask(PollBytes(name, 0, 0)) for name, _ in opened[1:3]] == [b"bye", b"bye"]
+    assert carried.ask(PollBytes(opened[3][0], 0, 0)) == b""
+
+
+def test_nobody_gets_a_session_who_is_gone(carried: Carried) -> None:
+    carried.all._peer = lambda _: ("", "")
+    assert carried.ask(OpenTunnel()) == "session-over" and not carried.admitted
+
+
+def test_a_session_that_its_last_poll_has_ended_is_not_looked_at_again(carried: Carried) -> None:
+    name, there = carried.open()
+    tunnel = carried.all._tunnels[name]
+    there.close()
+    assert carried.ask(PollBytes(name, 0, 5_000)) == "session-over"
+    assert tunnel.look_at_s == 0.0
 
 
 def test_no_socket_for_a_session_is_a_refusal(carried: Carried, monkeypatch: pytest.MonkeyPatch) -> None:
