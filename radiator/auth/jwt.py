@@ -203,6 +203,8 @@ def _of_jwks(text: bytes) -> list[Found]:
     found: list[Found] = []
     for number, one in enumerate(given, 1):
         kid, only = one.get("kid"), one.get("alg")
+        if not isinstance(only, str | None):
+            raise ValueError(f"has an alg that is no text, as key {number}; it must be one such as ES256")
         if one.get("use", "sig") != "sig" or (only is not None and only not in _KINDS):
             continue  # issuers list what they encrypt by, too
         if not isinstance(kid, str | None):
