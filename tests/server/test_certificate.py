@@ -89,6 +89,12 @@ def test_what_is_none_is_refused(pem: str) -> None:
         read_certificate(pem)
 
 
+@pytest.mark.parametrize("inside", ["\ufffd\ufffd", "MIL", "\u00e4AAA"])
+def test_what_is_no_base64_is_told_in_a_sentence(inside: str) -> None:
+    with pytest.raises(ValueError, match="^has what is no base64 behind -----BEGIN CERTIFICATE-----$"):
+        read_certificate(f"{ssl.PEM_HEADER}\n{inside}\n{ssl.PEM_FOOTER}\n")
+
+
 def test_each_that_is_cut_short_is_refused(authority: Authority) -> None:
     der = ssl.PEM_cert_to_DER_cert(authority.pair("one").certificate.read_text())
     for size in range(len(der)):
