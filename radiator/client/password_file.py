@@ -11,7 +11,10 @@ from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
 def from_file(path: Path) -> str:
     """The first line of a file that nobody else may read. Raises ConfigError."""
     try:
-        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):  # before its mode, which is right for a directory
+            raise ConfigError([f"{path} is a directory: name a file that has the password as its first line."])
+        if mode & (stat.S_IROTH | stat.S_IWOTH):
             raise ConfigError(
                 [f"{path} holds a password, and everybody on this machine may read it: chmod 600 {path}."]
             )

@@ -41,6 +41,14 @@ def test_what_cannot_be_a_passcode_is_refused_and_not_repeated(password: str, tm
         from_file(tmp_path / "file")
 
 
+def test_a_directory_is_told_to_be_one_whatever_its_mode(tmp_path: Path) -> None:
+    for mode in (0o700, 0o755):
+        tmp_path.chmod(mode)
+        with pytest.raises(ConfigError, match="is a directory: name a file") as caught:
+            from_file(tmp_path)
+        assert "chmod" not in str(caught.value)
+
+
 def test_a_file_is_there_and_nobody_elses(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         from_file(tmp_path / "none")
