@@ -445,6 +445,9 @@ class AcceptedTls(TlsTransport):
             self._certificate = self._tls.getpeercert()
         except ValueError:  # of names that are no UTF-8
             self._fail("the client's certificate has a name that is no text")
+        # a ticket is of a certificate that was verified then: OpenSSL does not look at its end again
+        if self._certificate and ssl.cert_time_to_seconds(self._certificate["notAfter"]) <= time.time():
+            self._fail("the client's certificate is over")
 
     @property
     def principal(self) -> Principal:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gevent
@@ -19,10 +20,11 @@ from radiator.client import Client
 from radiator.model.errors import ConfigError
 from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYTES
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
-from radiator.model.settings import OPTIONAL, TlsSettings
+from radiator.model.settings import OPTIONAL, REQUIRED, TlsSettings
 from radiator.model.users import User
 from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.protocols.prometheus.exposition import exposition
+from radiator.server import tls
 from radiator.server.certificate import read_certificate
 from radiator.server.tls import TlsListeners, load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
@@ -458,6 +460,38 @@ def test_a_clients_certificate_says_who_it_is(
     assert pipe.transport.principal == Principal("heir", RecognisedBy.CERTIFICATE, until_ms=until_ms)
     pipe.transport._listeners.users = []
     assert pipe.transport.principal == ANYONE
+
+
+def test_a_ticket_of_a_certificate_that_is_over_lets_nobody_in(
+    opened: Open, authority: Authority, pair: MadePair, log: KeptLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed handshake verifies no certificate."""
+    own = authority.pair("client", "/O=Shop/CN=ops")
+    client = ssl.create_default_context(cafile=authority.certificate)
+    client.load_cert_chain(own.certificate, own.key)
+    given = settings(pair, client_ca=authority.certificate, client_certificates=REQUIRED)
+    first = opened(given, {"ops": User(name="ops", certificate="CN=ops,O=Shop")}, client)
+    first.shake()
+    first.transport.send(b"hello")
+    assert first.client_reads() == b"hello"
+
+    def resumed() -> Pipe:
+        pipe = Pipe(first.transport._listeners, client)
+        session = first.tls.session
+        pipe.tls = client.wrap_bio(pipe.input, pipe.output, server_hostname="localhost", session=session)
+        return pipe
+
+    again = resumed()
+    again.shake()
+    assert again.tls.session_reused and again.transport.principal.name == "ops"
+    end_s = read_certificate(own.certificate.read_text()).valid_to_s
+    monkeypatch.setattr(tls, "time", SimpleNamespace(time=lambda: end_s, monotonic=time.monotonic))
+    late = resumed()
+    with pytest.raises(ConnectionAbortedError):
+        late.shake()
+    assert log.lines[-1][2]["reason"] == "the client's certificate is over"
+    for one in (again, late):
+        one.close()
 
 
 @pytest.mark.parametrize(
