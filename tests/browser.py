@@ -14,7 +14,9 @@ import pytest
 webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 if not (CHROMIUM and DRIVER):
-    pytest.skip("apt-get install chromium chromium-driver", allow_module_level=True)
+    pytest.skip(
+        "there is no Chromium; on Debian or Ubuntu: apt install chromium chromium-driver", allow_module_level=True
+    )
 
 WAIT_S = 20
 

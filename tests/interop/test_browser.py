@@ -22,7 +22,7 @@ from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProces
 from tests.interop.npm import node_modules
 from tests.ports import free_port
 
-GET_CHROMIUM = "there is no Chromium; on Debian or Ubuntu: apt install chromium"
+GET_CHROMIUM = "there is no Chromium; on Debian or Ubuntu: apt install chromium chromium-driver"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S = 60.0
 PAGE = b'<!doctype html><meta charset="utf-8"><script src="/stomp.js"></script><script src="/page.js"></script>'
