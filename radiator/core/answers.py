@@ -208,8 +208,8 @@ class Making:
         return False
 
     def _part(self) -> BytesIO:
-        """Where the next slice goes."""
-        if self.text.tell() >= ANSWER_PART_BYTES:
+        """Where the next slice goes. A message is one part: that grows in place, while to join 60 MiB takes 36 ms."""
+        if self.queue is None and self.text.tell() >= ANSWER_PART_BYTES:
             self.parts.append(self.text.getvalue())
             self.before_bytes += len(self.parts[-1])
             self.text = BytesIO()

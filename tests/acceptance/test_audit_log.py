@@ -80,7 +80,7 @@ def test_what_happens_is_written_down(broker: BrokerProcess) -> None:
         {"event": "act", "user": "ops", "by": "token", "act": "purge", "on": "/queue/orders", "outcome": "done"},
     ]
     for line in ("login_failed", "logged_in", "code=forbidden", "administered"):
-        assert line in broker.log
+        broker.wait_for_log(line)
 
 
 def test_it_is_there_after_kill(broker: BrokerProcess) -> None:

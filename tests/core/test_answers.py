@@ -7,7 +7,8 @@ import pytest
 
 from radiator.core import answers
 from radiator.core.answers import in_order
-from radiator.model.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
+from radiator.model.commands import CLIENT_INDIVIDUAL, Administer, Event, Read, Send, Stop
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import (
     ANSWER_LINES,
     ANSWERS_WAITING_MAX,
@@ -18,6 +19,8 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.numbers import PAUSE
+from radiator.model.replies import Answered
+from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
 from tests.core.node import Node
 from tests.core.timed import TURN_MAX_S, Timed, measures_turns
@@ -54,13 +57,17 @@ def until_answered(node: Node, connection: int = 9, turns: int = 100) -> list[di
 
 
 @pytest.mark.parametrize("part_bytes", [1, 10_000])
-def test_an_answer_in_parts_is_the_same(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, parted = many(), many()
-    whole.say(request(do="queues"))
-    found = until_answered(whole)
+def test_a_reply_in_parts_is_the_same(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "ANSWER_PART_BYTES", part_bytes)
-    parted.say(request(do="queues"))
-    assert until_answered(parted) == found and not parted.broker.connections[9].answer_bytes
+    node = many()
+    node.say(request(do="queues"))
+    found = until_answered(node)
+    node.say(Administer(8, b'{"do": "queues"}', JSON, ESCAPING_ALL, b"r", is_answered=True))
+    while not node.inbox[8]:
+        node.turn([])
+    (reply,) = node.inbox[8]
+    assert isinstance(reply, Answered) and reply.more and not node.broker.connections[8].answer_bytes
+    assert json.loads(reply.body + b"".join(reply.more)) == found[0]
 
 
 # ---- slices ---------------------------------------------------------------------------------------------------------
@@ -389,6 +396,23 @@ def test_no_flood_of_requests_makes_a_long_turn(large: Timed, kind: str) -> None
 
     longest_s = large.longest_turn_s(flood)
     assert longest_s <= TURN_MAX_S, f"a turn took {longest_s * 1000:.1f} ms of CPU"
+
+
+@measures_turns
+@pytest.mark.parametrize("is_reply", [False, True])
+def test_an_answer_of_twenty_mebibytes_makes_no_long_turn(is_reply: bool) -> None:
+    node = Timed()
+    node.open(1, 9)
+    for number in range(39_000):
+        node.broker.destinations.queues.get(f"q{number:05}")
+    reply = Administer(9, b'{"do": "queues"}', JSON, ESCAPING_ALL, b"r", is_answered=True)
+    events: list[Event] = [Read(9, [reply if is_reply else request(9, do="queues")])]
+    longest_s = node.longest_turn_s(lambda: events)
+    assert longest_s <= TURN_MAX_S, f"a turn took {longest_s * 1000:.1f} ms of CPU"
+    node.turn(events)
+    (given,) = node.take(9)
+    size = sum(map(len, (given.body, *given.more))) if isinstance(given, Answered) else given.message.size
+    assert size > 20 << 20
 
 
 @measures_turns

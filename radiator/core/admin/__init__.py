@@ -149,7 +149,7 @@ def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Gi
         return lambda body, code="", more=(): None
 
     def give(body: bytes, code: str = "", more: tuple[bytes, ...] = ()) -> None:
-        body = b"".join((body, *more)) if more else body
+        assert not more, "a message is one part"
         headers = block_of(command.escaping, (CONTENT_TYPE, command.rendering.content_type))
         if command.correlation_id is not None:
             headers += block_of(command.escaping, (CORRELATION_ID, command.correlation_id))
