@@ -1,15 +1,12 @@
 """Checks of values that people and programs write: in config.toml, and in requests to /admin.
 
-A check returns the value as the program wants it, or raises ValueError with the text that follows the key's name in the
-sentence about it: what is wrong, and what would be right. For each of queue, log, exchange, binding and fanout there is
-a table of checks, and functions for what must hold between the settings of one thing. What must hold between the tables
-of a file is in tools/config/rules.py.
+A check is as checks.py says, which has those of plain values. For each of queue, log, exchange, binding and fanout
+there is a table of checks, and functions for what must hold between the settings of one thing. What must hold between
+the tables of a file is in tools/config/rules.py.
 """
 
-import difflib
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -17,8 +14,9 @@ from radiator.model.addresses import CHECKOUT_LOGS, name_in
 from radiator.model.addresses import EXCHANGE as EXCHANGE_KIND
 from radiator.model.addresses import FANOUT as FANOUT_KIND
 from radiator.model.avro import schema_text
+from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, size_text, whole
 from radiator.model.errors import Refusal
-from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.limits import NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.settings import (
     BLOCK,
@@ -36,110 +34,6 @@ from radiator.model.settings import (
     LogSettings,
     QueueSettings,
 )
-
-TIB = 1024 * GIB
-SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
-DAY_S = 86_400
-
-Check = Callable[[object], Any]
-
-
-def parse_size(value: object) -> int:
-    """Bytes: a whole number, or text such as "64MiB". ValueError as a check."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    found = re.fullmatch(r"([0-9]{1,18}) ?(KiB|MiB|GiB|TiB)", value) if isinstance(value, str) else None
-    if found is None:
-        right = 'a size such as "64MiB" (KiB, MiB, GiB, TiB), or bytes as a whole number'
-        raise ValueError(f"is {shown(value)}; it must be {right}")
-    return int(found[1]) * SIZE_UNITS[found[2]]
-
-
-def size_text(size: int) -> str | int:
-    """The size as a person writes it: in the largest unit that divides it, or in bytes."""
-    for unit, factor in reversed(SIZE_UNITS.items()):
-        if size and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return size
-
-
-def shown(value: object) -> str:
-    """A value as JSON, on one line of bounded length. What UTF-8 cannot say (half of a surrogate pair) is escaped."""
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def meant(word: object, words: Iterable[str]) -> str:
-    """`; did you mean ...?` where one of the words is close, else nothing."""
-    close = difflib.get_close_matches(str(word)[:NAME_MAX_BYTES], list(words), n=1)
-    return f"; did you mean {shown(close[0])}?" if close else ""
-
-
-def one_of(words: Iterable[str]) -> str:
-    """What would be right where the value must be one of these."""
-    return "it must be one of " + ", ".join(map(shown, words))
-
-
-# ---- checks
-
-
-def flag(value: object) -> bool:
-    """true or false. Raises ValueError, a clause."""
-    if not isinstance(value, bool):
-        raise ValueError(f"is {shown(value)}; it must be true or false")
-    return value
-
-
-def whole(least: int, most: int) -> Check:
-    """A whole number within bounds. What it returns raises ValueError."""
-
-    def check(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"is {shown(value)}; it must be a whole number from {least} to {most}")
-        return value
-
-    return check
-
-
-def number(least: float, most: float, of_what: str = "") -> Check:
-    """A number within bounds, whole or not. What it returns raises ValueError."""
-
-    def check(value: object) -> float:
-        # a nan is in no range
-        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"is {shown(value)}; it must be a number {of_what}from {least} to {most}")
-        return value
-
-    return check
-
-
-def seconds(least: float, most: float) -> Check:
-    """A duration in seconds."""
-    return number(least, most, "of seconds ")
-
-
-def size(least: int, most: int) -> Check:
-    """A size within bounds, as `parse_size` takes it. What it returns raises ValueError."""
-
-    def check(value: object) -> int:
-        count = parse_size(value)
-        if not least <= count <= most:
-            raise ValueError(f"is {shown(value)}; it must be a size from {size_text(least)} to {size_text(most)}")
-        return count
-
-    return check
-
-
-def choice(*words: str) -> Check:
-    """One of these words. What it returns raises ValueError."""
-
-    def check(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"is {shown(value)}; {one_of(words)}{meant(value, words)}")
-        return str(value)
-
-    return check
-
 
 RESERVED_QUEUES = ("$outbox/", "$durable/")  # prefixes of the broker's own queues
 RESERVED_LOGS = (CHECKOUT_LOGS,)  # the same of logs, beside JOURNAL

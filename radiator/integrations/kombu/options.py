@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radiator.integrations.kombu.failures import OperationRefused
-from radiator.model.validation import meant
+from radiator.model.checks import meant
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from typing import Any
 from radiator.model import administration as commands
 from radiator.model.addresses import KINDS, QUEUE, declared_kinds, name_in
 from radiator.model.administration import REASONS, AdminCommand, Settings, sections
+from radiator.model.checks import number, shown
 from radiator.model.errors import Refusal
 from radiator.model.errors import shown as shown_bytes
 from radiator.model.limits import (
@@ -33,7 +34,7 @@ from radiator.model.limits import (
 from radiator.model.patterns import name_mistake
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
-from radiator.model.validation import LOG_PREFIX, mistake, number, shown
+from radiator.model.validation import LOG_PREFIX, mistake
 
 PEEK_COUNT = 10  # where none is asked for
 EXTEND_MIN_S = 0.001

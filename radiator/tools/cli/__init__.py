@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from radiator import __version__
+from radiator.model.checks import meant
 from radiator.model.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError, Refusal
-from radiator.model.validation import meant
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.text import printable
 from radiator.tools.cli.things import ByKind, Formatter, read_config

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from radiator.client import Address, AddressError
+from radiator.model.checks import Check, meant, shown
 from radiator.model.errors import ConfigError
 from radiator.model.limits import CONFIG_MAX_BYTES
 from radiator.model.users import user_name_mistake
-from radiator.model.validation import Check, meant, shown
 from radiator.tools.config.mistakes import Mistakes, lines_of_keys
 from radiator.tools.config.tables import settings
 from radiator.tools.config.values import path_of, quoted

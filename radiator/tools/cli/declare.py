@@ -10,10 +10,11 @@ from typing import Any
 
 from radiator.client import Client
 from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, declared_kinds, name_in
+from radiator.model.checks import Check
 from radiator.model.settings import EXCHANGE_TYPES, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.validation import EXCHANGE as EXCHANGE_CHECKS
 from radiator.model.validation import LOG as LOG_CHECKS
-from radiator.model.validation import LOG_MAY_BE_NONE, MAY_BE_NONE, Check, target_name
+from radiator.model.validation import LOG_MAY_BE_NONE, MAY_BE_NONE, target_name
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
 from radiator.tools.cli.broker import add_broker, ask
 from radiator.tools.cli.broker import field as field_of

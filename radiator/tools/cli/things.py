@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from radiator.model.addresses import EXCHANGE, EXISTING, KINDS, QUEUE, name_in
+from radiator.model.checks import meant
 from radiator.model.errors import ConfigError
-from radiator.model.validation import meant
 from radiator.tools.config import Config, load
 
 DESTINATIONS = (QUEUE, *(kind for kind in KINDS if kind != QUEUE))

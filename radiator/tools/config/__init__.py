@@ -17,6 +17,7 @@ from typing import Any
 import toml
 
 from radiator.model.addresses import name_in
+from radiator.model.checks import Check, meant, parse_size, shown, size_text
 from radiator.model.commands import Reread
 from radiator.model.errors import ConfigError
 from radiator.model.limits import (
@@ -47,18 +48,7 @@ from radiator.model.settings import (
     TlsSettings,
     WebSettings,
 )
-from radiator.model.validation import (
-    LOG,
-    QUEUE,
-    Check,
-    exchange_name_mistake,
-    log_name_mistake,
-    meant,
-    parse_size,
-    shown,
-    size_text,
-    with_bounds,
-)
+from radiator.model.validation import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.tools.config.avro_schema import schema_in
 from radiator.tools.config.jwt import jwt_settings, jwt_table
 from radiator.tools.config.mistakes import Mistakes, dotted

@@ -4,8 +4,8 @@ import stat
 from pathlib import Path
 
 from radiator.model.avro import schema_text
+from radiator.model.checks import Check
 from radiator.model.limits import SCHEMA_MAX_BYTES
-from radiator.model.validation import Check
 from radiator.tools.config.values import quoted
 
 _JSON = ("{", "[", '"')  # so a schema begins, and a path only with ./ before it

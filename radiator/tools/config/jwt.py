@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from radiator.auth.jwt import ALGORITHMS, algorithms_mistake
+from radiator.model.checks import Check, meant, one_of, shown
 from radiator.model.settings import JwtSettings
 from radiator.model.users import User
-from radiator.model.validation import Check, meant, one_of, shown
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
 from radiator.tools.config.values import path_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from radiator.model.checks import meant, shown, size_text
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
 from radiator.model.settings import (
@@ -30,10 +31,7 @@ from radiator.model.validation import (
     contradictions,
     cycle_from,
     cycle_mistake,
-    meant,
     not_persistent_mistake,
-    shown,
-    size_text,
     standard_type_mistake,
 )
 from radiator.protocols.schemes import SCHEMES

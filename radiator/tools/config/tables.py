@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from radiator.model.validation import Check, meant, shown
+from radiator.model.checks import Check, meant, shown
 from radiator.tools.config.mistakes import Keys, Mistakes
 
 _GONE = {

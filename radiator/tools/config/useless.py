@@ -6,12 +6,13 @@ A setting that is written with its default value has no effect either, but is no
 from collections.abc import Mapping
 from typing import Any
 
+from radiator.model.checks import shown
 from radiator.model.limits import Limits, high_water_bytes
 from radiator.model.patterns import is_pattern
 from radiator.model.rights import RIGHTS, Rules
 from radiator.model.settings import FANOUT, MAP_SIZE, NONE, PEERS, LogSettings, QueueSettings
 from radiator.model.users import User
-from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
+from radiator.model.validation import log_without_effect, with_bounds, without_effect
 from radiator.protocols.schemes import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type

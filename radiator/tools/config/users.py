@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from radiator.auth import scrypt, tokens
+from radiator.model.checks import TIB, Check, choice, flag, shown, size, whole
 from radiator.model.errors import ConfigError
 from radiator.model.limits import CONFIG_MAX_BYTES, NEXT_TO_NOTHING_BYTES, TOKENS_MAX, USERS_MAX
 from radiator.model.rights import RIGHTS, ROLES, Rules, rule_mistake
 from radiator.model.users import ANONYMOUS, BOUNDS, Token, User, UserBounds, user_name_mistake
-from radiator.model.validation import TIB, Check, choice, flag, shown, size, whole
 from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from radiator.model import validation
+from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seconds, shown, size, size_text, whole
 from radiator.model.limits import (
     GIB,
     HEART_BEAT_MIN_MS,
@@ -43,22 +44,7 @@ from radiator.model.settings import (
     LogKeep,
     UnixAddress,
 )
-from radiator.model.validation import (
-    DAY_S,
-    TIB,
-    Check,
-    binding_key,
-    choice,
-    flag,
-    meant,
-    one_of,
-    seconds,
-    shown,
-    size,
-    size_text,
-    target_name,
-    whole,
-)
+from radiator.model.validation import binding_key, target_name
 from radiator.protocols.schemes import SCHEMES
 
 LIST_MISTAKES_MAX = 20

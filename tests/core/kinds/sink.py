@@ -18,7 +18,7 @@ from radiator.core.producer import Producer
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.plan import Plan
 from radiator.core.turn import WRITE_COST_BYTES
-from radiator.model import addresses, validation
+from radiator.model import addresses, checks, validation
 from radiator.model.addresses import AddressKind
 from radiator.model.administration import DeclareDestination, DeleteDestination
 from radiator.model.answers import Declared, Deleted
@@ -29,7 +29,7 @@ from radiator.model.writes import DropDeclared, KeepDeclared
 from radiator.tools.cli import main
 
 SINK = "sink"
-CHECKS = {"max_bytes": validation.size(1, 1024)}
+CHECKS = {"max_bytes": checks.size(1, 1024)}
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:

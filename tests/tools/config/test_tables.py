@@ -1,4 +1,4 @@
-from radiator.model.validation import Check, flag, whole
+from radiator.model.checks import Check, flag, whole
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from radiator.model.checks import parse_size, size_text
 from radiator.model.limits import GIB, KIB, MIB, Limits
 from radiator.model.settings import Address, ListenAddress, LogKeep, LogSettings, QueueSettings, UnixAddress
-from radiator.model.validation import LOG, QUEUE, parse_size, size_text
+from radiator.model.validation import LOG, QUEUE
 from radiator.protocols.peer.fields import ADDRESS, FieldReader
 from radiator.tools.config.values import (
     CREATE,
