@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from radiator.model.keys import as_written
 from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
 from radiator.model.rights import RIGHTS
@@ -66,7 +67,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "peer": {"address": RESTART},
     "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates", "peer_ca"), NOW),
     "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
-    "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
+    "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART, "partition_key": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW, "schema": NOW},
     "exchange": {"type": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
@@ -120,7 +121,8 @@ def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]
         for key in before:
             if before[key] != after[key]:
                 effect = NOW if then[key] == after[key] else RESTART
-                found.append(Difference(dotted((*keys, key)), before[key], after[key], effect))
+                was, will_be = (_written(kind, one)[key] for one in (before, after))
+                found.append(Difference(dotted((*keys, key)), was, will_be, effect))
     if running.node is not None and read.node is not None and running.node.secret != read.node.secret:
         found.append(Difference("node.secret_file", "a secret", "another secret", RESTART))
     return found + _differences_of_users(running, read, dotted)
@@ -205,7 +207,8 @@ def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str,
     kind = place[0]
     if before is None or after is None:
         there = before or after or {}
-        waits = kind in ("node", "peer") or (kind == "tls" and after is None) or there.get("scope") == CLUSTER
+        waits = kind in ("node", "peer") or there.get("scope") == CLUSTER
+        waits |= after is None and (kind == "tls" or (kind == "queue" and bool(there.get("partition_key"))))
         return frozenset(there) if waits else frozenset()
     differing = {key for key in before if before[key] != after[key]}
     waiting = {key for key in differing if RELOAD[kind][key] == RESTART}
@@ -223,7 +226,15 @@ def _shown(kind: str, table: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if table is None:
         return None
     defaults = asdict({"queue": QueueSettings, "log": LogSettings}.get(kind, _Nothing)())
-    return {key: value for key, value in table.items() if key not in defaults or defaults[key] != value}
+    found = {key: value for key, value in table.items() if key not in defaults or defaults[key] != value}
+    return _written(kind, found)
+
+
+def _written(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a table, as a file has them."""
+    if kind != "queue":
+        return {**table}
+    return {key: as_written(value) if key == "partition_key" else value for key, value in table.items()}
 
 
 @dataclass(slots=True)

@@ -61,7 +61,9 @@ KEEP_NOTHING = LogKeep()
 @dataclass(slots=True, kw_only=True)
 class QueueSettings:
     """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. schema: the text of the Avro
-    schema that bodies must be of, as model/avro.py returns it; None: any body.
+    schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key: where the keys of
+    messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages of one key may be
+    out at once.
     """
 
     persistent: bool = True
@@ -81,6 +83,8 @@ class QueueSettings:
     redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
     scope: str = NODE
     schema: str | None = None
+    partition_key: tuple[str, ...] = ()
+    partition_window: int = 1
 
     def redelivery_delay(self, redeliveries: int) -> int:
         """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;

@@ -5,7 +5,6 @@ there is a table of checks, and functions for what must hold between the setting
 the tables of a file is in tools/config/rules.py.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -16,7 +15,8 @@ from radiator.model.addresses import FANOUT as FANOUT_KIND
 from radiator.model.avro import schema_text
 from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, size_text, whole
 from radiator.model.errors import Refusal
-from radiator.model.limits import NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.keys import as_written, json_pointer, key_sources
+from radiator.model.limits import PARTITION_WINDOW_MAX, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.settings import (
     BLOCK,
@@ -93,22 +93,6 @@ def children(value: object) -> tuple[str, ...]:
     return names
 
 
-def json_pointer(value: object) -> str:
-    """Where the key of a record stands in its body (RFC 6901). Raises ValueError, a clause."""
-    right = 'a JSON pointer such as "/customer/id", in which ~ is ~0 and a / of a name ~1'
-    if not isinstance(value, str) or (value and not value.startswith("/")):
-        raise ValueError(f"is {shown(value)}; it must be {right}")
-    if re.search(r"~(?![01])", value):
-        raise ValueError(f"is {shown(value)}, in which a ~ stands alone; it must be {right}")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise ValueError(f"is {shown(value)}, which is not UTF-8; it must be {right}") from None
-    if size > NAME_MAX_BYTES:
-        raise ValueError(f"is {shown(value)}; it may have at most {NAME_MAX_BYTES} bytes")
-    return value
-
-
 def retention(value: object) -> int | None:
     """Milliseconds; 0: none."""
     kept_ms: int = whole(0, 10**12)(value)
@@ -179,6 +163,8 @@ QUEUE: dict[str, Check] = {
     "redelivery_delay_max_ms": whole(1, 365 * DAY_S * 1000),
     "scope": choice(*SCOPES),
     "schema": schema_text,
+    "partition_key": key_sources,
+    "partition_window": whole(1, PARTITION_WINDOW_MAX),
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
@@ -225,6 +211,13 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
             if key in given and is_wrong(given[key]):
                 wrong = f"the queue has {key} = {shown(given[key])}, which one node cannot keep for all"
                 found.append(("scope", f'is "cluster", but {wrong}; remove one of the two'))
+    sources, window = given.get("partition_key"), given.get("partition_window", defaults.partition_window)
+    if sources and given.get("scope") == CLUSTER:
+        wrong = 'but the queue has scope = "cluster", and a key would have to be at one node at a time'
+        found.append(("partition_key", f"is {shown(as_written(sources))}, {wrong}; remove one of the two"))
+    if window != defaults.partition_window and not sources:
+        wrong = "but the queue has no partition_key, and only messages with keys have such a window"
+        found.append(("partition_window", f"is {window}, {wrong}; give that, or remove this"))
     return found
 
 
@@ -323,7 +316,7 @@ def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
 
 def as_json(settings: QueueSettings) -> dict[str, Any]:
     """All settings of a queue, none left out: `queue_settings` makes the same of them, whatever its base."""
-    return asdict(settings)
+    return asdict(settings) | {"partition_key": as_written(settings.partition_key)}
 
 
 def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[[str], QueueSettings | None]) -> None:

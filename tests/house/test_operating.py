@@ -101,7 +101,7 @@ def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
     found = rows("## Queue settings")
     assert set(found) == set(QUEUE)
     for key, value in asdict(QueueSettings()).items():
-        assert found[key].startswith("none" if value is None else as_written(key, value))
+        assert found[key].startswith("none" if value in (None, ()) else as_written(key, value))
 
 
 def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:

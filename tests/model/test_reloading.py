@@ -44,6 +44,7 @@ def test_the_same_differs_in_nothing() -> None:
         (replace(CONFIG, disk_free_min=5), "server.disk_free_min", NOW),
         (replace(CONFIG, data_dir=Path("/e")), "server.data_dir", RESTART),
         (with_queues(q=QueueSettings(max_messages=5)), "queue.q", NOW),
+        (with_queues(q=QueueSettings(partition_key=("/a",))), "queue.q", NOW),
     ],
 )
 def test_each_setting_takes_effect_when_the_table_says(read: Config, setting: str, effect: str) -> None:
@@ -70,10 +71,32 @@ def test_a_queue_that_the_file_names_no_more_is_taken_back() -> None:
     assert (difference.setting, difference.new, difference.takes_effect) == ("queue.q", None, NOW)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "was", "will_be"),
+    [((), ("/a",), None, "/a"), (("/a", "/b"), ("/b", "/a"), ["/a", "/b"], ["/b", "/a"]), (("/a",), (), "/a", None)],
+)
+def test_another_key_of_a_queue_waits_for_a_restart_with_its_whole_table(
+    old: tuple[str, ...], new: tuple[str, ...], was: object, will_be: object
+) -> None:
+    running = with_queues(q=QueueSettings(partition_key=old))
+    read = with_queues(q=QueueSettings(partition_key=new, max_messages=5))
+    assert found(read, running) == [
+        Difference("queue.q.max_messages", None, 5, RESTART),
+        Difference("queue.q.partition_key", was, will_be, RESTART),
+    ]
+    assert merged(running, read) == running
+
+
+def test_a_partition_window_changes_at_once() -> None:
+    running, read = (with_queues(q=QueueSettings(partition_key=("/a",), partition_window=n)) for n in (1, 7))
+    assert found(read, running) == [Difference("queue.q.partition_window", 1, 7, NOW)]
+    assert merged(running, read) == read
+
+
 def test_what_is_declared_is_the_same_when_it_has_been_tables() -> None:
     audit = LogSettings(retention_ms=5, retention_bytes=9)
     declared = Declarations(
-        queues={"q": QueueSettings(max_bytes=5), "dead": QueueSettings()},
+        queues={"q": QueueSettings(max_bytes=5, partition_key=("/a", "header:b")), "dead": QueueSettings()},
         queue_patterns=[("a.b.*", QueueSettings(dead_letter="dead")), ("a.#", QueueSettings())],
         fanouts={"f": ("q", "/log/l"), "g": ("q",)},
         topics=["t", "u.*"],

@@ -45,7 +45,10 @@ EVERY: dict[str, Any] = {
     "redelivery_delay_max_ms": 100,
     "scope": "node",
     "schema": '"int"',
+    "partition_key": ["header:customer", "/customer/id"],
+    "partition_window": 3,
 }
+EVERY_SETTING = QueueSettings(**EVERY | {"partition_key": ("header:customer", "/customer/id")})
 
 
 def refused(given: dict[str, Any], base: QueueSettings | None = None) -> str:
@@ -66,15 +69,22 @@ def test_nothing_given_is_what_would_be_there_anyway() -> None:
 def test_every_setting_may_be_given_and_comes_back_as_json() -> None:
     assert set(EVERY) == set(QUEUE)
     settings = queue_settings(EVERY, BASE)
-    assert settings == QueueSettings(**EVERY)
+    assert settings == EVERY_SETTING
     assert json.loads(json.dumps(as_json(settings))) == EVERY
 
 
 @pytest.mark.parametrize(
-    "settings", [QueueSettings(), BASE, QueueSettings(persistent=False, max_messages=1, max_bytes=2)]
+    "settings",
+    [
+        QueueSettings(),
+        BASE,
+        QueueSettings(persistent=False, max_messages=1, max_bytes=2),
+        QueueSettings(partition_key=("/a",), partition_window=1000),
+        EVERY_SETTING,
+    ],
 )
 def test_what_is_said_as_json_is_the_same_whatever_the_base(settings: QueueSettings) -> None:
-    for base in (QueueSettings(), BASE, QueueSettings(**EVERY)):
+    for base in (QueueSettings(), BASE, EVERY_SETTING):
         assert queue_settings(as_json(settings), base) == settings
 
 
@@ -86,6 +96,16 @@ def test_a_queue_in_memory_has_bounds_whatever_is_given() -> None:
     bounded = QueueSettings(persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX)
     assert queue_settings({"persistent": False}, QueueSettings()) == bounded
     assert queue_settings({"persistent": False, "max_messages": None}, BASE).max_messages == MEMORY_MESSAGES_MAX
+
+
+def test_a_key_is_one_text_or_a_list_and_null_takes_it_back() -> None:
+    assert queue_settings({"partition_key": "header:a"}, BASE).partition_key == ("header:a",)
+    assert queue_settings({"partition_key": ["/b"]}, BASE).partition_key == ("/b",)
+    keyed = QueueSettings(partition_key=("/b",))
+    assert queue_settings({"partition_key": None}, keyed) == QueueSettings()
+    assert queue_settings({"partition_window": 1}, BASE) == BASE, "the default, written"
+    assert [as_json(one)["partition_key"] for one in (QueueSettings(), keyed)] == [None, "/b"]
+    assert queue_settings({"persistent": False, "partition_key": "/b"}, BASE).partition_key == ("/b",)
 
 
 def test_a_size_may_have_a_unit() -> None:
@@ -111,6 +131,26 @@ def test_a_size_may_have_a_unit() -> None:
         ({"redelivery_delay_ms": 3_600_001}, "more than redelivery_delay_max_ms (3600000); raise that, or lower this."),
         ({"redelivery_delay_factor": 0.99}, "`redelivery_delay_factor` is 0.99; it must be a number from 1 to 1000."),
         ({"expires_ms": 0}, "`expires_ms` is 0; it must be a whole number from 1 to"),
+        (
+            {"partition_key": "customer"},
+            '`partition_key` is "customer"; it must be "header:NAME", a JSON pointer such',
+        ),
+        (
+            {"partition_key": []},
+            "`partition_key` is an empty list; name what the keys are taken from, or leave it out.",
+        ),
+        ({"partition_key": ["/a", "/a"]}, '`partition_key` names "/a" twice; name it once.'),
+        (
+            {"partition_key": "/a", "partition_window": 0},
+            "`partition_window` is 0; it must be a whole number from 1 to",
+        ),
+        ({"partition_key": "/a", "partition_window": 1001}, "it must be a whole number from 1 to 1000."),
+        ({"partition_window": 2}, "`partition_window` is 2, but the queue has no partition_key, and only messages"),
+        (
+            {"scope": "cluster", "partition_key": "/a"},
+            '`partition_key` is "/a", but the queue has scope = "cluster", and a key would have to be at one node at a '
+            "time; remove one of the two.",
+        ),
         ({"scope": "cluster", "persistent": False}, "which one node cannot keep for all"),
         ({"scope": "cluster", "exclusive": True}, "the queue has exclusive = true"),
         ({"scope": "cluster", "auto_delete": True}, "the queue has auto_delete = true"),

@@ -5,12 +5,10 @@ single records except the last few while it has readers. Readers see a record on
 Its readers: log_consumer.py. What is removed, and when: retention.py.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
 from zlib import crc32
 
 from radiator.core.journal_writer import JournalWriter
@@ -26,12 +24,12 @@ from radiator.core.usage import Usage
 from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
 from radiator.model.journal import CameFrom, JournalEvent
+from radiator.model.keys import HEADER, KeySource
 from radiator.model.limits import (
     AWAITED_OFFSETS_MAX,
     AWAITS_OF_ONE_MAX,
     EVENT_BYTES,
     GROUPS_MAX,
-    KEYED_BODY_MAX_BYTES,
     LOAD_BYTES,
     LOAD_MESSAGES,
     POSITIONS_MAX,
@@ -50,6 +48,7 @@ from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters; but a schema
+_OF_HEADER = KeySource((HEADER + PARTITION_KEY.name.decode(),))
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
@@ -62,7 +61,7 @@ class Log:
     """See above. A Target without bounds, which keeps nothing back; who reads it is a LogConsumer."""
 
     __slots__ = (
-        "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_path", "ledger", "log_settings",
+        "bare_name", "context", "damaged", "groups", "is_declared", "is_gone", "key_source", "ledger", "log_settings",
         "is_audit", "last", "maker", "name", "number", "partitions", "readers", "reserved", "reserved_bytes", "sealed",
         "segment_bytes", "segment_ms", "settings", "touched", "turns", "waiters", "waiting", "windows",
     )  # fmt: skip
@@ -118,10 +117,8 @@ class Log:
         # what is kept always spans several segments, so that little goes at once
         self.segment_bytes = SEGMENT_BYTES if bytes_max is None else min(SEGMENT_BYTES, max(1, bytes_max // parts))
         self.segment_ms = None if ms_max is None else ms_max // SEGMENTS_MIN
-        path = log_settings.partition_key
-        self.key_path = (
-            None if path is None else [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
-        )
+        pointer = log_settings.partition_key
+        self.key_source = _OF_HEADER if pointer is None else KeySource((pointer,))
 
     @property
     def address(self) -> str:
@@ -252,7 +249,7 @@ class Log:
         partitions = self.partitions
         if len(partitions) == 1:
             return partitions[0]
-        key = message.field(PARTITION_KEY) if self.key_path is None else _body_key(message.body, self.key_path)
+        key = self.key_source.key_of(message)
         if key is not None:
             return partitions[crc32(key) % len(partitions)]
         self.turns += 1
@@ -464,31 +461,3 @@ class Log:
 
 def _tail_cost(message: Message) -> int:
     return message.size + MESSAGE_COST_BYTES
-
-
-def _body_key(body: bytes, path: list[str]) -> bytes | None:
-    """Returns what stands there in the body; None where the body is no JSON or too long, or has nothing there."""
-    if len(body) > KEYED_BODY_MAX_BYTES:
-        return None
-    try:
-        found: Any = json.loads(body)
-        for step in path:
-            if isinstance(found, list):
-                found = found[_index(step)]
-            elif isinstance(found, dict):
-                found = found[step]
-            else:
-                return None
-        if isinstance(found, list | dict):
-            return None
-        text = found if isinstance(found, str) else json.dumps(found)
-    except (ValueError, KeyError, IndexError, RecursionError):
-        return None
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _index(step: str) -> int:
-    """Returns an index of RFC 6901: digits, of which the first is 0 only where it is the only one."""
-    if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0"):
-        raise ValueError(step)
-    return int(step)

@@ -27,7 +27,9 @@ def in_force(name: str, text: str, declarations: Declarations, all_fanouts: Mapp
         # patterns have words between dots: so `$durable.topic.#` is for all of topics
         settings = declarations.queue_settings(name.replace("/", "."))
         settings = settings if settings.persistent else QueueSettings()
-        return replace(settings, auto_delete=False, exclusive=False, scope=NODE, schema=None)
+        return replace(
+            settings, auto_delete=False, exclusive=False, scope=NODE, schema=None, partition_key=(), partition_window=1
+        )
     settings = declarations.queue_settings(name)
     if not text or name in declarations.queues:
         return settings

@@ -21,6 +21,8 @@ from radiator.model.answers import (
 )
 from radiator.model.errors import Refusal
 from radiator.model.numbers import PAUSE, BrokerNumbers, Later, LogNumbers, NamedRows, Rows
+from radiator.model.settings import QueueSettings
+from radiator.model.validation import as_json
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -168,5 +170,6 @@ _SHAPES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     QueueExplained: _queue_explained,
     LogExplained: _log_explained,
     PeekedMessage: _peeked,
+    QueueSettings: as_json,
 }
 """Records that are not simply a key for each field."""

@@ -9,6 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from radiator.model import answers, numbers
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.administration import sections
+from radiator.model.limits import KEY_SOURCES_MAX
 from radiator.model.settings import (
     EXCHANGE_TYPES,
     OVERFLOWS,
@@ -169,11 +170,23 @@ _NAMED = (
 )
 """Records that stand in answers, each under its name among the components of a document."""
 
+
+def _queue_settings(types: Mapping[str, Any]) -> Mapping[str, Schema]:
+    return {name: _sources() if name == "partition_key" else of(one) for name, one in types.items()}
+
+
+def _sources() -> Schema:
+    """What the keys of a queue's messages are taken from."""
+    several = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": KEY_SOURCES_MAX}
+    return {"anyOf": [{"type": "string"}, several, {"type": "null"}]}
+
+
 _SHAPES: Mapping[Any, Any] = {
     numbers.BrokerNumbers: _broker,
     answers.QueueExplained: _explained,
     answers.LogExplained: _explained,
     answers.PeekedMessage: _peeked,
+    QueueSettings: _queue_settings,
 }
 """Records that answers.py writes in another shape than their fields."""
 
@@ -200,4 +213,6 @@ def settings(kind: str) -> Schema:
 def _setting(name: str, kind: Any) -> Schema:
     if name in _CHOICES:
         return {"enum": list(_CHOICES[name])}
+    if get_origin(kind) is tuple:
+        return _sources()
     return _SIZE if name in ("max_bytes", "retention_bytes") else of(kind)

@@ -25,7 +25,12 @@ from radiator.tools.cli.things import TAKERS, ArgumentWord, ByKind, Formatter, T
 from radiator.tools.config.avro_schema import schema_in
 
 _SCHEMA = "Avro schema that each body must be of: the path of its file, or its JSON"
-_OF_QUEUES = {"schema": _SCHEMA}
+_OF_QUEUES = {
+    "schema": _SCHEMA,
+    "partition_key": "what messages with the same key are kept in order by: header:NAME, a JSON pointer such as "
+    '/customer/id, or a list such as ["header:a", "/b"]; none: nothing',
+    "partition_window": "how many messages of one key may be out at once",
+}
 _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
@@ -113,7 +118,7 @@ def _value(key: str, check: Check) -> Any:
 def _add_settings(parser: argparse.ArgumentParser, form: _Form) -> None:
     for key, check in form.checks.items():
         default = getattr(form.defaults, key)
-        shown = "none" if default is None else json.dumps(default).strip('"')
+        shown = "none" if default in (None, ()) else json.dumps(default).strip('"')
         parser.add_argument(
             f"--{key.replace('_', '-')}",
             dest=f"set_{key}",

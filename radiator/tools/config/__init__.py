@@ -20,6 +20,7 @@ from radiator.model.addresses import name_in
 from radiator.model.checks import Check, meant, parse_size, shown, size_text
 from radiator.model.commands import Reread
 from radiator.model.errors import ConfigError
+from radiator.model.keys import as_written
 from radiator.model.limits import (
     CHANGE_CHARACTERS,
     CONFIG_MAX_BYTES,
@@ -402,6 +403,8 @@ def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
         table = {"address": _text(table["address"])}
     elif kind in ("tls", "jwt"):
         table = {key: _text(value) if isinstance(value, Path) else value for key, value in table.items()}
+    elif kind == "queue":
+        table = table | {"partition_key": as_written(table["partition_key"])}
     elif kind == "exchange":
         table = table | {"bindings": [Binding(name, *pair) for pair in table["bindings"]] or None}
     elif kind == "log" or (kind == "journal" and table["enabled"]):

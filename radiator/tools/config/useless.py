@@ -18,7 +18,7 @@ from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type
 
 _OF_DURABLE = "$durable."  # what a pattern begins with that is for the queues of durable subscriptions
-_NOT_OF_DURABLE = {"persistent": True, "auto_delete": False, "exclusive": False, "scope": "node"}
+_NOT_OF_DURABLE = {"persistent": True, "auto_delete": False, "exclusive": False, "scope": "node", "partition_key": ()}
 
 
 def find_useless(file: File, limits: Limits, found: Mistakes) -> None:

@@ -114,6 +114,8 @@ def test_every_setting_may_be_given_and_is_described() -> None:
         "redelivery_delay_max_ms": 1000,
         "scope": "node",
         "schema": '{"type":"string"}',
+        "partition_key": ["header:customer", "/customer/id"],
+        "partition_window": 7,
     }
     assert set(given) == set(as_json(QueueSettings()))
     node = node_of()
