@@ -7,6 +7,7 @@ that are gone removed, in slices after it. No message is lost: what is above a l
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from radiator.core.connections import Subscription, TopicSubscription
@@ -18,6 +19,7 @@ from radiator.core.routing.destinations import by_queue
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.answers import ConfigurationReloaded
 from radiator.model.audit import DONE, REFUSED
+from radiator.model.checks import shown
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.limits import (
@@ -32,9 +34,11 @@ from radiator.model.limits import (
 from radiator.model.numbers import Rows
 from radiator.model.replies import Scope
 from radiator.model.settings import Binding, Config, Declarations, QueueSettings
-from radiator.model.validation import LOG_PREFIX, check_dead_letter
+from radiator.model.validation import LOG_PREFIX, as_json, check_dead_letter
 
 _CODE = "configuration"
+_FIXED = ("persistent", "scope", "partition_key")  # what no queue changes while the broker runs
+_fixed = attrgetter(*_FIXED)
 
 
 class Reload:
@@ -332,14 +336,15 @@ class _Judge:
             return
         if queue.name.startswith(OUTBOX_PREFIX):
             self.outbox_window_s = settings.dedup_window_s
-        elif settings.persistent == queue.is_persistent and settings.scope == queue.settings.scope:
+        elif _fixed(settings) == _fixed(queue.settings):
             if settings != queue.settings:
                 self.settings[queue] = settings
         elif queue.is_persistent or queue.name in self.new.queues:
-            key = "scope" if settings.persistent == queue.is_persistent else "persistent"
-            here, there = getattr(queue.settings, key), getattr(settings, key)
+            here, there = as_json(queue.settings), as_json(settings)
+            key = next(key for key in _FIXED if here[key] != there[key])
+            has, would_have = ("none" if one[key] is None else shown(one[key]) for one in (here, there))
             self.mistakes.append(
-                f"{queue.address} has {key} = {_text(here)}, and would have {_text(there)}: that needs a restart. "
+                f"{queue.address} has {key} = {has}, and would have {would_have}: that needs a restart. "
                 "Leave it as it is until then, or delete the queue first."
             )
         # what is in memory and declared no more is as it was until it goes, as it would at a restart

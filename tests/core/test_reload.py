@@ -120,7 +120,7 @@ def queue_lines(chance: Random) -> list[str]:
         f"redelivery_delay_ms = {chance.randrange(3)}",
         f"exclusive = {chance.choice(('true', 'false'))}",
         share=0.3,
-    )
+    ) + chosen(chance, f"partition_key = '{chance.choice(('/k', 'header:k'))}'", share=0.05)
 
 
 def written(chance: Random) -> str:
@@ -228,6 +228,8 @@ def assert_needs_a_restart(node: Node, was: dict[str, Any], after: Config) -> No
         return
     kinds = [(name, row[0]) for name, row in was["queues"].items()]
     is_other = any(restarted["queues"].get(name, (None,))[0] != kind for name, kind in kinds)
+    keys = {name: row[1]["partition_key"] for name, row in was["queues"].items()}
+    is_other |= any(row[1]["partition_key"] != keys.get(name) for name, row in restarted["queues"].items())
     of_exchanges = [(name, row[0]) for name, row in was["exchanges"].items()]
     is_other |= any(restarted["exchanges"].get(name, (None,))[0] != kind for name, kind in of_exchanges)
     assert is_other, node.notes[-1]
@@ -378,6 +380,25 @@ def test_a_queue_cannot_change_between_disk_and_memory() -> None:
     node.say(send(1, "q"))
     sentence = refusal(node, queues(q=QueueSettings(persistent=False, max_messages=9)))
     assert sentence.startswith("/queue/q has persistent = true, and would have false: that needs a restart.")
+
+
+def test_another_key_of_a_queue_that_is_there_needs_a_restart() -> None:
+    by_key = QueueSettings(partition_key=("header:a", "/b"))
+    node = started(Declarations(create_queues=True))
+    node.open(1)
+    node.say(send(1, "q"))
+    sentence = refusal(node, queues(q=by_key))
+    assert sentence.startswith('/queue/q has partition_key = none, and would have ["header:a", "/b"]: that needs a re')
+    node = started(Declarations(queue_patterns=[("q", by_key)]))
+    node.open(1)
+    node.say(send(1, "q"))
+    assert refusal(node, queues(q=QueueSettings())).startswith('/queue/q has partition_key = ["header:a", "/b"], and')
+
+
+def test_a_partition_window_holds_at_once() -> None:
+    node = started(queues(q=QueueSettings(partition_key=("/a",))))
+    assert reload(node, queues(q=QueueSettings(partition_key=("/a",), partition_window=7)))[-1] == "reloaded"
+    assert node.broker.destinations.queues.all["q"].settings.partition_window == 7
 
 
 def test_dead_letters_of_a_queue_declared_at_run_time_are_judged() -> None:

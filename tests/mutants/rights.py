@@ -144,8 +144,8 @@ MUTANTS = (
         "made-by-not-kept",
         "Who has made a queue is forgotten at a restart.",
         function="Queues._keep",
-        old="text = json.dumps(with_maker({**given}, queue.maker))",
-        new="text = json.dumps({**given})",
+        old="text = json.dumps(with_maker(kept, queue.maker))",
+        new="text = json.dumps(kept)",
     ),
     Mutant(
         "rate-of-a-user-saved-up",

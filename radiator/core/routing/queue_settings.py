@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from radiator.core.routing.fanouts import Fanout
-from radiator.model.errors import Refusal, StoreError
+from radiator.model.checks import shown
+from radiator.model.errors import Refusal, StoreError, count_text
+from radiator.model.keys import as_written
 from radiator.model.settings import NODE, Declarations, QueueSettings
 from radiator.model.validation import queue_settings
 
@@ -45,3 +47,16 @@ def unfit(name: str, text: str, refusal: Refusal) -> StoreError:
         f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
         "Change the pattern that it comes from there, or give the queue a table of its own."
     )
+
+
+def keyed_otherwise(name: str, sources: tuple[str, ...], keyed_by: tuple[str, ...], count: int) -> StoreError:
+    """Returns why another partition_key of a queue stops a start. keyed_by: the one that its messages are stored by."""
+    stored = count_text(count, "message of it is", "messages of it are")
+    return StoreError(
+        f"/queue/{name} is declared {_with(sources)}, but {stored} stored {_with(keyed_by)}: start {_with(keyed_by)} "
+        "and consume, move or purge what it holds first."
+    )
+
+
+def _with(sources: tuple[str, ...]) -> str:
+    return f"with partition_key = {shown(as_written(sources))}" if sources else "without partition_key"

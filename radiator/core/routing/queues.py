@@ -6,7 +6,6 @@ durable subscriptions. No client can send or subscribe to these by their names.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from radiator.core.journal_writer import JournalWriter
@@ -15,16 +14,17 @@ from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.fanouts import Fanouts
-from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, unfit
+from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, keyed_otherwise, unfit
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES
 from radiator.core.usage import with_maker
 from radiator.model.errors import Refusal, StoreError
+from radiator.model.keys import keys_of, with_keys, without_keys
 from radiator.model.patterns import is_pattern
 from radiator.model.recovery import StoredQueue
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.users import maker_of, without_maker
-from radiator.model.validation import check_dead_letter, queue_name
+from radiator.model.validation import as_json, check_dead_letter, queue_name
 from radiator.model.writes import Declare, KeepSettings, Ledger, Retire
 
 
@@ -89,18 +89,23 @@ class Queues:
 
     def recover(self, queues: Iterable[StoredQueue]) -> None:
         """Restores the queues that the store has. Raises StoreError where one has messages and is now declared to be
-        in memory.
+        in memory, or with another partition_key.
         """
         for found in queues:
             kept = json.loads(found.settings) if found.settings else {}
-            given = _given(without_maker(kept)) if kept else ""
+            given = _given(without_keys(without_maker(kept)))
+            keyed_by = keys_of(kept)
             settings = self._settings(found.name, given)
             if settings.persistent:
+                if settings.partition_key != keyed_by and found.ledger.stored:
+                    raise keyed_otherwise(found.name, settings.partition_key, keyed_by, found.ledger.stored)
                 queue = self._open(found.number, found.name, settings, found.ledger)
                 queue.next_due_ms = found.next_due_ms
                 queue.given = given
                 if kept:
                     queue.maker = self.around.usages.recover(maker_of(kept), queue.address)
+                if settings.partition_key != keyed_by:
+                    self._keep(queue, json.loads(given or "{}"))
             elif found.ledger.stored:
                 raise StoreError(
                     f"/queue/{found.name} is declared with persistent = false, but {found.ledger.stored} messages of "
@@ -193,16 +198,19 @@ class Queues:
         usages = self.around.usages
         if usages.acting is not None and not queue.is_declared and not name.startswith(OUTBOX_PREFIX):
             queue.maker = usages.make(queue.address)
-        if given or queue.maker is not None:
+        if given or queue.maker is not None or settings.partition_key:
             self._keep(queue, given or {})
         self.around.made(queue)
         return queue
 
     def _keep(self, queue: Queue, given: Mapping[str, Any]) -> None:
-        """What it was declared with, and who has made it, for as long as it is there."""
+        """What it was declared with, who has made it, and what its messages are stored by, for as long as it is
+        there.
+        """
         queue.given = _given(given)
         if queue.is_persistent:
-            text = json.dumps(with_maker({**given}, queue.maker))
+            kept = with_keys(given, queue.settings.partition_key)
+            text = json.dumps(with_maker(kept, queue.maker))
             self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
@@ -264,7 +272,7 @@ class Queues:
         found = self.all.get(name)
         there = self.declarations.queues.get(name) if found is None else found.settings
         if there is not None and there != settings:
-            here, wanted = asdict(there), asdict(settings)
+            here, wanted = as_json(there), as_json(settings)
             key = next(key for key in here if here[key] != wanted[key])
             where = "declared in the configuration" if found is None else "there already"
             raise Refusal(

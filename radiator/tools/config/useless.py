@@ -30,8 +30,9 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
         if is_pattern(name) and name.startswith(_OF_DURABLE):
             for key, default in _NOT_OF_DURABLE.items():
                 if table.get(key, default) != default:
-                    wrong = f"is {shown(table[key])}, which the queue of a durable subscription never is; leave it out"
-                    _add(found, ("queue", name, key), wrong)
+                    never = "has" if key == "partition_key" else "is"
+                    wrong = f"is {shown(table[key])}, which the queue of a durable subscription never {never}"
+                    _add(found, ("queue", name, key), f"{wrong}; leave it out")
     for name, table in file.logs.items():
         for key, wrong in log_without_effect(LogSettings(**table), store_bytes):
             _add(found, ("log", name, key), wrong)

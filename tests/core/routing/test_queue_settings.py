@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.core.routing.fanouts import Fanout
-from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force
+from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, keyed_otherwise
 from radiator.model.errors import StoreError
 from radiator.model.settings import CLUSTER, NODE, Declarations, QueueSettings
 
@@ -12,7 +12,17 @@ DECLARED = Declarations(
     queue_patterns=[
         ("p.*", QueueSettings(max_messages=2)),
         ("mem.*", QueueSettings(persistent=False, max_messages=5, max_bytes=5)),
-        ("$durable.topic.#", QueueSettings(max_messages=3, auto_delete=True, exclusive=True, scope=CLUSTER)),
+        (
+            "$durable.topic.#",
+            QueueSettings(
+                max_messages=3,
+                auto_delete=True,
+                exclusive=True,
+                scope=CLUSTER,
+                partition_key=("/a",),
+                partition_window=5,
+            ),
+        ),
         ("$durable.exchange.#", QueueSettings(persistent=False, max_messages=5, max_bytes=5)),
     ],
     cluster_fanouts=frozenset(["f"]),
@@ -50,3 +60,29 @@ def test_a_durable_subscription_is_a_queue_that_stays_and_is_of_this_node() -> N
     one = settings(DURABLE_PREFIX + "topic/a.b/s")
     assert one == QueueSettings(max_messages=3, auto_delete=False, exclusive=False, scope=NODE)
     assert settings(DURABLE_PREFIX + "exchange/x/s") == QueueSettings(), "never in memory"
+
+
+@pytest.mark.parametrize(
+    ("sources", "keyed_by", "count", "sentence"),
+    [
+        (
+            ("/a",),
+            (),
+            1,
+            'with partition_key = "/a", but 1 message of it is stored without partition_key: start without',
+        ),
+        (
+            (),
+            ("header:b",),
+            2,
+            'without partition_key, but 2 messages of it are stored with partition_key = "header:b"',
+        ),
+        (("/a", "/b"), ("/b",), 2, 'with partition_key = ["/a", "/b"], but 2 messages of it are stored with'),
+    ],
+)
+def test_other_keys_than_those_stored_by_stop_a_start_with_the_way_out(
+    sources: tuple[str, ...], keyed_by: tuple[str, ...], count: int, sentence: str
+) -> None:
+    text = str(keyed_otherwise("q", sources, keyed_by, count))
+    assert text.startswith(f"/queue/q is declared {sentence}")
+    assert text.endswith(" and consume, move or purge what it holds first.")

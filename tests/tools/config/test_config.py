@@ -486,6 +486,44 @@ def test_logs_and_the_journal(tmp_path: Path) -> None:
     assert set(declared.queues) == {"q"}
 
 
+def test_keys_of_a_queue(tmp_path: Path) -> None:
+    text = """
+        [queue.one]
+        partition_key = "header:customer"
+        [queue.'many.*']
+        persistent = false
+        partition_key = ["header:a", "/b"]
+        partition_window = 1000
+    """
+    declared = loaded(tmp_path, text).declarations
+    assert declared.queues["one"] == QueueSettings(partition_key=("header:customer",))
+    (settings,) = (settings for _, settings in declared.queue_patterns)
+    assert (settings.partition_key, settings.partition_window) == (("header:a", "/b"), 1000)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('partition_key = "customer"', ["queue.q.partition_key", '"customer"', '"header:NAME"']),
+        ("partition_key = []", ["queue.q.partition_key", "an empty list"]),
+        ('partition_key = ["/a", "/a"]', ["queue.q.partition_key", '"/a" twice']),
+        ('partition_key = "/a"\npartition_window = 1001', ["queue.q.partition_window", "from 1 to 1000"]),
+        ("partition_window = 2", ["queue.q.partition_window", "no partition_key"]),
+        ('scope = "cluster"\npartition_key = "/a"', ["queue.q.partition_key", "at one node at a time"]),
+    ],
+)
+def test_a_key_that_is_none_is_told_with_its_line(tmp_path: Path, lines: str, words: list[str]) -> None:
+    secret(tmp_path)
+    (tmp_path / "config.toml").write_text(
+        f"[queue.q]\n{lines}\n[node]\nname = 'a'\nsecret_file = 's'\n[peer.b]\naddress = 'peer://[::1]:1'"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "config.toml")
+    (sentence,) = caught.value.mistakes
+    for word in (f"line {1 + len(lines.splitlines())}:", *words):
+        assert word in sentence
+
+
 @pytest.mark.parametrize("text", ["", "[journal]", "[journal]\nenabled = false\nretention_ms = 5"])
 def test_the_journal_is_off_where_nothing_else_is_said(tmp_path: Path, text: str) -> None:
     declared = loaded(tmp_path, text).declarations
@@ -510,7 +548,9 @@ QUEUES = some.builds(
     redelivery_delay_ms=some.integers(0, 1000),
     redelivery_delay_factor=some.integers(1, 1000) | some.floats(1, 1000),
     redelivery_delay_max_ms=some.integers(1000, 10**9),
-)
+    partition_key=some.sampled_from([("",), ('header:"ä\\', "/a/~1~0"), ("/a",)]),
+    partition_window=some.integers(1, 1000),
+) | some.just(QueueSettings())
 EXCHANGES = some.dictionaries(
     NAMES.filter(lambda name: "/" not in name and not name.startswith("amq.")),
     some.builds(ExchangeSettings, type=some.sampled_from(EXCHANGE_TYPES)),
@@ -599,6 +639,7 @@ def test_what_is_rendered_loads_as_the_same(
         "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[fanout.g]\nchildren = ['q']\n[topic.u]",
         "node = {name = 'a', secret_file = 's', listen = 'peer://10.0.0.1:2', discover = true}\npeer.b = {}",
         "[log.l]\nretention_ms = 0\n[fanout.f]\nchildren = ['/log/l']\n[journal]\nenabled = true\nretention_ms = 0",
+        "[queue.q]\npartition_key = 'header:a'\n[queue.'p.*']\npartition_key = ['/', 'header:b']\npartition_window = 9",
     ],
 )
 def test_what_is_in_force_can_be_used_as_a_file(tmp_path: Path, text: str) -> None:

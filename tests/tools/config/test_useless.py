@@ -30,6 +30,10 @@ USELESS = {
     "retention of no journal": ("[journal]\nretention_ms = 5", "journal.retention_ms"),
     "what no durable subscription is": ("[queue.'$durable.#']\nexclusive = true", 'queue."$durable.#".exclusive'),
     "a durable subscription in memory": ("[queue.'$durable.#']\npersistent = false", 'queue."$durable.#".persistent'),
+    "a key of a durable subscription": (
+        "[queue.'$durable.#']\npartition_key = 'header:a'",
+        'queue."$durable.#".partition_key',
+    ),
     "a key of a fanout": (
         "[queue.q]\n[exchange.e]\ntype = 'fanout'\nbindings = [{ key = 'k', queue = 'q' }]",
         'exchange.e.bindings has the key "k"',
@@ -68,6 +72,8 @@ USEFUL = {
     "a key of two partitions": "[log.a]\npartitions = 2\npartition_key = '/id'",
     "retention within the store": "[log.a]\nretention_bytes = '1GiB'",
     "a journal": "[journal]\nenabled = true\nretention_ms = 5",
+    "a key of a queue": "[queue.a]\npartition_key = '/id'\npartition_window = 5",
+    "the default window, written": "[queue.a]\npartition_window = 1",
     "a fanout without keys": "[queue.q]\n[exchange.e]\ntype = 'fanout'\nbindings = [{ queue = 'q' }]",
     "a durable subscription's bound": "[queue.'$durable.#']\nmax_messages = 5",
     "more than the default of all": "limits.max_half_open = 10",
