@@ -79,19 +79,21 @@ class Declare:
 
 @dataclass(slots=True)
 class Put:
-    """Store a message at its place."""
+    """Store a message at its place. key: the hash of its key, 8 bytes, by which it is found too; b"": it has none."""
 
     queue: int
     position: int
     message: Message
+    key: bytes = b""
 
 
 @dataclass(slots=True)
 class Remove:
-    """The message leaves the queue; its redelivery count goes with it."""
+    """The message leaves the queue; its redelivery count goes with it. key: as its Put had it."""
 
     queue: int
     position: int
+    key: bytes = b""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,10 @@ class SaveLedger:
 
 @dataclass(slots=True)
 class Delay:
-    """Store a message until its time, which is not 0. Where it is at its place, the same batch has its Remove."""
+    """Store a message until its time, which is not 0. Where it is at its place, the same batch has its Remove.
+
+    held: the hash of the key that it holds meanwhile, 8 bytes; b"": it holds none.
+    """
 
     queue: int
     due_ms: int
@@ -122,15 +127,17 @@ class Delay:
     message: Message
     redeliveries: int = 0
     redelivered: bool = False
+    held: bytes = b""
 
 
 @dataclass(slots=True)
 class MakeDue:
-    """The message is delayed no more: the same batch puts it at its place, or lets go of it."""
+    """The message is delayed no more: the same batch puts it at its place, or lets go of it. held: as of its Delay."""
 
     queue: int
     due_ms: int
     position: int
+    held: bytes = b""
 
 
 @dataclass(slots=True)
@@ -191,7 +198,7 @@ class Retire:
 @dataclass(slots=True)
 class Sweep:
     """Delete the first `count` messages of a retired queue, delayed ones after the others. left: how many it has then;
-    its row is deleted with the last of them.
+    its row is deleted with the last of them. As many rows of keys go with them, or all, where there are fewer.
     """
 
     queue: int

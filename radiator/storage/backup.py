@@ -20,7 +20,18 @@ from radiator.storage.check import Report, check
 from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
 from radiator.storage.codec.operations import pieces
-from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
+from radiator.storage.codec.tables import (
+    APPLIED,
+    BACKUP,
+    CLEAN,
+    DOUBTS,
+    FORMAT,
+    PEERS,
+    STORE_ID,
+    TABLES,
+    TIME,
+    tables_of,
+)
 from radiator.storage.forward import Forward, LogBehind, Until
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import (
@@ -110,13 +121,15 @@ def _bring_up_to_date(new: Path, behind: Sequence[WalEntry]) -> None:
     if not behind:
         return
     with Reader(new) as reader, reader.snapshot() as snapshot:
-        applied = records.decode_place(APPLIED, snapshot.meta()[APPLIED])[0]
+        meta = snapshot.meta()
+    applied = records.decode_place(APPLIED, meta[APPLIED])[0]
     missing = [entry for entry in behind if entry.place.index > applied]
     if not missing:
         return
     log_bytes = sum(len(entry.operations) for entry in missing)
     with open_for_writing(new, map_bytes_for(_map_bytes(new), log_bytes), subdir=False, lock=False) as env:
-        tables = {name: env.open_db(name, create=False) for name in TABLES}
+        names = tables_of(records.decode_number(FORMAT, meta[FORMAT]))
+        tables = {name: env.open_db(name, create=False) for name in names}
         writer = TreeWriter(env, new, tables, checked_head(new))
         for operations, last in pieces(missing):
             writer.apply([*operations, mark(last.place)])

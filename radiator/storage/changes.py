@@ -178,8 +178,9 @@ class Changes:
             keys = [key for key, _ in zip(self.keys(table, operation.start, operation.end), range(left), strict=False)]
             left -= len(keys)
             self._delete_if_present(DeleteIfPresent(table, keys))
-            paired = [key[operation.key_at :] for key in keys]
-            self._delete_if_present(DeleteIfPresent(operation.paired, paired))
+            if operation.paired:
+                paired = [key[operation.key_at :] for key in keys]
+                self._delete_if_present(DeleteIfPresent(operation.paired, paired))
         if left and operation.is_exact:
             names = " and ".join(name.decode() for name in operation.tables)
             start = operation.start.hex()

@@ -26,11 +26,13 @@ from radiator.storage.codec.operations import (
 from radiator.storage.codec.tables import (
     APPS,
     BINDINGS,
+    BY_KEY,
     COUNTS,
     DECLARED,
     DEDUP,
     DELAYED,
     DOUBTS,
+    HELD,
     LEDGERS,
     LOGS,
     MESSAGES,
@@ -51,6 +53,7 @@ from radiator.storage.wal_damage import UNKNOWN
 
 _OF_A_QUEUE = frozenset({
     MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DELAYED, SETTINGS, BINDINGS, LOGS, RECORDS, SEGMENTS, POSITIONS,
+    BY_KEY, HELD,
 })  # fmt: skip
 """Tables whose keys begin with the number of a queue or log."""
 

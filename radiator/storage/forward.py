@@ -166,7 +166,8 @@ class LogBehind:
         log_bytes = sum(path.stat().st_size for _, path in segments_in(self._directory))
         head = checked_head(file)
         with open_for_writing(file, map_bytes_for(head.end_bytes, log_bytes), subdir=False, lock=False) as env:
-            tables = {name: env.open_db(name, create=False) for name in TABLES}
+            # those of later formats too: a log goes on where a start has made a store one of the present format
+            tables = {name: env.open_db(name) for name in TABLES}
             writer = TreeWriter(env, file, tables, head)
             # D39: no further, what follows may be damaged
             for operations, last in pieces(self._planned_entries(plan, progress)):

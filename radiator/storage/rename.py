@@ -9,7 +9,7 @@ import lmdb
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.patterns import is_node_name
 from radiator.storage.codec import records
-from radiator.storage.codec.tables import DOUBTS, META, NODE, PEERS
+from radiator.storage.codec.tables import DOUBTS, FORMAT, META, NODE, PEERS
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import (
     checked_head,
@@ -54,7 +54,7 @@ def _renamed(path: Path, file: Path, name: str) -> str:
         refuse_other_formats(file, meta)
         refuse_bare_backups(file, meta)
         if applied(meta) is not None:  # else what the log has of the former name would come later
-            tables = open_tables(env, file, records.FORMAT)
+            tables = open_tables(env, file, records.decode_number(FORMAT, meta[FORMAT]))
             replay(TreeWriter(env, file, tables, head), path, meta)
         return _rename_in(env, file, name)
 

@@ -51,6 +51,11 @@ def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\
     return Message("/queue/orders", headers, ESCAPING_ALL, body, 1_800_000_000_000, expires_ms)
 
 
+def hash_of(number: int) -> bytes:
+    """What stands for the hash of a key."""
+    return number.to_bytes(8, "big")
+
+
 class Scribe:
     """A store, what it should hold, and the ledgers that say so. keeps_up: the tables have each batch at once."""
 
@@ -63,12 +68,14 @@ class Scribe:
         self.ledgers = {queue.number: queue.ledger for queue in recovery.queues}
         self.messages: dict[tuple[int, int], Message] = {}
         self.delayed: dict[tuple[int, int], Delay] = {}
+        self.keys: dict[tuple[int, int], bytes] = {}  # of messages at their places
         self._next_queue = recovery.next_queue
         self._sequence = 0
 
-    def declare(self, name: str) -> int:
-        number = self._next_queue
-        self._next_queue += 1
+    def declare(self, name: str, number: int = 0) -> int:
+        """number: 0: the next one."""
+        number = number or self._next_queue
+        self._next_queue = number + 1
         self.ledgers[number] = Ledger()
         self.store.commit([Declare(number, name)])
         self._follow()
@@ -78,9 +85,9 @@ class Scribe:
         if self.keeps_up:
             self.store.catch_up()
 
-    def put(self, queue: int, body: bytes = b"", expires_ms: int = 0) -> Put:
+    def put(self, queue: int, body: bytes = b"", expires_ms: int = 0, key: bytes = b"") -> Put:
         """The write; its position is new."""
-        put = Put(queue, position_of(self.boot, self._sequence), message_of(body, expires_ms))
+        put = Put(queue, position_of(self.boot, self._sequence), message_of(body, expires_ms), key)
         self._sequence += 1
         ledger = self.ledgers[queue]
         ledger.accepted += 1
@@ -89,6 +96,7 @@ class Scribe:
         ledger.stored_bytes += put.message.size
         ledger.stored_expiring += expires_ms != 0
         self.messages[queue, put.position] = put.message
+        self.keys[queue, put.position] = key
         return put
 
     def remove(self, queue: int, position: int) -> Remove:
@@ -99,30 +107,33 @@ class Scribe:
         ledger.stored_expiring -= message.expires_ms != 0
         ledger.acked += 1
         ledger.acked_bytes += message.size
-        return Remove(queue, position)
+        return Remove(queue, position, self.keys.pop((queue, position), b""))
 
-    def delay(self, queue: int, due_ms: int, body: bytes = b"", expires_ms: int = 0) -> Delay:
+    def delay(self, queue: int, due_ms: int, body: bytes = b"", expires_ms: int = 0, held: bytes = b"") -> Delay:
         """The write of a new message that waits for its time."""
         put = self.put(queue, body, expires_ms)
-        return self.delay_again(queue, put.position, due_ms, 0)
+        return self.delay_again(queue, put.position, due_ms, 0, held)
 
-    def delay_again(self, queue: int, position: int, due_ms: int, redeliveries: int) -> Delay:
+    def delay_again(self, queue: int, position: int, due_ms: int, redeliveries: int, held: bytes = b"") -> Delay:
         """The write of one that is at its place; its Remove belongs to it."""
         message = self.messages.pop((queue, position))
-        delay = Delay(queue, due_ms, position, message, redeliveries, redeliveries > 0)
+        self.keys.pop((queue, position), None)
+        delay = Delay(queue, due_ms, position, message, redeliveries, redeliveries > 0, held)
         self.delayed[queue, position] = delay
         self.ledgers[queue].stored_delayed += 1
         self.ledgers[queue].stored_delayed_bytes += message.size
         return delay
 
     def wake(self, queue: int, position: int) -> list[Write]:
-        """The writes; it is at its place then."""
+        """The writes; it is at its place then, with the key that it has held."""
         delay = self.delayed.pop((queue, position))
         self.messages[queue, position] = delay.message
+        self.keys[queue, position] = delay.held
         self.ledgers[queue].stored_delayed -= 1
         self.ledgers[queue].stored_delayed_bytes -= delay.message.size
         count = [Count(queue, position, delay.redeliveries)] if delay.redelivered else []
-        return [MakeDue(queue, delay.due_ms, position), Put(queue, position, delay.message), *count]
+        due = MakeDue(queue, delay.due_ms, position, delay.held)
+        return [due, Put(queue, position, delay.message, delay.held), *count]
 
     def retire(self, queue: int, name: str) -> None:
         ledger = self.ledgers.pop(queue)
@@ -136,9 +147,9 @@ class Scribe:
         self.store.commit([*writes, *books])
         self._follow()
 
-    def fill(self, queue: int, messages: int, body: bytes = b"x" * 100) -> list[Put]:
-        """So many messages in one commit."""
-        puts = [self.put(queue, body) for _ in range(messages)]
+    def fill(self, queue: int, messages: int, body: bytes = b"x" * 100, keys: int = 0) -> list[Put]:
+        """So many messages in one commit. keys: they have so many, in turn; 0: none."""
+        puts = [self.put(queue, body, key=hash_of(nth % keys) if keys else b"") for nth in range(messages)]
         self.commit(*puts)
         return puts
 
@@ -198,19 +209,22 @@ def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
     orders, mail, gone = (scribe.declare(name) for name in names)
     for size in (0, 10, 900, 5_000):
         scribe.fill(orders, 20, b"o" * size)
-        scribe.fill(mail, 10, bytes([size % 256]) * size)
+        scribe.fill(mail, 10, bytes([size % 256]) * size, keys=3)
     soon = [scribe.put(mail, b"soon", expires_ms=1) for _ in range(3)]
     scribe.commit(*soon)
     counted = sorted(scribe.messages)[::7]
     scribe.store.commit([Count(queue, position, 2) for queue, position in counted])
     scribe.commit(
-        *[scribe.delay(queue, DUE_MS + nth, b"d" * nth) for nth, queue in enumerate([orders, mail, gone] * 2)]
+        *[
+            scribe.delay(queue, DUE_MS + nth, b"d" * nth, held=hash_of(nth) if nth < 3 else b"")
+            for nth, queue in enumerate([orders, mail, gone] * 2)
+        ]
     )
     scribe.store.commit(
         [KeepSettings(orders, '{"max_messages": 9}'), KeepDeclared("exchange", "x", '{"type": "topic"}')]
     )
     scribe.store.commit([Bind("x", "a.#", orders), Bind("x", "a.#", mail), Bind("", "a.*", mail), Bind("y", "", mail)])
-    scribe.fill(gone, 5)
+    scribe.fill(gone, 5, keys=2)
     scribe.retire(gone, "gone")
     scribe.store.commit([Remember(orders, b"order-%d" % i, 1_800_000_000_000 + i) for i in range(20)])
     doubts = [Doubt("node.b", 4 + nth, mail, put.position) for nth, put in enumerate(soon)]

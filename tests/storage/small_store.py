@@ -9,14 +9,16 @@ from pathlib import Path
 
 from radiator.model.writes import Bind, Count, Doubt, KeepDeclared, KeepPeer, KeepSettings, Remember, Remove
 from radiator.storage.backup import backup
-from tests.storage.scribe import DUE_MS, Scribe, write_logs
+from tests.storage.scribe import DUE_MS, Scribe, hash_of, write_logs
 
 LOG = 5
+KEYED = 7
 PEER = ("node.b", "0123456789abcdef", 9, 6, 8, 7, 12)
 BINDINGS = [Bind("", "a.#", 4), Bind("amq.direct", "orders", 1), Bind("x", "", 1), Bind("x", "ä.*", 2)]
 
 
-def write_small_backup(file: Path) -> None:
+def write_small_backup(file: Path, has_keys: bool = True) -> None:
+    """has_keys: of messages, which came last."""
     with tempfile.TemporaryDirectory() as path:
         scribe = Scribe(Path(path) / "data")
         orders, mail, gone = (scribe.declare(name) for name in ("orders", "mail.ä", "gone"))
@@ -43,8 +45,20 @@ def write_small_backup(file: Path) -> None:
         scribe.store.commit([KeepDeclared("exchange", "x", '{"type": "topic"}'), *BINDINGS])
         scribe.retire(gone, "gone")
         write_logs(scribe.store, LOG)
+        if has_keys:
+            write_keys(scribe)
         scribe.store.close()
         backup(Path(path) / "data", file, compact=True)
+
+
+def write_keys(scribe: Scribe) -> None:
+    """Of two keys two messages each are left, of which one is delayed and holds its key; one has none."""
+    keyed = scribe.declare("keyed", KEYED)
+    puts = [scribe.put(keyed, b"keyed %d" % number, key=hash_of(number % 2)) for number in range(5)]
+    scribe.commit(*puts, scribe.put(keyed, b"without a key"))
+    scribe.commit(scribe.remove(keyed, puts[0].position))
+    held = Remove(keyed, puts[3].position, hash_of(1))
+    scribe.commit(held, scribe.delay_again(keyed, held.position, DUE_MS, redeliveries=1, held=hash_of(1)))
 
 
 if __name__ == "__main__":

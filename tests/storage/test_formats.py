@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import tarfile
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.message import position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.recovery import StoredDoubt
+from radiator.model.settings import LogKeep
 from radiator.model.writes import (
     Bind,
     Delay,
@@ -28,6 +30,7 @@ from radiator.model.writes import (
     KeepPosition,
     KeepTransaction,
     SaveLedger,
+    StoppedClean,
 )
 from radiator.storage import changes
 from radiator.storage.backup import backup, restore
@@ -39,24 +42,35 @@ from radiator.storage.codec.tables import (
     APPLIED,
     BACKUP,
     BOOT,
+    BY_KEY,
     CLEAN,
+    DELAYED,
     DOUBTS,
+    FIRST_WITH_LOG,
     FORMAT,
+    HELD,
+    MESSAGES,
     META,
+    NODE,
     PEERS,
     REDELIVERED_BELOW,
     TABLES,
     tables_of,
 )
-from radiator.storage.lmdb.datafile import write_meta
+from radiator.storage.compact import compact
+from radiator.storage.lmdb.datafile import open_for_writing, write_meta
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
+from radiator.storage.rename import rename
+from radiator.storage.wal import WalEntry
 from tests.storage.breaking import run_forked
-from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
+from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, hash_of, message_of, send_of, write_logs
 from tests.storage.small_store import BINDINGS, write_small_backup
 
 FORMATS = Path(__file__).with_name("formats")
+RELEASED = Path(__file__).parent.parent / "formats"
 OLD = pytest.mark.parametrize("number", range(1, records.FORMAT))
+WITH_LOG = pytest.mark.parametrize("number", range(FIRST_WITH_LOG, records.FORMAT))
 
 
 @pytest.mark.parametrize("number", range(1, records.FORMAT + 1))
@@ -74,7 +88,7 @@ def test_every_released_format_is_read(tmp_path: Path, number: int) -> None:
     ]
     assert (recovery.boot, recovery.next_queue, recovery.retired) == (
         2,
-        (4, 4, 5, 7, 7)[number - 1],
+        (4, 4, 5, 7, 7, 8)[number - 1],
         {3: 2 if number < 3 else 3},
     )
     orders = store.load(ReadQueue(1, 1, 0, 10, 1 << 20)).messages
@@ -160,9 +174,15 @@ def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: 
 
 
 def old_store(path: Path, number: int) -> None:
-    """As the broker of that format left it: the fixture is its copy with one row more."""
+    """As the broker of that format left it, if it had no log: the fixture is its copy with one row more, or two."""
     shutil.copyfile(FORMATS / f"format-{number}.mdb", path / "data.mdb")
-    write_meta(path / "data.mdb", {BACKUP: None}, 1 << 26)
+    write_meta(path / "data.mdb", {BACKUP: None, APPLIED: None}, 1 << 26)
+
+
+def old_store_with_log(path: Path, number: int) -> None:
+    """As the broker of that format left it when it was killed: its tables are behind its log."""
+    with tarfile.open(RELEASED / str(number) / "unclean.tar.xz") as packed:
+        packed.extractall(path)
 
 
 @OLD
@@ -241,16 +261,7 @@ def test_first_start_killed_before_a_commit_leaves_a_whole_store(tmp_path: Path,
     old_store(tmp_path, number)
     before = rows_of(tmp_path)
 
-    def upsert_and_die(run: Changes, operation: Upsert) -> None:
-        Changes._upsert(run, operation)
-        if operation.rows[0][0] == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def start() -> None:
-        changes._CARRY_OUT[Upsert] = upsert_and_die
-        open_store(tmp_path, MAP_BYTES)
-
-    assert run_forked(start) == -signal.SIGKILL
+    kill_before(tmp_path, last)
     if last == FORMAT:
         assert rows_of(tmp_path) == before
         assert names_of(tmp_path) == set(tables_of(number))
@@ -273,6 +284,125 @@ def test_backup_of_an_earlier_format_is_of_it_and_its_restored_store_of_the_pres
     restore(tmp_path / "copy", tmp_path / "new")
     assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, records.FORMAT)
     assert names_of(tmp_path / "new") == set(TABLES)
+
+
+# ---- one with a log -------------------------------------------------------------------------------------------------
+
+
+@WITH_LOG
+def test_what_an_earlier_format_has_in_its_log_alone_is_read_and_carried_out(tmp_path: Path, number: int) -> None:
+    old_store_with_log(tmp_path, number)
+    behind = entries_behind(tmp_path)
+    assert len(behind) > 1, "the tables have it all: this shows nothing"
+    before = rows_of(tmp_path)
+    assert check(tmp_path).findings == []
+    backup(tmp_path, tmp_path.parent / "copy")
+    assert rows_of(tmp_path.parent / "copy", {BACKUP, APPLIED}) == rows_of(tmp_path, {APPLIED})
+    scribe = Scribe(tmp_path)
+    assert scribe.store._wal.place.index == behind[-1].place.index + 1, "the log goes on with the new boot"
+    scribe.store.close()
+    boot = records.decode_number(BOOT, before[META, BOOT]) + 1
+    started = {
+        (META, FORMAT): records.encode_number(FORMAT, records.FORMAT),
+        (META, BOOT): records.encode_number(BOOT, boot),
+        (META, CLEAN): records.encode_number(CLEAN, 0),
+        (META, REDELIVERED_BELOW): records.encode_number(REDELIVERED_BELOW, boot),
+    }
+    ignored = {APPLIED}
+    assert rows_of(tmp_path, ignored) == {row: before[row] for row in before if row[1] not in ignored} | started
+    assert (names_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
+
+
+@WITH_LOG
+def test_store_whose_log_is_gone_behind_a_clean_stop_becomes_one_of_the_present_format(
+    tmp_path: Path, number: int
+) -> None:
+    old_store_with_log(tmp_path, number)
+    scribe = Scribe(tmp_path)
+    scribe.store.commit([StoppedClean()])
+    scribe.store.close()
+    age(tmp_path, number)
+    shutil.rmtree(tmp_path / "wal")
+    scribe = Scribe(tmp_path)
+    scribe.fill(scribe.declare("more"), 3, keys=1)
+    scribe.store.close()
+    assert (names_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
+
+
+@WITH_LOG
+@pytest.mark.parametrize("last", [FORMAT, REDELIVERED_BELOW])
+def test_start_of_one_with_a_log_that_is_killed_is_made_again(tmp_path: Path, number: int, last: bytes) -> None:
+    old_store_with_log(tmp_path, number)
+    before = rows_of(tmp_path)
+    kill_before(tmp_path, last)
+    assert rows_of(tmp_path, {FORMAT, APPLIED}) == {
+        row: before[row] for row in before if row[1] not in (FORMAT, APPLIED)
+    }
+    assert names_of(tmp_path) == set(tables_of(number) if last == FORMAT else TABLES)
+    scribe = Scribe(tmp_path)
+    assert scribe.boot == records.decode_number(BOOT, before[META, BOOT]) + 1
+    scribe.store.close()
+    assert (names_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
+
+
+@WITH_LOG
+def test_backup_of_an_earlier_format_is_brought_forward_by_a_log_that_goes_on_in_the_present_one(
+    tmp_path: Path, number: int
+) -> None:
+    (tmp_path / "data").mkdir()
+    old_store_with_log(tmp_path / "data", number)
+    backup(tmp_path / "data", tmp_path / "copy")
+    scribe = Scribe(tmp_path / "data", log_keep=LogKeep(max_bytes=1 << 30))
+    more = scribe.declare("more")
+    puts = scribe.fill(more, 3, keys=1)
+    scribe.commit(scribe.remove(more, puts[0].position), scribe.delay(more, DUE_MS, b"late", held=hash_of(1)))
+    scribe.store.close()
+    report = restore(tmp_path / "copy", tmp_path / "new", log=tmp_path / "data")
+    assert report.findings == []
+    tables = (MESSAGES, DELAYED, BY_KEY, HELD)
+    restored, written = rows_of(tmp_path / "new"), rows_of(tmp_path / "data")
+    assert {row: restored[row] for row in restored if row[0] in tables} == {
+        row: written[row] for row in written if row[0] in tables
+    }
+    assert len([row for row in restored if row[0] in (BY_KEY, HELD)]) == 3
+
+
+@WITH_LOG
+def test_store_of_an_earlier_format_is_renamed_and_compacted(tmp_path: Path, number: int) -> None:
+    old_store_with_log(tmp_path, number)
+    before = rows_of(tmp_path, {APPLIED})
+    rename(tmp_path, "node.b")
+    compact(tmp_path)
+    assert rows_of(tmp_path, {APPLIED, NODE}) == {row: before[row] for row in before if row[1] != NODE}
+    assert names_of(tmp_path) == set(tables_of(number))
+
+
+def entries_behind(path: Path) -> list[WalEntry]:
+    with Reader(path) as reader, reader.snapshot() as snapshot:
+        return snapshot.entries_behind
+
+
+def age(path: Path, number: int) -> None:
+    """Makes a store of the present format one of that: it has nothing that came later."""
+    write_meta(path / "data.mdb", {FORMAT: records.encode_number(FORMAT, number)}, 1 << 26)
+    with open_for_writing(path, 1 << 26) as env, env.begin(write=True) as txn:
+        for name in set(TABLES) - set(tables_of(number)):
+            txn.drop(env.open_db(name, txn=txn, create=False))
+
+
+def kill_before(path: Path, last: bytes) -> None:
+    """A start is killed before it has written that row of meta, or anything of the transaction that it is in."""
+
+    def upsert_and_die(run: Changes, operation: Upsert) -> None:
+        Changes._upsert(run, operation)
+        if operation.rows[0][0] == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def start() -> None:
+        changes._CARRY_OUT[Upsert] = upsert_and_die
+        open_store(path, MAP_BYTES)
+
+    assert run_forked(start) == -signal.SIGKILL
 
 
 def rows_of(path: Path, ignored: frozenset[bytes] | set[bytes] = frozenset()) -> dict[tuple[bytes, bytes], bytes]:

@@ -82,7 +82,8 @@ class Tree:
                 assert len(found) == limit or not is_exact
                 for table, key in found:
                     del self.rows[table][key]
-                    self.rows[paired].pop(key[key_at:], None)
+                    if paired:
+                        self.rows[paired].pop(key[key_at:], None)
             case UpsertIndexed(table, key, value, index, index_value):
                 before = self.rows[table].get(key)
                 if before is not None:
@@ -119,7 +120,8 @@ def drawn(chance: Random, tree: Tree) -> Operation:
     if kind == 5:
         return DeleteRange(table, start, end)
     if kind == 6:
-        return DeleteFirst((ONE, TWO), start, end, chance.randrange(5), False, PAIRED, chance.randrange(2))
+        paired = chance.choice([PAIRED, b""])
+        return DeleteFirst((ONE, TWO), start, end, chance.randrange(5), False, paired, chance.randrange(2))
     if kind == 7:
         return UpsertIndexed(ONE, some[0], b"\1" + chance.randbytes(8) + b"rest", INDEX, b"i")
     return Upsert(table, [(key, chance.randbytes(12)) for key in some])

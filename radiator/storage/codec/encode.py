@@ -52,6 +52,7 @@ from radiator.model.writes import (
 )
 from radiator.storage.codec import records, transactions
 from radiator.storage.codec.appends import appended
+from radiator.storage.codec.keyed import of_held, of_keys
 from radiator.storage.codec.operations import (
     Delete,
     DeleteFirst,
@@ -71,6 +72,7 @@ from radiator.storage.codec.tables import (
     APPS,
     BINDINGS,
     BOOT,
+    BY_KEY,
     CLEAN,
     COUNTS,
     DECLARED,
@@ -79,6 +81,7 @@ from radiator.storage.codec.tables import (
     DELAYED,
     DOUBTS,
     FORMAT,
+    HELD,
     LEDGERS,
     LOGS,
     MESSAGES,
@@ -104,9 +107,9 @@ Operations = list[Operation]
 
 
 def encode(writes: Sequence[Write]) -> Operations:
-    """Puts, counts, removals, delays and messages made due come first, then the ledgers and the appends to logs, each
-    in the order of keys; then the other writes in their order. So a batch may put and remove the same message, and a
-    Retire finds the last ledger of its queue.
+    """Puts, counts, removals, delays and messages made due come first, then the keys of these, the ledgers and the
+    appends to logs, each in the order of keys; then the other writes in their order. So a batch may put and remove the
+    same message, and a Retire finds the last ledger of its queue.
     """
     puts: list[Row] = []
     counts: list[Row] = []
@@ -114,6 +117,8 @@ def encode(writes: Sequence[Write]) -> Operations:
     delays: list[Row] = []
     due_keys: list[bytes] = []
     ledgers: list[Row] = []
+    keyed: list[Put | Remove] = []
+    holding: list[Delay | MakeDue] = []
     appends: list[Append | AppendEvent] = []
     others: list[Write] = []
     message_key, encode_message = records.message_key, records.encode_message
@@ -121,8 +126,12 @@ def encode(writes: Sequence[Write]) -> Operations:
         if isinstance(write, Put):
             key = message_key(write.queue, write.position)
             puts.append((key, encode_message(key, write.message)))
+            if write.key:
+                keyed.append(write)
         elif isinstance(write, Remove):
             removes.append(message_key(write.queue, write.position))
+            if write.key:
+                keyed.append(write)
         elif isinstance(write, SaveLedger):
             key = records.queue_key(write.queue)
             ledgers.append((key, records.encode_ledger(key, write.ledger)))
@@ -135,13 +144,18 @@ def encode(writes: Sequence[Write]) -> Operations:
             assert write.due_ms, f"{write} is delayed until never"
             key = records.delayed_key(write.queue, write.due_ms, write.position)
             delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
+            if write.held:
+                holding.append(write)
         elif isinstance(write, MakeDue):
             due_keys.append(records.delayed_key(write.queue, write.due_ms, write.position))
+            if write.held:
+                holding.append(write)
         else:
             others.append(write)
     if others:
         ledgers += _first_ledgers(ledgers, others)
     operations = _of_messages(puts, counts, removes, delays, due_keys, ledgers)
+    operations += of_keys(keyed) + of_held(holding)
     if ledgers:
         operations.append(Upsert(LEDGERS, sorted(ledgers)))
     if appends:
@@ -223,8 +237,11 @@ def _retire(write: Retire) -> Operations:
 
 def _sweep(write: Sweep) -> Operations:
     key = records.queue_key(write.queue)
-    swept = DeleteFirst((MESSAGES, DELAYED), key, records.behind(key), write.count, True, COUNTS)
-    return [swept, _number(RETIRED, key, write.left) if write.left else Delete(RETIRED, [key])]
+    end = records.behind(key)
+    swept = DeleteFirst((MESSAGES, DELAYED), key, end, write.count, True, COUNTS)
+    # no message has two of these rows: the last slice finds the last of them
+    rows_of_keys = DeleteFirst((BY_KEY, HELD), key, end, write.count, False, b"")
+    return [swept, rows_of_keys, _number(RETIRED, key, write.left) if write.left else Delete(RETIRED, [key])]
 
 
 def _remember(write: Remember) -> Operations:

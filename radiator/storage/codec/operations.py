@@ -64,7 +64,7 @@ class DeleteFirst(NamedTuple):
     """Removes the first `limit` rows from `start` to before `end`, in the first table first, then in the next one.
 
     is_exact: there must be that many. With each goes, if it is there, the row of the table `paired` whose key is that
-    of the row from byte `key_at` on.
+    of the row from byte `key_at` on; b"": none.
     """
 
     tables: tuple[bytes, ...]

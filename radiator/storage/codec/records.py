@@ -15,7 +15,7 @@ from radiator.model.headers import ESCAPING_ALL
 from radiator.model.message import Message
 from radiator.model.writes import KeepPeer, KeepPosition, KeepSegment, Ledger, PeerStore
 
-FORMAT = 5
+FORMAT = 6
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
 
 FORMATS_READ = range(1, FORMAT + 1)
@@ -37,7 +37,7 @@ RECORD_KEY_BYTES = 14
 OFFSET_BYTES = 8
 OFFSET_END = 2**64 - 1  # after all offsets
 
-_POSITION_BYTES = 12
+POSITION_BYTES = 12
 _DUE_BYTES = 8
 _BINDING_BYTES = 16
 CRC_BYTES = 4
@@ -70,7 +70,7 @@ def queue_key(queue: int) -> bytes:
 
 def message_key(queue: int, position: int) -> bytes:
     """Key of a message and of its redelivery count: sorts by queue, then boot, then sequence."""
-    return queue.to_bytes(QUEUE_KEY_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+    return queue.to_bytes(QUEUE_KEY_BYTES, "big") + position.to_bytes(POSITION_BYTES, "big")
 
 
 def queue_of(key: bytes) -> int:
@@ -92,7 +92,7 @@ def behind(prefix: bytes) -> bytes:
 
 def delayed_key(queue: int, due_ms: int, position: int = 0) -> bytes:
     """Key of a delayed message: sorts by queue, then time, then position."""
-    return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+    return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(POSITION_BYTES, "big")
 
 
 def split_delayed_key(key: bytes) -> tuple[int, int]:
@@ -425,7 +425,7 @@ def decode_peer(key: bytes, value: bytes) -> KeepPeer:
 
 def encode_doubt(key: bytes, queue: int, position: int) -> bytes:
     """Which message is in doubt."""
-    return seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(_POSITION_BYTES, "big")))
+    return seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(POSITION_BYTES, "big")))
 
 
 def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:

@@ -21,17 +21,21 @@ POSITIONS = b"positions"
 TRANSACTIONS = b"stages"
 PREPARED_SENDS = b"staged"
 APPS = b"apps"
-BY_KEY = b"by_key"  # reserved: finds the messages of a queue by a hash of their key; always empty
+BY_KEY = b"by_key"
+HELD = b"held"
 ADDED = {  # by which format
     2: (PEERS, DOUBTS),
     3: (SETTINGS, DECLARED, BINDINGS, DELAYED),
     4: (LOGS, RECORDS, SEGMENTS, POSITIONS, TRANSACTIONS, PREPARED_SENDS, APPS),
     5: (BY_KEY,),
+    6: (HELD,),
 }
 TABLES = (
     MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META,
     *(table for tables in ADDED.values() for table in tables),
 )  # fmt: skip
+
+FIRST_WITH_LOG = 5  # a store of this format, or a later one, has a write-ahead log
 
 
 def tables_of(number: int) -> tuple[bytes, ...]:

@@ -22,6 +22,7 @@ from radiator.storage.codec.tables import (
     APPLIED,
     BACKUP,
     DELAYED,
+    FIRST_WITH_LOG,
     FORMAT,
     MESSAGES,
     META,
@@ -150,8 +151,9 @@ class Reader:
         return changes if changes.tables else None
 
     def _entries_behind(self, meta: dict[bytes, bytes]) -> list[WalEntry]:
-        """None of a store of another format: who asks refuses it."""
-        if not self._has_log or FORMAT not in meta or records.decode_number(FORMAT, meta[FORMAT]) != records.FORMAT:
+        """None of a store of a format without a log, or of a later one: who asks refuses that."""
+        number = records.decode_number(FORMAT, meta[FORMAT]) if self._has_log and FORMAT in meta else 0
+        if not FIRST_WITH_LOG <= number <= records.FORMAT:
             return []
         reading = reading_behind(self.file.parent, meta)
         return [] if reading is None else list(reading.entries())

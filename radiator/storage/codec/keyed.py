@@ -1,0 +1,105 @@
+"""Keys of messages: the rows by which a queue's messages are found by a hash of their key, and those of the keys that
+delayed messages hold. Pure; docs/FORMAT.md draws them.
+"""
+
+from collections.abc import Iterable
+
+from radiator.model.errors import DamagedRecord
+from radiator.model.writes import Delay, MakeDue, Put, Remove
+from radiator.storage.codec import records
+from radiator.storage.codec.operations import Delete, Insert, Operation, Row
+from radiator.storage.codec.tables import BY_KEY, HELD
+
+HASH_BYTES = 8
+KEY_BYTES = records.QUEUE_KEY_BYTES + HASH_BYTES + records.POSITION_BYTES
+
+_HASH_AT = records.QUEUE_KEY_BYTES
+_POSITION_AT = _HASH_AT + HASH_BYTES
+_VERSION = bytes([records.RECORD_VERSION])
+
+
+# ---- rows ---------------------------------------------------------------------------------------------------------
+
+
+def by_key_key(queue: int, hashed: bytes, position: int = 0) -> bytes:
+    """Key of the row by which a message is found: sorts by queue, then hash, then position."""
+    return records.queue_key(queue) + hashed + position.to_bytes(records.POSITION_BYTES, "big")
+
+
+def split_by_key_key(key: bytes) -> tuple[bytes, int]:
+    """Hash and position; a misplaced page may have longer keys."""
+    return key[_HASH_AT:_POSITION_AT], int.from_bytes(key[_POSITION_AT:KEY_BYTES], "big")
+
+
+def place_of(key: bytes) -> bytes:
+    """The message's key, in that of its row."""
+    return key[:_HASH_AT] + key[_POSITION_AT:]
+
+
+def encode_by_key(key: bytes) -> bytes:
+    """That a message has that key: all of it is in the row's own key."""
+    return records.seal(key, _VERSION)
+
+
+def decode_by_key(key: bytes, value: bytes) -> tuple[bytes, int]:
+    """Hash and position. Raises DamagedRecord."""
+    records.check(key, value, len(_VERSION), "row of by_key")
+    _check_length(key, KEY_BYTES)
+    return split_by_key_key(key)
+
+
+def encode_held(key: bytes, hashed: bytes) -> bytes:
+    """The hash of the key that a delayed message holds, under the key that the message has at its place."""
+    return records.seal(key, _VERSION + hashed)
+
+
+def decode_held(key: bytes, value: bytes) -> tuple[int, bytes]:
+    """Position of the message, and the hash of its key. Raises DamagedRecord."""
+    records.check(key, value, len(_VERSION) + HASH_BYTES, "row of held")
+    _check_length(key, records.MESSAGE_KEY_BYTES)
+    return records.position_in(key), value[len(_VERSION) : -records.CRC_BYTES]
+
+
+def _check_length(key: bytes, size: int) -> None:
+    if len(key) != size:
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: its key has {len(key)} bytes, not {size}.")
+
+
+# ---- what a batch does with them ----------------------------------------------------------------------------------
+
+
+def of_keys(writes: Iterable[Put | Remove]) -> list[Operation]:
+    """Of messages that all have a key: first those that are put, as a batch may remove them too."""
+    added: list[Row] = []
+    gone: list[bytes] = []
+    for write in writes:
+        assert len(write.key) == HASH_BYTES, f"{write} has a hash of {len(write.key)} bytes"
+        key = by_key_key(write.queue, write.key, write.position)
+        if isinstance(write, Put):
+            added.append((key, encode_by_key(key)))
+        else:
+            gone.append(key)
+    operations: list[Operation] = [Insert(BY_KEY, sorted(added))] if added else []
+    if gone:
+        operations.append(Delete(BY_KEY, sorted(gone)))
+    return operations
+
+
+def of_held(writes: Iterable[Delay | MakeDue]) -> list[Operation]:
+    """What is held once all are carried out: a batch may make a message due and delay it again, under one key of the
+    table.
+    """
+    after: dict[bytes, bytes] = {}
+    was_there: list[bytes] = []
+    for write in writes:
+        assert len(write.held) == HASH_BYTES, f"{write} has a hash of {len(write.held)} bytes"
+        key = records.message_key(write.queue, write.position)
+        is_held = isinstance(write, Delay)
+        if not is_held and key not in after:
+            was_there.append(key)
+        after[key] = write.held if is_held else b""
+    added = sorted((key, encode_held(key, hashed)) for key, hashed in after.items() if hashed)
+    operations: list[Operation] = [Delete(HELD, sorted(was_there))] if was_there else []
+    if added:
+        operations.append(Insert(HELD, added))
+    return operations
