@@ -25,6 +25,31 @@ class ReadQueue:
 
 
 @dataclass(slots=True)
+class ReadKeys:
+    """The queue's messages of these keys: of each, those after its position and not after `through`, in order, at most
+    messages_max. keys: hashes, and the position of each (0: from the first). They are read in this order, up to
+    bytes_max for all together, at least one message if there is any.
+    """
+
+    request: int
+    queue: int
+    keys: Sequence[tuple[bytes, int]]
+    through: int
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(slots=True)
+class ReadHeld:
+    """Which of the queue's delayed messages hold their keys: up to count_max of those after a position, in order."""
+
+    request: int
+    queue: int
+    after: int
+    count_max: int
+
+
+@dataclass(slots=True)
 class ReadDelayed:
     """The queue's delayed messages that are due before a time, in the order of time and then position, up to either
     limit, at least one if there is any; damaged ones count for no limit. Only those after a time and a position (0 and
@@ -89,7 +114,7 @@ class ReadEvents:
     work_max: int
 
 
-ReadRequest = ReadQueue | ReadDelayed | DedupLookup | ReadLog | ReadPrepared | ReadEvents
+ReadRequest = ReadQueue | ReadKeys | ReadHeld | ReadDelayed | DedupLookup | ReadLog | ReadPrepared | ReadEvents
 
 
 @dataclass(slots=True)
@@ -114,6 +139,33 @@ class Loaded:
 
     request: int
     messages: list[StoredMessage] = field(default_factory=list)
+    has_more: bool = False
+
+
+@dataclass(slots=True)
+class KeyMessages:
+    """The messages of one key. is_complete: it has no further ones up to `through`. False, without messages: it was not
+    reached.
+    """
+
+    messages: list[StoredMessage] = field(default_factory=list)
+    is_complete: bool = False
+
+
+@dataclass(slots=True)
+class LoadedKeys:
+    """The answer to a ReadKeys: in the order of its keys, one for each."""
+
+    request: int
+    found: list[KeyMessages] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoadedHeld:
+    """The answer to a ReadHeld: positions, and the hashes of the keys. has_more: there are further ones after them."""
+
+    request: int
+    held: list[tuple[int, bytes]] = field(default_factory=list)
     has_more: bool = False
 
 

@@ -46,6 +46,7 @@ from radiator.storage.lmdb.datafile import (
     write_meta,
 )
 from radiator.storage.lmdb.mending import mend
+from radiator.storage.lmdb.mending_keys import mend_keys
 from radiator.storage.lmdb.mending_ledgers import mend_ledgers
 from radiator.storage.lmdb.reader import Reader, backup_meta
 from radiator.storage.lmdb.replay import mark
@@ -242,7 +243,7 @@ def _mend(file: Path) -> list[str]:
         with open_for_writing(file, _map_bytes(file), subdir=False, lock=False) as env:
             tables = {name: env.open_db(name) for name in TABLES}
             with env.begin(write=True) as txn:
-                return mend(txn, tables) + mend_ledgers(txn, tables)
+                return mend(txn, tables) + mend_ledgers(txn, tables) + mend_keys(txn, tables)
     except lmdb.Error as error:
         raise DiskFailed(f"Writing {file} failed: {error}.") from error
 

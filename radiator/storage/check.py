@@ -19,12 +19,14 @@ from radiator.model.users import without_maker
 from radiator.model.validation import DECLARED as DECLARED_CHECKS
 from radiator.model.writes import KeepPeer
 from radiator.storage.check_kept import check_kept
+from radiator.storage.check_keys import check_by_key, check_count_of_keys, check_held
 from radiator.storage.check_logs import check_blocks, check_log_ledgers, check_prepared
 from radiator.storage.check_wal import check_wal
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BINDINGS,
     BOOT,
+    BY_KEY,
     COUNTS,
     DECLARED,
     DEDUP,
@@ -110,6 +112,8 @@ def _check_tables(reader: Reader, report: Report) -> None:
     _check_messages(reader, numbers.get(BOOT), report)
     _check_delayed(reader, numbers.get(BOOT), report)
     _check_counts(reader, report)
+    check_by_key(_slices(reader, BY_KEY, report), report)
+    check_held(reader, report)
     _check_dedup(reader, report)
     check_blocks(reader, report)
     check_prepared(reader, report)
@@ -313,6 +317,7 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
             report.find(f"{there} of queue {number}, but no such queue.")
     except DamagedRecord:
         pass  # found already, with the ledgers
+    check_count_of_keys(snapshot, number, stored, report)
     return stored
 
 

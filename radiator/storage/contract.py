@@ -10,9 +10,13 @@ from radiator.model.reads import (
     Loaded,
     LoadedDelayed,
     LoadedEvents,
+    LoadedHeld,
+    LoadedKeys,
     LoadedLog,
     ReadDelayed,
     ReadEvents,
+    ReadHeld,
+    ReadKeys,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -37,7 +41,8 @@ class Store(Protocol):
         - Queues: a Put, Delay or SaveLedger of a queue that is not there before the batch, nor declared by it (one that
           the batch retires may have them); a Put over a stored message; a Remove, or a MakeDue, of what is not there; a
           Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Sweep of more
-          than there is.
+          than there is. The hash of a key that has not 8 bytes; a Remove with one that its message was not put with; a
+          MakeDue with one, of a message that holds none.
         - Declarations: a number that was given before; KeepSettings of, or a Bind to, a queue that is not there; a
           Bind of what is bound, an Unbind of what is not, a DropDeclared of what is not declared; a Retire or DropLog
           of what is not there, or of what is still bound after the batch.
@@ -51,7 +56,8 @@ class Store(Protocol):
           what is not there.
 
         Not checked here, but by a start or `radiator check`: a KeepPeer that lacks doubts of its node between out_taken
-        and out_offered, segments that do not follow each other, and appends without their segment.
+        and out_offered, segments that do not follow each other, appends without their segment, and a Remove or MakeDue
+        without the key that its message was put with, or holds.
 
         StoreError: what is stored cannot be read, and nothing of the batch is kept. After a DiskFailed or a StoreError
         the store must not be used any more.
@@ -61,6 +67,18 @@ class Store(Protocol):
         """Messages of the last committed state, each checked; a damaged one has `message` None.
 
         They come as the disk has them: the caller checks that they are in order, and as many as the ledger says.
+        """
+
+    def load_keys(self, load: ReadKeys) -> LoadedKeys:
+        """Messages of the last committed state by their keys, each checked as those of `load`. A queue that is deleted
+        has none: while it is swept, rows of keys are there without their messages.
+
+        StoreError: a row by which they are found is damaged, out of order, or of no message.
+        """
+
+    def load_held(self, load: ReadHeld) -> LoadedHeld:
+        """What the delayed messages of the last committed state hold; in a queue that is deleted, nothing. StoreError:
+        a row is damaged, or out of order.
         """
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
@@ -99,6 +117,10 @@ def answer(store: Store, read_request: ReadRequest) -> Event:
     """One read request, answered from the last committed state."""
     if isinstance(read_request, ReadQueue):
         return store.load(read_request)
+    if isinstance(read_request, ReadKeys):
+        return store.load_keys(read_request)
+    if isinstance(read_request, ReadHeld):
+        return store.load_held(read_request)
     if isinstance(read_request, ReadDelayed):
         return store.load_delayed(read_request)
     if isinstance(read_request, ReadLog):

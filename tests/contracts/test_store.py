@@ -19,7 +19,11 @@ from radiator.model.reads import (
     DedupLookup,
     Loaded,
     LoadedDelayed,
+    LoadedHeld,
+    LoadedKeys,
     ReadDelayed,
+    ReadHeld,
+    ReadKeys,
     ReadQueue,
     StoredDelayed,
     StoredMessage,
@@ -573,6 +577,16 @@ class Both(SimDisk):
     def load(self, load: ReadQueue) -> Loaded:
         found = super().load(load)
         assert self.real.load(load) == found
+        return found
+
+    def load_keys(self, load: ReadKeys) -> LoadedKeys:
+        found = super().load_keys(load)
+        assert self.real.load_keys(load) == found
+        return found
+
+    def load_held(self, load: ReadHeld) -> LoadedHeld:
+        found = super().load_held(load)
+        assert self.real.load_held(load) == found
         return found
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:

@@ -17,7 +17,7 @@ import pytest
 
 from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.message import position_of
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadHeld, ReadKeys, ReadLog, ReadPrepared, ReadQueue
 from radiator.model.recovery import StoredDoubt
 from radiator.model.settings import LogKeep
 from radiator.model.writes import (
@@ -168,6 +168,24 @@ def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: 
     assert store.recovery.apps == [KeepApp("app", 7, DUE_MS)]
     sends = store.load_prepared(ReadPrepared(1, 1, 0, 9, 1 << 20)).sends
     assert sends == [send_of(number) for number in (1, 2, 3)]
+
+
+def test_what_format_6_says_of_keys_is_read(tmp_path: Path) -> None:
+    restore(FORMATS / "format-6.mdb", tmp_path / "data")
+    store = Scribe(tmp_path / "data").store
+    assert [(queue.number, queue.name, queue.ledger.stored) for queue in store.recovery.queues[-1:]] == [
+        (7, "keyed", 5)
+    ]
+    keys = [(hash_of(number), 0) for number in range(3)]
+    found = store.load_keys(ReadKeys(1, 7, keys, position_of(2, 0), 9, 1 << 20)).found
+    assert [[one.message.body for one in of_key.messages if one.message] for of_key in found] == [
+        [b"keyed 2", b"keyed 4"],
+        [b"keyed 1"],
+        [],
+    ]
+    [late] = store.load_delayed(ReadDelayed(1, 7, DUE_MS + 1, 9, 1 << 20)).messages
+    assert late.stored.message is not None and late.stored.message.body == b"keyed 3"
+    assert store.load_held(ReadHeld(1, 7, 0, 9)).held == [(late.stored.position, hash_of(1))]
 
 
 # ---- an earlier format becomes the present one ----------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Rows of settings, exchanges, bindings, positions of groups, versions, and prepared transactions are left out. The row of
 a segment is rebuilt from its blocks; a log whose name is damaged gets another one. Names and ledgers of queues:
-mending_ledgers.py.
+mending_ledgers.py. Keys of messages: mending_keys.py.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Reads back from the last committed state, in the loader's thread. A read transaction never outlives its call."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lmdb
@@ -11,22 +11,27 @@ from radiator.model.errors import DamagedRecord, StoreError
 from radiator.model.message import SEQUENCE_BITS
 from radiator.model.reads import (
     DedupLookup,
+    KeyMessages,
     Loaded,
     LoadedDelayed,
     LoadedEvents,
+    LoadedHeld,
+    LoadedKeys,
     LoadedLog,
     ReadDelayed,
     ReadEvents,
+    ReadHeld,
+    ReadKeys,
     ReadLog,
     ReadPrepared,
     ReadQueue,
     StoredDelayed,
     StoredMessage,
 )
-from radiator.storage.codec import records
-from radiator.storage.codec.tables import COUNTS, DEDUP, DELAYED, MESSAGES
+from radiator.storage.codec import keyed, records
+from radiator.storage.codec.tables import BY_KEY, COUNTS, DEDUP, DELAYED, HELD, MESSAGES, QUEUES
 from radiator.storage.lmdb import logs, prepared
-from radiator.storage.lmdb.damage import contradiction, reading_tables
+from radiator.storage.lmdb.damage import CHECK_HINT, contradiction, reading_tables
 
 
 class TreeReader:
@@ -86,6 +91,68 @@ class TreeReader:
                 if value is not None:
                     loaded.messages.append(self._stored_message(key, value, redelivery))
         return loaded
+
+    def load_keys(self, load: ReadKeys) -> LoadedKeys:
+        """See the contract."""
+        with self._reading() as txn, self._clauses():
+            if not self._has_queue(txn, load.queue):
+                return LoadedKeys(load.request, [KeyMessages(is_complete=True) for _ in load.keys])
+            return self._load_keys(txn, load)
+
+    def _load_keys(self, txn: "lmdb.Transaction[bytes]", load: ReadKeys) -> LoadedKeys:
+        loaded = LoadedKeys(load.request, [KeyMessages() for _ in load.keys])
+        bytes_left, has_any = load.bytes_max, False
+        rows = txn.cursor(self._tables[BY_KEY])
+        for (hashed, after), found in zip(load.keys, loaded.found, strict=True):
+            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+            for key in _rows_of_key(rows, load, hashed, after):
+                if len(found.messages) == load.messages_max:
+                    break
+                place = keyed.place_of(key)
+                value = txn.get(place, db=self._tables[MESSAGES])
+                if value is None:
+                    # D32
+                    shown = self._shown(txn, load.queue)
+                    raise StoreError(f"{shown} has the key of message {place.hex()}, which is not there")
+                stored = self._stored_message(place, value, redelivery)
+                size = len(value) if stored.message is None else stored.message.size
+                if has_any and bytes_left < size:
+                    return loaded
+                found.messages.append(stored)
+                bytes_left, has_any = bytes_left - size, True
+            else:
+                found.is_complete = True
+        return loaded
+
+    def load_held(self, load: ReadHeld) -> LoadedHeld:
+        """See the contract."""
+        loaded = LoadedHeld(load.request)
+        with self._reading() as txn, self._clauses():
+            rows = txn.cursor(self._tables[HELD])
+            last = records.message_key(load.queue, load.after)
+            if not self._has_queue(txn, load.queue) or not rows.set_range(last + b"\0"):
+                return loaded
+            for key, value in rows.iternext():
+                if not key.startswith(records.queue_key(load.queue)):
+                    break
+                _assert_ascends(last, key, HELD)
+                if len(loaded.held) == load.count_max:
+                    loaded.has_more = True
+                    break
+                loaded.held.append(keyed.decode_held(key, value))
+                last = key
+        return loaded
+
+    def _has_queue(self, txn: "lmdb.Transaction[bytes]", queue: int) -> bool:
+        """Whether it is there, and not deleted."""
+        return txn.get(records.queue_key(queue), db=self._tables[QUEUES]) is not None
+
+    def _shown(self, txn: "lmdb.Transaction[bytes]", queue: int) -> str:
+        """The queue, as a sentence names it."""
+        key = records.queue_key(queue)
+        with suppress(DamagedRecord):
+            return f"queue {records.decode_text(key, txn.get(key, b'', db=self._tables[QUEUES]))!r}"
+        return f"queue {queue}"
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         """See the contract."""
@@ -152,9 +219,11 @@ class TreeReader:
 
     @contextmanager
     def _clauses(self) -> Iterator[None]:
-        """Turns clauses about damage into whole sentences."""
+        """Turns what is wrong with a row, and clauses about several, into whole sentences."""
         try:
             yield
+        except DamagedRecord as error:
+            raise StoreError(f"{self._file} is damaged: {error} {CHECK_HINT}.") from None
         except StoreError as error:
             raise contradiction(self._file, error) from None
 
@@ -167,6 +236,28 @@ class TreeReader:
             return value is not None and records.decode_number(key, value) >= look_up.now_ms
         except DamagedRecord:
             return False
+
+
+def _rows_of_key(rows: "lmdb.Cursor[bytes]", load: ReadKeys, hashed: bytes, after: int) -> Iterator[bytes]:
+    """The keys of its rows, in order. Raises StoreError, a clause."""
+    last = keyed.by_key_key(load.queue, hashed, after)
+    prefix = last[: -records.POSITION_BYTES]
+    if not rows.set_range(last + b"\0"):
+        return
+    for key, value in rows.iternext():
+        if not key.startswith(prefix):
+            return
+        _assert_ascends(last, key, BY_KEY)
+        if keyed.decode_by_key(key, value)[1] > load.through:
+            return
+        yield key
+        last = key
+
+
+def _assert_ascends(last: bytes, key: bytes, table: bytes) -> None:
+    # D32: no checksum of a row shows that LMDB's pages have rows twice
+    if key <= last:
+        raise StoreError(f"the table {table.decode()} has key {last.hex()} before {key.hex()}")
 
 
 class _RedeliveryCounts:

@@ -32,9 +32,13 @@ from radiator.model.reads import (
     Loaded,
     LoadedDelayed,
     LoadedEvents,
+    LoadedHeld,
+    LoadedKeys,
     LoadedLog,
     ReadDelayed,
     ReadEvents,
+    ReadHeld,
+    ReadKeys,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -239,6 +243,14 @@ class LmdbStore:
     def load(self, load: ReadQueue) -> Loaded:
         """See the contract. This and the other reads raise StoreError where LMDB itself cannot read on."""
         return self._up_to_date().load(load)
+
+    def load_keys(self, load: ReadKeys) -> LoadedKeys:
+        """See the contract."""
+        return self._up_to_date().load_keys(load)
+
+    def load_held(self, load: ReadHeld) -> LoadedHeld:
+        """See the contract."""
+        return self._up_to_date().load_held(load)
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         """See the contract."""

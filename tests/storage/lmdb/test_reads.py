@@ -9,18 +9,19 @@ import pytest
 
 from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.message import position_of
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadQueue
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadHeld, ReadKeys, ReadQueue
 from radiator.model.writes import (
     Count,
     MakeDue,
+    Put,
     Remember,
     StoppedClean,
 )
-from radiator.storage.codec import records
-from radiator.storage.codec.tables import MESSAGES
+from radiator.storage.codec import keyed, records
+from radiator.storage.codec.tables import BY_KEY, HELD, MESSAGES
 from radiator.storage.lmdb.store import open_store
 from tests.storage.breaking import checked, flipped_copy, marks, reopened, rewrite, rewritten, run_forked, some_bits
-from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, filled, message_of
+from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, filled, hash_of, message_of
 
 
 def test_message_is_read_back_as_it_was_written(tmp_path: Path, scribe: Scribe) -> None:
@@ -157,3 +158,97 @@ def test_damaged_delayed_message_comes_without_message_and_keeps_no_other_back(
     scribe.store.commit(wakes)
     again = scribe.store.load_delayed(ReadDelayed(2, queue, DUE_MS + 7, 9, 1 << 20))
     assert [one.stored.message for one in again.messages] == [None] * 6
+
+
+# ---- by keys --------------------------------------------------------------------------------------------------------
+
+ALL = (1 << 96) - 1
+
+
+def of_key(scribe: Scribe, key: bytes = hash_of(0), after: int = 0) -> list[bytes | None]:
+    """The bodies of queue 1 that have that key."""
+    [found] = scribe.store.load_keys(ReadKeys(1, 1, [(key, after)], ALL, 100, 1 << 20)).found
+    assert found.is_complete
+    return [stored.message and stored.message.body for stored in found.messages]
+
+
+def keyed_store(scribe: Scribe) -> list[Put]:
+    """Closed: four messages of key 0, and as many of key 1 between them."""
+    queue = scribe.declare("orders")
+    puts = [scribe.put(queue, b"body %d" % number, key=hash_of(number % 2)) for number in range(8)]
+    scribe.commit(*puts)
+    scribe.store.close()
+    return puts
+
+
+def test_damaged_message_of_a_key_keeps_its_place(tmp_path: Path, scribe: Scribe) -> None:
+    puts = keyed_store(scribe)
+    for put in puts[2], puts[4]:
+        key = records.message_key(1, put.position)
+        value = records.encode_message(key, put.message).replace(b"body", b"bode")
+        rewrite(tmp_path / "data", MESSAGES, key, value)
+    again = Scribe(tmp_path / "data")
+    assert of_key(again) == [b"body 0", None, None, b"body 6"]
+    [found] = again.store.load_keys(ReadKeys(1, 1, [(hash_of(0), puts[0].position)], ALL, 2, 0)).found
+    assert [stored.message for stored in found.messages] == [None] and not found.is_complete, (
+        "it counts as the others do"
+    )
+    assert of_key(again, hash_of(1)) == [b"body %d" % number for number in (1, 3, 5, 7)]
+
+
+@pytest.mark.durability("D32")
+def test_row_of_a_key_whose_message_is_gone_is_told_with_its_queue(tmp_path: Path, scribe: Scribe) -> None:
+    puts = keyed_store(scribe)
+    # another one is there, so that as many are as the ledger says
+    place, stray = (records.message_key(1, position) for position in (puts[4].position, puts[7].position + 9))
+    rewrite(tmp_path / "data", MESSAGES, place, None)
+    rewrite(tmp_path / "data", MESSAGES, stray, records.encode_message(stray, puts[4].message))
+    again = Scribe(tmp_path / "data")
+    with pytest.raises(StoreError, match=f"queue 'orders' has the key of message {place.hex()}, which is not there"):
+        of_key(again)
+    assert of_key(again, after=puts[4].position) == [b"body 6"]
+    assert of_key(again, hash_of(1)) == [b"body %d" % number for number in (1, 3, 5, 7)]
+
+
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_damaged_row_of_a_key_is_damage(tmp_path: Path, scribe: Scribe, is_longer: bool) -> None:
+    puts = keyed_store(scribe)
+    key = keyed.by_key_key(1, hash_of(0), puts[4].position) + b"\0" * is_longer
+    value = keyed.encode_by_key(key)
+    rewrite(tmp_path / "data", BY_KEY, key, value if is_longer else value[:-1] + b"?")
+    with pytest.raises(
+        StoreError, match=f"is damaged: The row .*under key {key.hex()} is damaged: .* Run `radiator check`"
+    ):
+        of_key(Scribe(tmp_path / "data"))
+
+
+def test_damaged_row_of_what_is_held_is_damage(tmp_path: Path, scribe: Scribe) -> None:
+    queue = scribe.declare("orders")
+    delays = [scribe.delay(queue, DUE_MS, b"late", held=hash_of(number)) for number in range(3)]
+    scribe.commit(*delays)
+    scribe.store.close()
+    key = records.message_key(queue, delays[1].position)
+    rewrite(tmp_path / "data", HELD, key, keyed.encode_held(key, hash_of(1))[:-1] + b"?")
+    store = Scribe(tmp_path / "data").store
+    assert store.load_held(ReadHeld(1, queue, 0, 1)).held == [(delays[0].position, hash_of(0))]
+    assert store.load_held(ReadHeld(1, queue, delays[1].position, 9)).held == [(delays[2].position, hash_of(2))]
+    with pytest.raises(StoreError, match=f"is damaged: The row of held under key {key.hex()} is damaged"):
+        store.load_held(ReadHeld(1, queue, 0, 2))
+
+
+def test_what_is_read_by_keys_is_never_older_than_what_was_committed(scribe: Scribe) -> None:
+    """Right behind each commit: the tables have none of it yet."""
+    scribe.keeps_up = False
+    queue = scribe.declare("orders")
+    put = scribe.put(queue, b"body", key=hash_of(0))
+    scribe.commit(put)
+    assert len(scribe.store._follower._open.tables) > 2
+    assert of_key(scribe) == [b"body"]
+    scribe.commit(scribe.remove(queue, put.position))
+    assert of_key(scribe) == []
+    delay = scribe.delay(queue, DUE_MS, b"late", held=hash_of(0))
+    scribe.commit(delay)
+    assert scribe.store.load_held(ReadHeld(1, queue, 0, 9)).held == [(delay.position, hash_of(0))]
+    scribe.commit(*scribe.wake(queue, delay.position))
+    assert scribe.store.load_held(ReadHeld(1, queue, 0, 9)).held == []
+    assert of_key(scribe) == [b"late"]
