@@ -1,9 +1,9 @@
 """A message of kombu as a frame of STOMP, and back.
 
-What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration. The rest, above all the
-`headers` that Celery describes a task with, is one JSON object: in the header `kombu` where it is short, else in front
-of the body, with its length in the header `kombu-length`. A message without either came from somebody else than kombu:
-its headers are those of the frame.
+What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration, and the key of a
+partitioned queue or a log. The rest, above all the `headers` that Celery describes a task with, is one JSON object: in
+the header `kombu` where it is short, else in front of the body, with its length in the header `kombu-length`. A message
+without either came from somebody else than kombu: its headers are those of the frame.
 """
 
 import logging
@@ -19,17 +19,22 @@ from kombu.message import Message as KombuMessage
 from kombu.utils import json
 
 from radiator.client import Message as Received
+from radiator.integrations.kombu.failures import OperationRefused
 
 _log = logging.getLogger(__name__)
 
 HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
 LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
+KEY = "radiator_key"  # a property, or a header, as programs of kombu and Celery give it
+KEY_HEADER = "partition-key"  # of STOMP, as logs have it
 
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+(;[ -~]*)?", re.ASCII)
 _NATIVE = {"correlation_id": "correlation-id", "reply_to": "reply-to", "expiration": "expiration"}
 _PROPERTIES = frozenset(["cluster_id", "app_id", "timestamp", "type", "user_id", *_NATIVE])
+_HAVE_HEADERS = frozenset(["message_id", KEY])  # of their own, whatever the value is
 _NATIVE_NAMES = {name: key for key, name in _NATIVE.items()}
 _TEXT = re.compile(r"[ -~]{1,1024}")  # what any version of STOMP carries unchanged
+_KEY_TEXT = re.compile(r"[^\0\ud800-\udfff]{0,1024}")
 _PERSISTENT, _TRANSIENT = 2, 1  # AMQP's delivery modes
 
 
@@ -49,36 +54,55 @@ class PreparedMessage:
         return bool(self.properties.get("delivery_mode", _PERSISTENT) == _PERSISTENT)
 
     def frame(self) -> tuple[list[tuple[str, str]], bytes]:
-        """Headers and body of its SEND."""
+        """Headers and body of its SEND. Raises OperationRefused where its key cannot be one."""
         lines: list[tuple[str, str]] = []
         left: dict[str, Any] = {}
         due_ms = self._due_ms()
+        key = self._key()
         if self.content_type and _MIME_TYPE.fullmatch(self.content_type):
             lines.append(("content-type", self.content_type))
         else:
             left["content_type"] = self.content_type
         if self.content_encoding:
             lines.append(("content-encoding", self.content_encoding))
-        for key, value in self.properties.items():
-            if key == "expiration" and due_ms is not None:
+        if key is not None:
+            lines.append((KEY_HEADER, key))
+        for name, value in self.properties.items():
+            if name == "expiration" and due_ms is not None:
                 # a task that expires before it is due shall come all the same: its worker says that it is revoked
-                left[key] = value
-            elif key in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
-                lines.append((_NATIVE[key], value))
-            elif key == "delivery_mode":
+                left[name] = value
+            elif name in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
+                lines.append((_NATIVE[name], value))
+            elif name == "delivery_mode":
                 lines.append(("persistent", "true" if value == _PERSISTENT else "false"))
-            elif key != "message_id" and value is not None and (key in _PROPERTIES or _is_json(value)):
-                left[key] = value
+            elif name not in _HAVE_HEADERS and value is not None and (name in _PROPERTIES or _is_json(value)):
+                left[name] = value
         # the same for each try of one publish, so that a queue with a dedup_window_s keeps it once
         lines.append(("dedup-id", str(self.properties.get("message_id") or uuid4())[:255]))
         if due_ms is not None:
             lines.append(("deliver-at", str(due_ms)))
-        text = json.dumps({"headers": self.headers, "properties": left}).encode()
+        headers = {name: value for name, value in self.headers.items() if name != KEY}
+        text = json.dumps({"headers": headers, "properties": left}).encode()
         if len(text) <= HEADER_MAX_BYTES:
             lines.append(("kombu", text.decode()))
             return lines, self.body
         lines.append(("kombu-length", str(len(text))))
         return lines, text + self.body
+
+    def _key(self) -> str | None:
+        """The key that its program has given it; a task that Celery tries again has it in its headers."""
+        key = self.properties.get(KEY)
+        if key is None:
+            key = self.headers.get(KEY)
+        if key is None:
+            return None
+        if isinstance(key, int) and not isinstance(key, bool):
+            return str(key)
+        if not isinstance(key, str):
+            raise OperationRefused(f"{KEY} is of type {type(key).__name__}: it must be a text or a whole number.")
+        if not _KEY_TEXT.fullmatch(key):
+            raise OperationRefused(f"{KEY} is {key!r:.100}: it may have at most 1024 characters, and no NUL.")
+        return key
 
     def _due_ms(self) -> int | None:
         """When a task is due that Celery has given an ETA: until then the broker keeps it, and no worker."""
@@ -119,6 +143,9 @@ class Message(KombuMessage):
         properties["delivery_mode"] = _TRANSIENT if received.headers.get("persistent") == "false" else _PERSISTENT
         properties["message_id"] = received.headers.get("dedup-id", received.message_id)
         properties.update(described["properties"])
+        if KEY_HEADER in received.headers:
+            # among the headers, since Celery gives these to the next try of a task
+            described["headers"][KEY] = received.headers[KEY_HEADER]
         content_type = properties.pop("content_type", None) or received.headers.get("content-type")
         super().__init__(
             body=body,

@@ -65,6 +65,22 @@ class Books:
                 )
         return seen
 
+    def faults_of_keys(self, keys: int) -> list[str]:
+        """A sentence for each job that was begun behind a later one of its key, or ended when another one of its key
+        had been begun. Job N has the key N modulo keys.
+        """
+        seen = []
+        last: dict[int, tuple[int, str]] = {}
+        for word, number, worker in self._lines():
+            other, by = last.get(number % keys, (number, worker))
+            if word == "start":
+                if number < other:
+                    seen.append(f"order: job {number} is begun by {worker} behind job {other} of its key")
+                last[number % keys] = number, worker
+            elif word == "end" and (number, worker) != (other, by):
+                seen.append(f"at once: job {number} is ended by {worker} when {by} has begun job {other} of its key")
+        return seen
+
     def doubled(self) -> int:
         """How many times a job was begun again, excused or not."""
         return sum(len(workers) - 1 for workers in self.begun().values())

@@ -39,7 +39,7 @@ class Crew:
 
     Everybody reaches the broker through a proxy, so that it may come back at another port, and connections be cut.
     Jobs are acked when they have ended, and given back where their child process was killed. is_secured: by TLS, and
-    as the users of docs/CELERY.md.
+    as the users of docs/CELERY.md. tables: of config.toml, for the broker. options: of each worker's command line.
     """
 
     def __init__(
@@ -50,6 +50,8 @@ class Crew:
         concurrency: int = 2,
         pools: tuple[str, ...] = ("prefork",),
         is_secured: bool = False,
+        tables: str = "",
+        options: tuple[str, ...] = (),
     ):
         directory.mkdir(exist_ok=True)
         self.broker: BrokerProcess
@@ -59,7 +61,7 @@ class Crew:
             self.proxy = Proxy(lambda: broker.tls_port)
             urls = {user: url_of(user, self.proxy.port, broker.ca_file) for user in urls}
         else:
-            self.broker = BrokerProcess(directory, CONFIG)
+            self.broker = BrokerProcess(directory, CONFIG + tables)
             self.proxy = Proxy(lambda: self.broker.port)
         self.books = Books(directory / "book")
         self.workers = [
@@ -71,6 +73,7 @@ class Crew:
                 name=f"w{number}",
                 queues=QUEUE,
                 url=urls["worker"],
+                options=options,
             )
             for number in range(workers)
         ]
@@ -105,11 +108,12 @@ class Crew:
 
     # ---- work
 
-    def publish(self, numbers: range, seconds: float = 0.0) -> None:
-        """Returns once the broker has confirmed each."""
+    def publish(self, numbers: range, seconds: float = 0.0, keys: int = 0) -> None:
+        """Returns once the broker has confirmed each. keys: job N has the key N modulo that; 0: none has one."""
         for number in numbers:
             self.books.published.add(number)
-            task(self.app, "job", number, seconds).apply_async(queue=QUEUE, ignore_result=True)
+            given = {"radiator_key": number % keys} if keys else {}
+            task(self.app, "job", number, seconds).apply_async(queue=QUEUE, ignore_result=True, **given)
 
     def is_done(self) -> bool:
         return self.books.published <= self.books.done()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import Reject
 from celery.signals import worker_ready
 from celery.worker.request import Request
 from kombu import Queue
@@ -112,6 +113,16 @@ def job(number: int, seconds: float = 0.0) -> int:
     time.sleep(seconds)
     write_down("end", number)
     return number
+
+
+@app.task(bind=True, acks_late=True, max_retries=1)
+def try_twice(self: Any, number: int, how: str) -> str | None:
+    """how: `retry` or `reject`. Returns the key of the second try."""
+    if self.request.retries or self.request.delivery_info["redelivered"]:
+        write_down("second", number)
+        return getattr(self.request, "radiator_key", None)
+    write_down("first", number)
+    raise self.retry(countdown=0.3) if how == "retry" else Reject(requeue=True)
 
 
 @app.task(acks_late=True, reject_on_worker_lost=True)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from radiator.client import Message as Received
+from radiator.integrations.kombu.failures import OperationRefused
 from radiator.integrations.kombu.message import HEADER_MAX_BYTES, Message, PreparedMessage
 
 
@@ -176,3 +177,50 @@ def test_each_try_of_one_publish_has_the_same_dedup_id_and_each_publish_its_own(
 
     assert ids({"message_id": "m-1"}) == ids({"message_id": "m-1"}) == "m-1"
     assert ids({}) != ids({})
+
+
+# ---- the key of a partitioned queue
+
+
+@pytest.mark.parametrize(("key", "written"), [
+    ("customer-7", "customer-7"), ("a: b\n\\\u00e9 ", "a: b\n\\\u00e9 "), ("", ""), (7, "7"), ("x" * 1024, "x" * 1024),
+])  # fmt: skip
+@pytest.mark.parametrize("place", ["headers", "properties"])
+def test_a_key_is_a_header_of_its_own_and_comes_among_the_headers(key: Any, written: str, place: str) -> None:
+    """Among the headers, wherever it was given: Celery gives these to a task that is tried again."""
+    prepared = PreparedMessage(b"", "text/plain", "utf-8", **{place: {"radiator_key": key}})
+    headers = dict(prepared.frame()[0])
+    assert headers["partition-key"] == written and "radiator_key" not in headers["kombu"]
+    message = got(prepared)
+    assert message.headers == {"radiator_key": written}
+    assert "radiator_key" not in message.properties
+    again = PreparedMessage(b"", "text/plain", "utf-8", message.headers)
+    assert dict(again.frame()[0])["partition-key"] == written
+
+
+def test_the_key_that_is_given_now_counts_before_that_of_an_earlier_try() -> None:
+    prepared = PreparedMessage(b"", "text/plain", "utf-8", {"radiator_key": "old"}, {"radiator_key": "new"})
+    assert dict(prepared.frame()[0])["partition-key"] == "new"
+
+
+@pytest.mark.parametrize("place", ["headers", "properties"])
+def test_without_a_key_there_is_no_header(place: str) -> None:
+    prepared = PreparedMessage(b"", "text/plain", "utf-8", **{place: {"radiator_key": None}})
+    assert "partition-key" not in dict(prepared.frame()[0])
+    assert "radiator_key" not in got(prepared).headers
+
+
+def test_a_key_of_any_stomp_client_is_one() -> None:
+    message = Message(
+        Received({"destination": "/queue/q", "message-id": "m", "partition-key": "7"}, b""), None, 1, "tag"
+    )
+    assert message.headers["radiator_key"] == "7"
+
+
+@pytest.mark.parametrize(("key", "wrong"), [
+    (True, "of type bool"), (1.5, "of type float"), (["a"], "of type list"), (b"a", "of type bytes"),
+    ("a\0b", "no NUL"), ("\ud800", "no NUL"), ("x" * 1025, "1024 characters"),
+])  # fmt: skip
+def test_what_cannot_be_a_key_is_refused(key: Any, wrong: str) -> None:
+    with pytest.raises(OperationRefused, match=wrong):
+        PreparedMessage(b"", "text/plain", "utf-8", {}, {"radiator_key": key}).frame()
