@@ -128,6 +128,7 @@ class AsyncClient:
         headers: Headers = (),
         prefetch: int | None = None,
         durable: bool = False,
+        consumer_name: str | None = None,
     ) -> str:
         """SUBSCRIBE, as `Client.subscribe`; there are no callbacks. Cancelled, it is taken back by an UNSUBSCRIBE."""
         tasks, calls, channel = self._tasks, self._calls, self._channel
@@ -135,7 +136,10 @@ class AsyncClient:
             subscription = None if durable else channel.next_name("s")
         is_new = subscription not in channel.subscriptions
         try:
-            return await tasks.run(calls.subscribe(destination, subscription, ack, headers, prefetch, durable))
+            steps = calls.subscribe(
+                destination, subscription, ack, headers, prefetch, durable, consumer_name=consumer_name
+            )
+            return await tasks.run(steps)
         except asyncio.CancelledError:
             if is_new and subscription in channel.subscriptions:
                 tasks.start(calls.unsubscribe(subscription, False, None))

@@ -62,12 +62,14 @@ class Calls:
         prefetch: int | None,
         durable: bool,
         callback: Callback | None = None,
+        consumer_name: str | None = None,
     ) -> Steps[str]:
         """SUBSCRIBE; the subscription's id."""
         arguments.text("destination", destination)
         arguments.text_or_none("subscription", subscription)
         if prefetch is not None:
             arguments.whole("prefetch", prefetch, 1)
+        arguments.text_or_none("consumer_name", consumer_name)
         if callback is not None and not callable(callback):
             raise TypeError(f"callback {callback!r:.80} cannot be called.")
         if durable and subscription is None:
@@ -75,6 +77,7 @@ class Calls:
         kept = arguments.pairs(headers)
         kept += [("prefetch-count", str(prefetch))] if prefetch is not None else []
         kept += [("durable", "true"), ("auto-delete", "false")] if durable else []
+        kept += [("consumer-name", consumer_name)] if consumer_name is not None else []
         channel = self._channel
         name = channel.next_name("s") if subscription is None else subscription
         if name in channel.subscriptions:

@@ -165,16 +165,18 @@ class Client:
         prefetch: int | None = None,
         durable: bool = False,
         callback: Callback | None = None,
+        consumer_name: str | None = None,
     ) -> str:
         """SUBSCRIBE; returns the subscription's id once the broker has confirmed it. Raises Violation for an unknown
         `ack` mode, and for a name that is in use.
 
         prefetch: how many unacked messages it may have, not counting other subscriptions. durable: it collects messages
         while no consumer is connected, and requires `subscription`, its permanent name. callback: `pump` and `receive`
-        call it with each message, in the thread that called them.
+        call it with each message, in the thread that called them. consumer_name: which consumer of a queue it is: one
+        that comes back with its name gets the same keys of a queue with partition_key again.
         """
         return self._threads.run(
-            self._calls.subscribe(destination, subscription, ack, headers, prefetch, durable, callback)
+            self._calls.subscribe(destination, subscription, ack, headers, prefetch, durable, callback, consumer_name)
         )
 
     def unsubscribe(self, subscription: str, *, forget: bool = False, destination: str | None = None) -> None:

@@ -110,7 +110,9 @@ class Expiring:
     def is_done(self) -> bool:
         if self.queue.is_gone or self.queue.ledger.stored_expiring == 0:
             return True
-        return self.queue.ready_count == 0 if self.queue.head() is None else not self._has_expired_head
+        if self.queue.head() is None:
+            return self.queue.ready_count == 0 or bool(self.queue.settings.partition_key)  # the others must wait
+        return not self._has_expired_head
 
     @property
     def _has_expired_head(self) -> bool:
@@ -208,7 +210,7 @@ class Moving:
                 self.total += 1
             self.left -= 1
         target.pump()
-        if self.left == 0 or is_full or source.ready_count == 0:
+        if self.left == 0 or is_full or source.is_exhausted:
             self.is_done = True
             total = self.total
             self.context.open.then.append(lambda: self.done(total))

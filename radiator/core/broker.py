@@ -9,6 +9,7 @@ each report has its handler in one of two tables.
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import get_args
 
 from radiator.core import admin
 from radiator.core.admin.readiness import reasons_against
@@ -32,7 +33,6 @@ from radiator.model.commands import (
     Fail,
     Identify,
     InvalidSend,
-    LoadedPrepared,
     LoginRefused,
     Nack,
     NotLinked,
@@ -40,6 +40,7 @@ from radiator.model.commands import (
     PeerMessage,
     PublishAll,
     Read,
+    ReadBackEvent,
     Reread,
     Send,
     Stop,
@@ -53,7 +54,7 @@ from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import Limits
-from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, LoadedLog
+from radiator.model.reads import Found
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye
 from radiator.model.settings import Declarations, Node
@@ -103,11 +104,7 @@ class Broker:
             Read: self.read,
             Written: clients.written,
             Committed: self.committed,
-            Loaded: self.loaded,
-            LoadedDelayed: self.loaded,
-            LoadedLog: self.loaded,
-            LoadedEvents: self.loaded,
-            LoadedPrepared: self.loaded,
+            **dict.fromkeys(get_args(ReadBackEvent), self.loaded),
             Found: self.found,
             Reread: self.reread,
             Tick: self.ticked,
@@ -322,7 +319,7 @@ class Broker:
 
     # ---- reports of the server --------------------------------------------------------------------------------------
 
-    def loaded(self, event: Loaded | LoadedDelayed | LoadedLog | LoadedEvents | LoadedPrepared) -> bool:
+    def loaded(self, event: ReadBackEvent) -> bool:
         answered = self.destinations.windows.waiting.pop(event.request)
         if not self.context.is_stopping:
             answered(event)
@@ -358,6 +355,7 @@ class Broker:
         parts.prepared.ticked()
         parts.checkouts.ticked()
         parts.leases.ticked()
+        parts.registrations.ticked()
         parts.repetitions.ticked()
         parts.timers.tick_kinds()
         if self.cluster is not None:
@@ -412,4 +410,4 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
     }
 
 
-_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedLog, LoadedEvents, LoadedPrepared, Found))
+_FIRST = frozenset((Written, Committed, Found, *get_args(ReadBackEvent)))

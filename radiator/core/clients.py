@@ -19,6 +19,7 @@ from radiator.core.subscriptions import Subscriptions
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
+from radiator.model.addresses import QUEUE, queue_address
 from radiator.model.commands import (
     Closed,
     Disconnect,
@@ -33,6 +34,7 @@ from radiator.model.commands import (
     Written,
 )
 from radiator.model.errors import Refusal
+from radiator.model.keys import HEADER
 from radiator.model.limits import ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
 
@@ -224,9 +226,9 @@ class Clients:
         return self.cluster.heard(connection, command.word)
 
     def unheeded(self, connection: Connection, command: Unheeded) -> None:
-        """In the log, once a destination."""
+        """In the log, once a destination; but not of a queue whose keys are taken from that header."""
         noted, address = self.unheeded_noted, command.destination
-        if address not in noted and len(noted) < UNHEEDED_NOTED:
+        if address not in noted and len(noted) < UNHEEDED_NOTED and not self.is_key(address, command.header):
             noted.add(address)
             self.context.note(
                 "warning",
@@ -236,3 +238,9 @@ class Clients:
                 destination=address,
                 sentence=command.sentence,
             )
+
+    def is_key(self, address: str, header: str) -> bool:
+        """Whether the queue of that address takes the keys of its messages from that header."""
+        name = queue_address(address).removeprefix(f"/{QUEUE}/")
+        queue = self.subscriptions.destinations.queues.all.get(name)
+        return queue is not None and HEADER + header in queue.settings.partition_key

@@ -123,7 +123,8 @@ class Subscription:
     the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
     queue's. client: its name in the journal, once it has one. oldest: where an ack:client window is full, the id of its
     oldest unacked message, and since when that was seen; is_noted: that has been logged. destination: as its SUBSCRIBE
-    named it; "": one of the connection's own temp queues that no SUBSCRIBE names.
+    named it; "": one of the connection's own temp queues that no SUBSCRIBE names. consumer_name: as its SUBSCRIBE gave
+    it, or "". is_held: it gets nothing for now (registered.py).
     """
 
     connection: "Connection"
@@ -144,11 +145,17 @@ class Subscription:
     oldest_since_s: float = 0.0
     is_noted: bool = False
     destination: str = ""
+    consumer_name: str = ""
+    is_held: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_shared = self.prefetch_count is None and self.ack != AUTO
+
+    def assignee_name(self) -> str:
+        """By which keys of a partitioned queue are assigned to it."""
+        return self.consumer_name or f"\n{self.connection.number} {self.place}"  # no given name has an end of line
 
     def has_window(self) -> bool:
         """Whether its window has room."""
@@ -171,7 +178,7 @@ class Subscription:
         connection = self.connection
         if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing:
             return False
-        if not self.has_window():
+        if self.is_held or not self.has_window():
             return False
         usage = connection.usage
         return usage is None or usage.takes(connection)
@@ -290,8 +297,7 @@ class Connection(Producer):
         self.peer = ""  # where it is, as the log has it
         self.usage: Usage | None = None  # what its user has in use; None: that is not counted
         # windows and round robin
-        self.shared_in_flight = 0
-        self.shared_window = 1
+        self.shared_in_flight, self.shared_window = 0, 1
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
         # those that had no room at their turn: the ones that share the window, by place; and the ones whose own window
@@ -299,33 +305,27 @@ class Connection(Producer):
         self.unlisted_shared: list[Subscription] = []
         self.unlisted_private: dict[Subscription, None] = {}
         self.next_place = 0
-        self.last_place = -1
-        self.last_own_place = -1
+        self.last_place = self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
-        self.had_auto = False
-        self.had_topic = False
+        self.had_auto = self.had_topic = False
         self.temp_queues: dict[str, TempQueue] = {}
         # requests to /admin: those that wait; the bytes of the long answer being made, and of what was found for others
         self.awaits = 0
         self.answer_bytes = self.found_bytes = 0
         # the outgoing buffer: what was posted and is not yet with the operating system
-        self.outbox_bytes = 0
-        self.written = 0
-        self.posted_turn = 0
+        self.outbox_bytes = self.written = self.posted_turn = 0
         self.unwritten: deque[tuple[int, Delivery | None]] = deque()
         # what it holds otherwise
         self.buffered_bytes = 0
         self.transactions: dict[bytes, Transaction] = {}
-        self.transaction_bytes = 0
-        self.held_reply_bytes = 0
+        self.transaction_bytes = self.held_reply_bytes = 0
         self.weighed_bytes = 0  # what it held when memory was last weighed
         self.is_idle, self.idle_subscriptions = True, 0  # it holds nothing, and is not weighed before it wakes
         # waiting for room
         self.blocked: deque[Command] = deque()
         self.blocked_bytes = 0
         self.waits_for: object = None
-        self.blocked_since_s = 0.0
-        self.blocked_total_s = 0.0
+        self.blocked_since_s = self.blocked_total_s = 0.0
 
     @property
     def address(self) -> str:
@@ -458,6 +458,8 @@ class Connection(Producer):
 
     def unlist(self, subscription: Subscription) -> None:
         """Its queue has found no room in it. If its own window is full, it is noted when a message leaves that."""
+        if subscription.is_held:
+            return
         if subscription.is_shared:
             if self.unlisted_shared:
                 insort(self.unlisted_shared, subscription, key=_place)

@@ -55,6 +55,9 @@ class Receiving(Subscription):
     leases: list[Lease] = field(default_factory=list)
     messages: list[LeasedMessage] = field(default_factory=list)
 
+    def assignee_name(self) -> str:
+        return f"\n{self.asker.number}"
+
     def has_window(self) -> bool:
         """Whether its answer takes another message: the first one of any size."""
         if not self.messages:
@@ -70,7 +73,7 @@ class Receiving(Subscription):
     @property
     def awaits_disk(self) -> bool:
         """Whether it has nothing since that is being read back."""
-        return not self.messages and self.source.ready_count > 0 and self.source.peek_head() is None
+        return not self.messages and not self.source.is_exhausted and self.source.peek_head() is None
 
 
 class Owner(Connection):

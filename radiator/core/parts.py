@@ -27,6 +27,7 @@ from radiator.core.memory_pressure import MemoryPressure
 from radiator.core.ports import ReloadPort
 from radiator.core.queues.sweeping import Sweeping
 from radiator.core.reading import Reading
+from radiator.core.registrations import Registrations
 from radiator.core.repetitions import Repetitions
 from radiator.core.rounds import Rounds
 from radiator.core.routing.admission import Admission
@@ -154,6 +155,7 @@ class Parts:
         self.applying = Applying(context, destinations, self.admission, self.unblocked, begin, self.authorization)
         self.prepared = PreparedTransactions(context, self.admission, self.limits, recovery, self.applying, begin)
         self.checkouts = Checkouts(context, destinations, begin)
+        self.registrations = Registrations(context)
         self.answers = Answers(begin, self.unblocked)
         self.searches = Searches(context, destinations.windows)
         self.lifetimes = Lifetimes(context, destinations, self.checkouts, begin, self.unblocked)

@@ -225,6 +225,10 @@ ROWS: tuple[Row, ...] = (
     Row(asked.TakeCheckout, "`checkout`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.AckCheckout, "`checkout-ack`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.ReleaseCheckout, "`checkout-release`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.ListConsumers, "`consumers`", "`see` on the queue", lambda c: _of(SEE, QUEUE, c.queue)),
+    Row(asked.RegisterConsumer, "`consumer-register`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.DrainConsumer, "`consumer-drain`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
+    Row(asked.ReadScale, "`scale`", "`see` on the queue", lambda c: _of(SEE, QUEUE, c.queue)),
     Row(
         asked.AddBinding,
         "`bind`",

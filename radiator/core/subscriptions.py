@@ -142,6 +142,7 @@ class Subscriptions:
             is_getter=command.is_getter,
             ack_timeout_s=command.ack_timeout_s,
             destination=command.destination,
+            consumer_name=command.consumer_name,
         )
         queue.subscribe(subscription)
         connection.next_place += 1

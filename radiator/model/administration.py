@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from radiator.model.addresses import KINDS
+from radiator.model.consumers import DrainConsumer as DrainConsumer
+from radiator.model.consumers import ListConsumers as ListConsumers
+from radiator.model.consumers import ReadScale as ReadScale
+from radiator.model.consumers import RegisterConsumer as RegisterConsumer
 
 Settings = Mapping[str, Any]
 """Settings by their names in config.toml, with values as JSON has them: only those that are given. model/validation.py
@@ -438,6 +442,10 @@ AdminCommand = (
     | TakeCheckout
     | AckCheckout
     | ReleaseCheckout
+    | ListConsumers
+    | RegisterConsumer
+    | DrainConsumer
+    | ReadScale
     | AddBinding
     | RemoveBinding
     | FindOffsets

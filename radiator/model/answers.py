@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.story import Happened
@@ -52,20 +53,6 @@ class Queues:
     """All queues that have a name, by that."""
 
     queues: Rows[Named[QueueNumbers]]
-
-
-@dataclass(slots=True)
-class Consumer:
-    """stands: what keeps it from the next message: `closing`, `outbox-full`, `window`, or nothing (`has-room`). window:
-    how many messages it may have unacked; None: no bound.
-    """
-
-    connection: int
-    subscription: str
-    stands: str
-    unacked: int
-    window: int | None
-    outbox_bytes: int
 
 
 @dataclass(slots=True)
@@ -159,7 +146,10 @@ class BindingOfExchange:
 
 @dataclass(slots=True)
 class QueueDescribed:
-    """bindings: the first of bindings_count. oldest_ms: age of the oldest ready message, or None."""
+    """bindings: the first of bindings_count. oldest_ms: age of the oldest ready message, or None. Of a partitioned
+    queue: active_keys: keys with messages that memory knows of; key_moves: how often one went to another consumer than
+    before; hot_key: the one with most messages; else None.
+    """
 
     settings: QueueSettings
     bindings: Rows[BindingOfQueue]
@@ -172,6 +162,9 @@ class QueueDescribed:
     checked_out: int
     consumers: int
     oldest_ms: int | None
+    active_keys: int | None
+    key_moves: int | None
+    hot_key: HotKey | None
 
 
 @dataclass(slots=True)
@@ -492,5 +485,6 @@ AdminAnswer = (
     | CopiesDropped
     | CopiesKept
     | Draining
+    | ConsumerAnswer
     | ConfigurationReloaded
 )

@@ -45,6 +45,7 @@ ACTS: tuple[Act, ...] = (
     Act(asked.PeekQueue, "peek", lambda c: _queue(c.queue)),
     Act(asked.MoveMessages, "move", lambda c: f"{_queue(c.source)} {_queue(c.target)}"),
     Act(asked.ReleaseCheckout, "checkout-release", lambda c: f"{_queue(c.queue)} {c.group}"),
+    Act(asked.DrainConsumer, "consumer-drain", lambda c: f"{_queue(c.queue)} {c.name}"),
     Act(asked.AddBinding, "bind", lambda c: f"/exchange/{c.exchange}/{c.key} {c.target}"),
     Act(asked.RemoveBinding, "unbind", lambda c: f"/exchange/{c.exchange}/{c.key} {c.target}"),
     Act(asked.SetPosition, "position", _of_group),
@@ -62,6 +63,7 @@ NO_ACTS: tuple[type, ...] = (
     asked.ExplainMessage, asked.ExplainTrace, asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout,
     asked.AckCheckout, asked.FindOffsets, asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch,
     asked.ExtendAckTimeout, asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
+    asked.ListConsumers, asked.RegisterConsumer, asked.ReadScale,
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

@@ -12,7 +12,7 @@ from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
 from radiator.model.principal import ANYONE, Principal
-from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, LoadedLog
+from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, LoadedHeld, LoadedKeys, LoadedLog
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
@@ -135,6 +135,7 @@ class Subscribe:
     offsets_max: its RECEIPT is a LogReceipt, and it is refused where it would read more partitions; 0: a Receipt.
     encoded_bytes: what a record takes at most, as its protocol writes it for a reader of so many partitions; None:
     about its own bytes.
+    consumer_name: of a queue: which consumer it is, whatever its connection is; "": it has no name.
     """
 
     connection: int
@@ -158,6 +159,7 @@ class Subscribe:
     offsets: Mapping[int, int] | None = None
     offsets_max: int = 0
     encoded_bytes: Callable[[Message, int], int] | None = None
+    consumer_name: str = ""
 
 
 @dataclass(slots=True)
@@ -455,21 +457,8 @@ class Stop:
     at_once: bool = False
 
 
+ReadBackEvent = Loaded | LoadedKeys | LoadedHeld | LoadedDelayed | LoadedLog | LoadedEvents | LoadedPrepared
+
 Event = (
-    Open
-    | LoginRefused
-    | Read
-    | Reread
-    | Written
-    | Closed
-    | NotLinked
-    | Committed
-    | Loaded
-    | LoadedDelayed
-    | LoadedLog
-    | LoadedEvents
-    | LoadedPrepared
-    | Found
-    | Tick
-    | Stop
+    Open | LoginRefused | Read | Reread | Written | Closed | NotLinked | Committed | ReadBackEvent | Found | Tick | Stop
 )

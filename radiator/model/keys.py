@@ -7,7 +7,7 @@ queue's settings.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -112,6 +112,19 @@ class KeySource:
 
     def __init__(self, sources: tuple[str, ...]) -> None:
         self._places = tuple(_place(source) for source in sources)
+
+    @property
+    def finder(self) -> Callable[[Message], bytes | None]:
+        """What does the same as `key_of`, and sooner where there is one source, a header."""
+        (fields, _), *others = self._places or ((None, []),)
+        if fields is None or others:
+            return self.key_of
+
+        def of_header(message: Message) -> bytes | None:
+            field = fields.get(message.escaping)
+            return None if field is None else field.value(message.headers, message.escaping)
+
+        return of_header
 
     def key_of(self, message: Message) -> bytes | None:
         """The key; None: the message has none. A body is read at most once, and one of more than KEYED_BODY_MAX_BYTES

@@ -59,9 +59,11 @@ class QueueNumbers:
     """One queue: the states of its messages, and its ledger (model/writes.py) from `accepted` to
     `stored_delayed_bytes`.
 
-    messages, bytes: all that it has. oldest_ms: age of the oldest ready message; None: none, or still to be read from
-    the disk. max_messages, max_bytes: None: no bound. blocked: connections that wait for room in it. damaged: messages
-    that cannot be read. adds_up: whether the ledger balances.
+    messages, bytes: all that it has. useful_consumers: how many could be busy. active_keys, key_moves: of a partitioned
+    queue, keys with messages that memory knows of, and how often one went to another consumer. oldest_ms: age of the
+    oldest ready message; None: none, or still to be read from the disk. max_messages, max_bytes: None: no bound.
+    blocked: connections that wait for room in it. damaged: messages that cannot be read. adds_up: whether the ledger
+    balances.
     """
 
     persistent: bool
@@ -75,6 +77,9 @@ class QueueNumbers:
     set_aside: int
     checked_out: int
     consumers: int
+    useful_consumers: int
+    active_keys: int | None
+    key_moves: int | None
     oldest_ms: int | None
     max_messages: int | None
     max_bytes: int | None

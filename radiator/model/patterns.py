@@ -7,7 +7,12 @@ words, never more.
 import re
 import unicodedata
 
-from radiator.model.limits import CONTAINS_SETS_MAX, NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
+from radiator.model.limits import (
+    CONSUMER_NAME_MAX_BYTES,
+    CONTAINS_SETS_MAX,
+    NAME_MAX_BYTES,
+    NODE_NAME_MAX_BYTES,
+)
 
 # the name of a node, as text and as bytes
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -27,6 +32,16 @@ def name_mistake(name: str) -> str:
     for character in name:
         if unicodedata.category(character) in ("Cc", "Cs"):
             return f"has the control character U+{ord(character):04X}; a name has none"
+    return ""
+
+
+def consumer_name_mistake(name: str) -> str:
+    """Why no consumer may be called so, as the end of a sentence about the name; "" if one may."""
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if not 1 <= size <= CONSUMER_NAME_MAX_BYTES:
+        return f"has {size} bytes: the name of a consumer has 1 to {CONSUMER_NAME_MAX_BYTES}"
+    if name_mistake(name):
+        return name_mistake(name)
     return ""
 
 

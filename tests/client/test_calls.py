@@ -77,6 +77,14 @@ def test_a_subscription_is_known_once_its_receipt_is_there(talk: Talk, calls: Ca
         talk.begin(calls.subscribe("/queue/q", "s", "auto", (), None, False))
 
 
+def test_a_consumer_has_the_name_that_it_is_given(talk: Talk, calls: Calls) -> None:
+    talk.begin(calls.subscribe("/queue/q", "s", "auto", (), None, False, consumer_name="pod-3"))
+    (frame,) = talk.frames()
+    assert b"\nconsumer-name:pod-3\n" in frame
+    with pytest.raises(TypeError, match="consumer_name"):
+        talk.begin(calls.subscribe("/queue/q", "t", "auto", (), None, False, consumer_name=3))  # type: ignore[arg-type]
+
+
 def test_a_subscription_that_is_refused_is_none(talk: Talk, calls: Calls) -> None:
     asking = talk.begin(calls.subscribe("/queue/q", "s", "auto", (), None, False, callback=print))
     talk.answer(b"ERROR\nreceipt-id:r1\ncode:exclusive\nmessage:no\n\n\0")

@@ -12,7 +12,11 @@ import radiator.core.logs.read_ahead
 import radiator.core.logs.retention
 import radiator.core.queues.delayed
 import radiator.core.queues.durable_queue
+import radiator.core.queues.key_read_back
 import radiator.core.queues.memory_queue
+import radiator.core.queues.partition_window
+import radiator.core.queues.partitioned_queues
+import radiator.core.queues.partitions
 import radiator.core.queues.purge
 import radiator.core.queues.read_back
 import radiator.core.queues.sweeping
@@ -36,11 +40,15 @@ _USERS = (
     radiator.core.routing.admission,
     radiator.core.queues.delayed,
     radiator.core.queues.durable_queue,
+    radiator.core.queues.key_read_back,
     radiator.core.logs.log,
     radiator.core.logs.log_consumer,
     radiator.core.logs.log_consumers,
     radiator.core.logs.read_ahead,
     radiator.core.queues.memory_queue,
+    radiator.core.queues.partition_window,
+    radiator.core.queues.partitioned_queues,
+    radiator.core.queues.partitions,
     radiator.core.queues.purge,
     radiator.core.queues.read_back,
     radiator.core.queues.sweeping,

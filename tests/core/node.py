@@ -24,10 +24,11 @@ from radiator.model import settings
 from radiator.model.addresses import EXCHANGE, FANOUT
 from radiator.model.commands import Closed, Command, Committed, Event, Open, Read, Reread, Send, Stop, Tick, Written
 from radiator.model.limits import GIB, Limits
-from radiator.model.reads import Found, ReadDelayed, ReadEvents, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.reads import ReadRequest
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.model.settings import Declarations, ExchangeSettings
 from radiator.protocols.administration import JSON
+from radiator.storage.contract import answer
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
 from tests.sim.weights import idle_hold_nothing
@@ -186,18 +187,7 @@ class Node:
     def answer(self) -> None:
         """The oldest question is answered."""
         read_request = self.read_requests.pop(0)
-        if isinstance(read_request, ReadQueue):
-            self._one([self.disk.load(read_request)])
-        elif isinstance(read_request, ReadDelayed):
-            self._one([self.disk.load_delayed(read_request)])
-        elif isinstance(read_request, ReadLog):
-            self._one([self.disk.load_log(read_request)])
-        elif isinstance(read_request, ReadPrepared):
-            self._one([self.disk.load_prepared(read_request)])
-        elif isinstance(read_request, ReadEvents):
-            self._one([self.disk.load_events(read_request)])
-        else:
-            self._one([Found(read_request.request, self.disk.look_up(read_request))])
+        self._one([answer(self.disk, read_request)])
 
     # ---- what a test says -------------------------------------------------------------------------------------------
 

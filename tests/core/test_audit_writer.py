@@ -178,6 +178,7 @@ DONE: list[tuple[dict[str, Any], Record]] = [
     ({"do": "position", "log": "l", "group": "g", "forget": True}, {"act": "position-forget", "on": "/log/l g"}),
     ({"do": "abort", "prefix": "p" * 16}, {"act": "abort-prefix", "on": "p" * 16}),
     ({"do": "version", "app": "a", "forget": True}, {"act": "version-forget", "on": "a"}),
+    ({"do": "consumer-drain", "queue": "q", "name": "p1"}, {"act": "consumer-drain", "on": "/queue/q p1"}),
     ({"do": "delete", "queue": "n"}, {"act": "delete", "on": "/queue/n"}),
 ]
 LONG: list[tuple[dict[str, Any], Record]] = [

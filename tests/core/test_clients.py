@@ -3,6 +3,7 @@
 from radiator.model.commands import Closed, Open, Read, Unheeded, Written
 from radiator.model.limits import UNHEEDED_NOTED
 from radiator.model.replies import Deliver
+from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
 from tests.core.words import send, subscribe
 
@@ -27,6 +28,27 @@ def test_a_header_that_means_nothing_here_is_told_once_a_destination_and_of_so_m
     noted = [note for note in node.notes if note.event == "header_unheeded"]
     assert [note.fields["destination"] for note in noted] == [f"/queue/q{number}" for number in range(UNHEEDED_NOTED)]
     assert (noted[0].level, noted[0].fields["header"]) == ("warning", "priority")
+
+
+def test_a_header_that_is_the_key_of_its_queue_is_not_told() -> None:
+    node = Node(
+        Declarations(
+            queues={"q": QueueSettings(partition_key=("/a", "header:JMSXGroupID")), "other": QueueSettings()},
+            create_topics=True,
+        )
+    )
+    node.open(1)
+    for address in ("/queue/q", "/amq/queue/q", "/queue/other", "/topic/q", "/nonsense"):
+        for header in ("JMSXGroupID", "priority"):
+            node.say(Unheeded(1, address, header, "There are none."))
+    noted = [note.fields for note in node.notes if note.event == "header_unheeded"]
+    assert [(fields["destination"], fields["header"]) for fields in noted] == [
+        ("/queue/q", "priority"),
+        ("/amq/queue/q", "priority"),
+        ("/queue/other", "JMSXGroupID"),
+        ("/topic/q", "JMSXGroupID"),
+        ("/nonsense", "JMSXGroupID"),
+    ]
 
 
 def turn(node: Node, *events: object) -> list[object]:

@@ -50,7 +50,8 @@ class Need:
 NEEDS: dict[tuple[str, str], Need] = {
     ("README.md", "from radiator.client import Client"): Need(prints="hello\n"),
     ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
-    ("docs/CELERY.md", "app.conf."): Need("import celery; app = celery.Celery()"),
+    ("docs/PARTITIONS.md", "from radiator.client import Client"): Need(prints="ann ordered\nben ordered\nann paid\n"),
+    ("docs/CELERY.md", "app.conf."): Need("import celery; from kombu import Queue; app = celery.Celery()"),
     ("docs/CELERY.md", "Queue("): Need("from kombu import Queue"),
 }
 

@@ -35,6 +35,7 @@ def test_each_event_but_the_count_has_a_bound() -> None:
         (asked.PeekQueue("q", 1), "/queue/q"),
         (asked.MoveMessages("q", "r"), "/queue/q /queue/r"),
         (asked.ReleaseCheckout("q", "g"), "/queue/q g"),
+        (asked.DrainConsumer("q", "pod-3", 0), "/queue/q pod-3"),
         (asked.AddBinding("x", "k", "q"), "/exchange/x/k q"),
         (asked.RemoveBinding("x", "k", "/log/l"), "/exchange/x/k /log/l"),
         (asked.SetPosition("l", "g", [1]), "/log/l g"),

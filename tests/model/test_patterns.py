@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from radiator.model.patterns import contains, is_pattern, matches, name_mistake, overlaps, rank
+from radiator.model.limits import CONSUMER_NAME_MAX_BYTES
+from radiator.model.patterns import consumer_name_mistake, contains, is_pattern, matches, name_mistake, overlaps, rank
 
 MATCHING = [
     ("a", "a"),
@@ -158,3 +159,11 @@ def test_a_hostile_pattern_costs_little(one: str, other: str) -> None:
     began_s = time.process_time()
     contains(one, other)
     assert time.process_time() - began_s < 0.1
+
+
+def test_the_name_of_a_consumer_is_bounded_and_plain() -> None:
+    for name in ("p", "pod-3", "a b/c", "n" * CONSUMER_NAME_MAX_BYTES):
+        assert consumer_name_mistake(name) == ""
+    assert "has 0 bytes" in consumer_name_mistake("")
+    assert f"has {CONSUMER_NAME_MAX_BYTES + 1} bytes" in consumer_name_mistake("n" * (CONSUMER_NAME_MAX_BYTES + 1))
+    assert "control character" in consumer_name_mistake("a\tb") and "control" in consumer_name_mistake("\udc80")

@@ -182,10 +182,10 @@ MUTANTS = (
         "nack-delay-in-two-batches",
         "A NACK with a delay takes the message from its place, and stores it under its time with the next batch.",
         function="DurableQueue.delay",
-        old="self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)",
+        old="self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True, key_hash)",
         new=(
             "self.context.open.then.append(lambda: self.delayed.add(due_ms, entry.position, entry.message,"
-            " entry.redeliveries, True))"
+            " entry.redeliveries, True, key_hash))"
         ),
     ),
     Mutant(
@@ -250,8 +250,8 @@ MUTANTS = (
     Mutant(
         "remove-not-written",
         "What leaves a queue leaves its ledger, but not the disk.",
-        function="DurableQueue.remove",
-        old="self.context.write(Remove(self.number, entry.position))",
+        function="DurableQueue.write_remove",
+        old="self.context.write(Remove(self.number, position))",
         new="",
     ),
     Mutant(
@@ -264,7 +264,7 @@ MUTANTS = (
     Mutant(
         "returned-in-wrong-order",
         "Of the messages that came back to a queue the youngest is delivered first.",
-        function="Queue.give_back",
+        function="Queue.to_place",
         old="heapq.heappush(self.returned, (entry.position, entry))",
         new="heapq.heappush(self.returned, (-entry.position, entry))",
     ),
@@ -310,7 +310,7 @@ MUTANTS = (
         "wake-not-written",
         "A delayed message that is woken is put at its place, and stays delayed on the disk too.",
         function="Delayed.end_delay",
-        old="context.write(MakeDue(queue.number, entry.due_ms, entry.position))",
+        old="context.write(MakeDue(queue.number, entry.due_ms, entry.position, queue.hash_held(entry)))",
         new="pass",
     ),
     Mutant(
@@ -330,8 +330,8 @@ MUTANTS = (
     Mutant(
         "woken-behind-the-others",
         "A delayed message enters its queue behind what was accepted after it.",
-        function="DurableQueue.committed",
-        old="heapq.heappush(self.returned, (entry.position, entry))",
+        function="DurableQueue.make_ready",
+        old="self.to_place(entry)",
         new="ready.append(entry)",
     ),
     Mutant(

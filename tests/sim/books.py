@@ -49,7 +49,8 @@ class Books:
 
     now_s: of the run. peaks: when the wall clock was set back, and what it showed until then. name_of: what the books
     call the queue of a subscription. leased: queues of which leases are taken: their answers leave at the end of a
-    turn, so other messages may overtake them. is_leased: whether a message of a queue is surely under a lease.
+    turn, so other messages may overtake them. keyed: queues that are partitioned (keys.py). is_leased: whether a
+    message of a queue is surely under a lease.
     """
 
     routes: "Routes"
@@ -58,6 +59,7 @@ class Books:
     peaks: list[tuple[float, int]] = field(default_factory=list)
     name_of: Callable[[str], str] = str
     leased: set[str] = field(default_factory=set)
+    keyed: set[str] = field(default_factory=set)
     is_leased: Callable[[str, bytes], bool] = lambda queue, message_id: False
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
     acked: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: with receipt
@@ -117,7 +119,8 @@ class Books:
         self.times_out[queue, deliver.message_id] += 1
         if self.is_leased(queue, deliver.message_id):
             self.mistakes.append(f"leased: {name} was handed over while somebody has it under a lease")
-        if not deliver.redelivered and not is_delayed and queue not in self.leased:
+        if not deliver.redelivered and not is_delayed and queue not in self.leased | self.keyed:
+            # where there are keys, each has its order (keys.py)
             if place <= self.last_first.get(queue, (0, 0)):
                 self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
             self.last_first[queue] = place
@@ -202,6 +205,12 @@ def trace_of(body: bytes) -> bytes:
     number = crc32(body)
     version = (b"00", b"01", b"")[number % 3]
     return b"traceparent:%b-%032x-%016x-01\n" % (version, number + 1, number + 1) if version else b""
+
+
+def key_header(body: bytes) -> bytes:
+    """One of three keys for most bodies, and none for the others."""
+    number = crc32(body) // 7 % 5
+    return b"key:%d\n" % (number % 3) if number else b""
 
 
 class Client:
@@ -306,7 +315,7 @@ class Producer(Client):
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
         number = self.link.number
-        headers = b"crc:%08x\n" % crc32(body) + trace_of(body)
+        headers = b"crc:%08x\n" % crc32(body) + trace_of(body) + key_header(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
         reported = self.books.sent[body]

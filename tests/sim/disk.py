@@ -1,8 +1,9 @@
 """A simulated disk: keeps the Store's promises in memory, and can be cut at any moment.
 
 What `commit` has returned from is durable; a `crash` before that leaves the last durable state. Each commit is atomic.
-The checks of LmdbStore, and two that it cannot afford: a message has one place, and at a start every ledger agrees with
-what its queue stores. A batch that fails one is kept in part: the test is over then.
+The checks of LmdbStore, and some that it cannot afford: a message has one place, and goes with the key that it came
+with; at a start every ledger agrees with what its queue stores. A batch that fails one is kept in part: the test is
+over then.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,17 @@ from radiator.model.limits import EVENT_BYTES, SEARCH_FOUND_WORK
 from radiator.model.message import Message
 from radiator.model.reads import (
     DedupLookup,
+    KeyMessages,
     Loaded,
     LoadedDelayed,
     LoadedEvents,
+    LoadedHeld,
+    LoadedKeys,
     LoadedLog,
     ReadDelayed,
     ReadEvents,
+    ReadHeld,
+    ReadKeys,
     ReadLog,
     ReadPrepared,
     ReadQueue,
@@ -71,21 +77,25 @@ from tests.sim.journal import Journal
 
 Place = tuple[int, int]  # queue and position
 Partition = tuple[int, int]  # of a log: its number and the partition's
+HASH_BYTES = 8  # of a message's key
 
 
 @dataclass
 class Platter:
     """What is on the disk. Each node of a simulation needs a store_id of its own.
 
-    delayed: by queue, due_ms and position. delayed_at: due_ms of each of them. bindings: exchange, key and queue.
+    keys: hashes of the keys of messages that have one. delayed: by queue, due_ms and position. delayed_at: due_ms of
+    each of them. held: hashes of the keys that some of them hold. bindings: exchange, key and queue.
     records: by offset. segments: by their first offsets. prepared: the SENDs of a prepared transaction, by number.
     """
 
     store_id: str = "feedfacecafebeef"
     messages: dict[Place, Message] = field(default_factory=dict)
+    keys: dict[Place, bytes] = field(default_factory=dict)
     counts: dict[Place, tuple[int, bool]] = field(default_factory=dict)
     delayed: dict[tuple[int, int, int], Delay] = field(default_factory=dict)
     delayed_at: dict[Place, int] = field(default_factory=dict)
+    held: dict[Place, bytes] = field(default_factory=dict)
     queues: dict[int, tuple[str, Ledger]] = field(default_factory=dict)
     retired: dict[int, int] = field(default_factory=dict)
     dedup: dict[tuple[int, bytes], int] = field(default_factory=dict)
@@ -112,9 +122,11 @@ class Platter:
         return replace(
             self,
             messages=dict(self.messages),
+            keys=dict(self.keys),
             counts=dict(self.counts),
             delayed=dict(self.delayed),
             delayed_at=dict(self.delayed_at),
+            held=dict(self.held),
             queues=dict(self.queues),
             retired=dict(self.retired),
             dedup=dict(self.dedup),
@@ -206,6 +218,8 @@ class SimDisk:
         stored = sum(ledger.stored for _, ledger in p.queues.values()) + sum(p.retired.values())
         there = len(p.messages) + len(p.delayed)
         assert stored == there, f"ledgers say {stored}, the disk has {there}"
+        assert p.keys.keys() <= p.messages.keys(), "there are keys of messages that are not there"
+        assert p.held.keys() <= p.delayed_at.keys(), "what is not delayed holds its key"
 
     def _assert_segments_agree(self, p: Platter) -> None:
         """A partition's records are those that its segments say, without a gap."""
@@ -288,24 +302,34 @@ class SimDisk:
                 assert queue >= p.next_queue
                 p.queues[queue] = (name, Ledger())
                 p.next_queue = queue + 1
-            case Put(queue, position, message):
+            case Put(queue, position, message, key):
                 assert (queue, position) not in p.messages
                 p.messages[queue, position] = message
-            case Remove(queue, position):
+                if key:
+                    assert len(key) == HASH_BYTES, f"{write}"
+                    p.keys[queue, position] = key
+            case Remove(queue, position, key):
                 del p.messages[queue, position]
                 p.counts.pop((queue, position), None)
+                kept = p.keys.pop((queue, position), b"")
+                assert key == kept, f"{write} of a message with the key {kept!r}"
             case Count(queue, position, redeliveries, redelivered):
                 assert (queue, position) in p.messages
                 p.counts[queue, position] = (redeliveries, redelivered)
             case SaveLedger(queue, ledger):
                 p.queues[queue] = (p.queues[queue][0], replace(ledger))
-            case Delay(queue, due_ms, position):
+            case Delay(queue, due_ms, position, held=held):
                 assert due_ms > 0 and (queue, position) not in p.delayed_at, f"{write} of {p.delayed_at}"
                 p.delayed[queue, due_ms, position] = replace(write)
                 p.delayed_at[queue, position] = due_ms
-            case MakeDue(queue, due_ms, position):
+                if held:
+                    assert len(held) == HASH_BYTES, f"{write}"
+                    p.held[queue, position] = held
+            case MakeDue(queue, due_ms, position, held):
                 del p.delayed[queue, due_ms, position]
                 del p.delayed_at[queue, position]
+                kept = p.held.pop((queue, position), b"")
+                assert held == kept, f"{write} of a message that holds {kept!r}"
             case KeepSettings(queue, text):
                 assert queue in p.queues or queue in p.logs
                 p.settings[queue] = text
@@ -330,10 +354,12 @@ class SimDisk:
                 for key in swept:
                     del p.messages[key]
                     p.counts.pop(key, None)
+                    p.keys.pop(key, None)
                 late = sorted(key for key in p.delayed if key[0] == queue)[: count - len(swept)]
                 for delayed in late:
                     del p.delayed[delayed]
                     del p.delayed_at[queue, delayed[2]]
+                    p.held.pop((queue, delayed[2]), None)
                 assert len(swept) + len(late) == count and p.retired[queue] == count + left, f"{write} of {p.retired}"
                 p.retired[queue] = left
                 if not left:
@@ -426,12 +452,39 @@ class SimDisk:
                 loaded.has_more = True
                 break
             size += message.size
-            redeliveries, redelivered = self.platter.counts.get((queue, position), (0, False))
-            found.append(StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position)))
+            found.append(self._stored((queue, position)))
         return loaded
 
     def _is_suspect(self, position: int) -> bool:
         return position >> 64 < self.platter.suspect_below
+
+    def load_keys(self, load: ReadKeys) -> LoadedKeys:
+        p = self.platter
+        loaded = LoadedKeys(load.request, [KeyMessages() for _ in load.keys])
+        places = sorted(place for place in p.keys if place[0] == load.queue in p.queues and place[1] <= load.through)
+        taken = size = 0
+        for (hashed, after), found in zip(load.keys, loaded.found, strict=True):
+            wanted = [place for place in places if p.keys[place] == hashed and place[1] > after]
+            for place in wanted[: load.messages_max]:
+                message = p.messages[place]
+                if taken and size + message.size > load.bytes_max:
+                    return loaded
+                found.messages.append(self._stored(place))
+                taken, size = taken + 1, size + message.size
+            found.is_complete = len(wanted) <= load.messages_max
+        return loaded
+
+    def load_held(self, load: ReadHeld) -> LoadedHeld:
+        p = self.platter
+        held = sorted((place[1], hashed) for place, hashed in p.held.items() if place[0] == load.queue in p.queues)
+        behind = [one for one in held if one[0] > load.after]
+        return LoadedHeld(load.request, behind[: load.count_max], len(behind) > load.count_max)
+
+    def _stored(self, place: Place) -> StoredMessage:
+        redeliveries, redelivered = self.platter.counts.get(place, (0, False))
+        return StoredMessage(
+            place[1], self.platter.messages[place], redeliveries, redelivered or self._is_suspect(place[1])
+        )
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         loaded = LoadedDelayed(load.request)

@@ -9,15 +9,19 @@ SimNode on the same scheduler, with clients of its own.
 """
 
 import traceback
+from dataclasses import replace
 from random import Random
+from zlib import crc32
 
 import pytest
 
+from radiator.core.queues import partitions
 from radiator.core.rights import Rights
 from radiator.core.turn import Batch
 from radiator.model.leases import Leased
 from radiator.model.limits import GIB, MIB, Limits
 from radiator.model.principal import Principal, RecognisedBy
+from radiator.model.replies import Deliver
 from radiator.model.rights import OPERATOR, Rules
 from radiator.model.settings import JOURNAL, TOPIC, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.users import User
@@ -26,6 +30,7 @@ from tests.core.conftest import shrink
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
+from tests.sim.keys import KeyJudge
 from tests.sim.simulation import Scheduler, SimNode
 from tests.sim.web import BatchProducer, Lessee, Tokens, deliver_of
 
@@ -74,6 +79,17 @@ def drawn_queues(random: Random) -> dict[str, QueueSettings]:
     }
 
 
+def partitioned(random: Random, queues: dict[str, QueueSettings]) -> dict[str, QueueSettings]:
+    """Some of them, in some histories."""
+    share = random.choice([0, 0, 0.5, 1])
+    return {
+        name: replace(settings, partition_key=("header:key",), partition_window=random.choice([1, 1, 3]))
+        if random.random() < share
+        else settings
+        for name, settings in queues.items()
+    }
+
+
 def drawn_bounds(random: Random) -> dict[str, int]:
     """Bounds of radiator/model/limits.py. Windows keep what that file asserts of them."""
     if random.random() < 0.2:
@@ -89,6 +105,7 @@ def drawn_bounds(random: Random) -> dict[str, int]:
         "WINDOWS_BYTES": random.choice([1, 500, 32 * MIB, 32 * MIB]),
         "BATCH_BYTES": random.choice([200, 1500, 4 * MIB]),
         "FORGET_MESSAGES": random.choice([1, 1000]),
+        "KEY_MESSAGES": random.choice([1, 2, 16]),
     }
 
 
@@ -108,7 +125,7 @@ class History:
         self.routes = Routes()
         self.books = Books(self.routes, lambda: self.scheduler.now_s)
         random = self.scheduler.random
-        self.queues = drawn_queues(random)
+        self.queues = partitioned(random, drawn_queues(random))
         self.declarations = Declarations(
             queues=self.queues,
             fanouts=FANOUTS,
@@ -119,6 +136,8 @@ class History:
         )
         with pytest.MonkeyPatch.context() as patch:
             shrink(patch, drawn_bounds(random))
+            if random.random() < 0.5:
+                patch.setattr(partitions, "hash_of", lambda key: b"%08d" % (crc32(key) % 2))
             self.node = self.drawn_node(random)
             self.clients = self.drawn_clients(random)
             self.draw_faults(random)
@@ -134,7 +153,15 @@ class History:
         node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random), authorizer=authorizer)
         draw_slowness(random, node)
         settings_of = self.declarations.queue_settings
-        node.on_deliver = lambda deliver: self.books.handed(deliver, settings_of, node.now_ms, node.boots)
+        self.keys = KeyJudge(node, self.books)
+        self.books.keyed = {name for name, settings in self.queues.items() if settings.partition_key}
+
+        def handed(deliver: Deliver) -> None:
+            self.books.handed(deliver, settings_of, node.now_ms, node.boots)
+            if deliver.subscription is not None:
+                self.keys.handed(self.name_of(deliver.subscription.decode()), deliver)
+
+        node.on_deliver = handed
         node.on_leased = self.leased
         node.on_commit = self.committed
         self.tokens = Tokens()

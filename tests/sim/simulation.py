@@ -18,9 +18,10 @@ from radiator.model.commands import Closed, Command, Committed, Event, Open, Rea
 from radiator.model.leases import Leased
 from radiator.model.limits import GIB, Limits
 from radiator.model.principal import ANYONE, Principal
-from radiator.model.reads import Found, ReadDelayed, ReadEvents, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.reads import ReadRequest
 from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Scope, SendToPeer
 from radiator.model.settings import Declarations, Node
+from radiator.storage.contract import answer
 from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
 from tests.sim.weights import idle_hold_nothing
@@ -316,24 +317,8 @@ class SimNode:
             self.crash()
             return
         delay_s = self.scheduler.random.expovariate(1 / self.load_s) / 2
-        if isinstance(read_request, ReadQueue):
-            found = self.disk.load(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(found))
-        elif isinstance(read_request, ReadDelayed):
-            late = self.disk.load_delayed(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(late))
-        elif isinstance(read_request, ReadLog):
-            records = self.disk.load_log(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(records))
-        elif isinstance(read_request, ReadPrepared):
-            sends = self.disk.load_prepared(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(sends))
-        elif isinstance(read_request, ReadEvents):
-            events = self.disk.load_events(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(events))
-        else:
-            known = self.disk.look_up(read_request)
-            self._at_this_boot(delay_s, lambda: self.turn(Found(read_request.request, known)))
+        found = answer(self.disk, read_request)
+        self._at_this_boot(delay_s, lambda: self.turn(found))
 
     def on_the_disk(self) -> None:
         batch = self.being_committed

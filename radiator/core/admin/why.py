@@ -3,16 +3,15 @@
 The first reason that fits is the verdict; the reasons are rows, in the order in which an operator should look.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Protocol
 
 from radiator.core.admin.logs import there as log_there
-from radiator.core.answers import in_order, rested
+from radiator.core.answers import in_order
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import WINDOW_HELP, Subscription
+from radiator.core.crowd import CAN_TAKE, HELD, OUTBOX, Crowd, listed, unacked_of, window_of
 from radiator.core.kinds.log import MANY_PARTITIONS, readers_in, unread_of
 from radiator.core.kinds.queue import of_queue as numbers_of
 from radiator.core.logs.checkouts import Checkouts
@@ -21,6 +20,7 @@ from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.memory import Memory
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.key_numbers import look_for_hot
 from radiator.core.queues.queue import Queue
 from radiator.core.request import Request
 from radiator.core.routing.admission import Admission
@@ -28,16 +28,14 @@ from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.stats import holders
+from radiator.core.why_keys import of_keys
 from radiator.model.administration import ExplainLog, ExplainQueue
-from radiator.model.answers import Consumer, LogExplained, Pressure, QueueExplained
-from radiator.model.commands import AUTO, CLIENT
+from radiator.model.answers import LogExplained, Pressure, QueueExplained
+from radiator.model.commands import CLIENT
 from radiator.model.errors import count_text
 from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
 from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
-
-# where a consumer stands
-CLOSING, OUTBOX, WINDOW, CAN_TAKE = "closing", "outbox-full", "window", "has-room"
 
 
 class WhyPort(AnsweringPort, Protocol):
@@ -71,6 +69,7 @@ def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
         yield from crowd.look([*asked.subscriptions])
         if asked.entries_out and not asked.ready_count:
             yield from crowd.look_at_holders(asked)
+        yield from look_for_hot(asked, crowd.hot)
         verdict, sentence = of_queue(parts, asked, crowd)
         yield QueueExplained(
             verdict=verdict,
@@ -79,13 +78,13 @@ def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
             pressure=_pressure(parts),
             is_full=_is_full(asked),
             next_due_ms=asked.next_due_ms or None,
-            consumer_list=_listed(asked.subscriptions),
+            consumer_list=listed(asked.subscriptions),
         )
 
     request.answer_in_slices(explained)
 
 
-def of_queue(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     if asked.name.startswith(OUTBOX_PREFIX):
         verdict, sentence = _of_outbox(state, asked)
@@ -216,7 +215,7 @@ def _of_full(asked: Queue) -> str:
     return f"It is full, with {held}: {text} (overflow {overflow})."
 
 
-def _of_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
@@ -224,18 +223,25 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
         share = state.cluster.shares.here(asked) if state.cluster is not None else None
         return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
     if CAN_TAKE in at:
+        if (held_back := of_keys(asked, ready, crowd.hot)) is not None:
+            return held_back
         if asked.peek_head() is None:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
     consumers = count_text(at.total(), "consumer")
     if OUTBOX in at and worst is None:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
+    if worst is None and HELD in at:
+        return (
+            "held",
+            f"{ready}, but consumers are not ready, are drained, or others have their names ({consumers}).",
+        )
     if worst is None:
         return "closing", f"{ready}, but each consumer's connection is being closed ({consumers})."
     holder = worst.connection.address
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
-        f"with {consumers}. {holder[0].upper()}{holder[1:]} has {_unacked(worst)} of {_window(worst)}"
+        f"with {consumers}. {holder[0].upper()}{holder[1:]} has {unacked_of(worst)} of {window_of(worst)}"
         f"{_of_waiting(worst, state.context.now_s)}."
     )
 
@@ -246,7 +252,7 @@ def _of_waiting(one: Subscription, now_s: float) -> str:
     return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
-def _of_none_ready(state: WhyPort, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
     out, delayed, offered, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
@@ -380,13 +386,13 @@ def log(request: Request[WhyPort], command: ExplainLog) -> None:
             groups=len(asked.groups),
             unread=unread,
             pressure=_pressure(request.parts),
-            consumer_list=_listed(one.subscription for one in readers),
+            consumer_list=listed(one.subscription for one in readers),
         )
 
     request.answer_in_slices(explained)
 
 
-def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str]:
+def of_log(asked: Log, crowd: Crowd, unread: dict[str, int]) -> tuple[str, str]:
     """The verdict, and its sentence."""
     records = count_text(asked.records, "record")
     most = max(unread, key=lambda name: unread[name], default=None)
@@ -407,83 +413,12 @@ def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str
     if worst is not None:
         return "window", (
             f"It has {records}, but no reader has room in its window ({count_text(at.total(), 'reader')}): connection "
-            f"{worst.connection.number} has {_unacked(worst)} unacked, of {_window(worst)}.{behind}"
+            f"{worst.connection.number} has {unacked_of(worst)} unacked, of {window_of(worst)}.{behind}"
         )
     return "outbox-full", (
         f"It has {records}, but nobody reads what was sent to them already ({count_text(at.total(), 'reader')})."
         f"{behind}"
     )
-
-
-# ---- who ------------------------------------------------------------------------------------------------------------
-
-
-class Crowd:
-    """Those who consume, as they stood when they were looked at. at: how many stand where; worst: of those whose window
-    is full the one with most unacked; holders: the connections, or owners of leases, that have something of the queue.
-    """
-
-    __slots__ = ("at", "holders", "worst")
-
-    def __init__(self) -> None:
-        self.at: Counter[str] = Counter()
-        self.worst: Subscription | None = None
-        self.holders: set[str] = set()
-
-    def look(self, consumers: list[Subscription]) -> Iterator[PauseRow]:
-        """At all of them, with PAUSEs."""
-        for one in rested(consumers):
-            if one is PAUSE:
-                yield PAUSE
-                continue
-            stands = _stands(one)
-            self.at[stands] += 1
-            if stands == WINDOW and (self.worst is None or _unacked(one) > _unacked(self.worst)):
-                self.worst = one
-
-    def look_at_holders(self, asked: Queue) -> Iterator[PauseRow]:
-        """At what is out longest, with PAUSEs."""
-        for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
-            if delivery is PAUSE:
-                yield PAUSE
-            else:
-                self.holders.add(delivery.subscription.connection.address)
-
-
-def _stands(one: Subscription) -> str:
-    """What keeps a consumer from the next message, or ROOM."""
-    connection = one.connection
-    if connection.is_closing:
-        return CLOSING
-    if connection.outbox_bytes >= connection.outbox_max_bytes:
-        return OUTBOX
-    return CAN_TAKE if one.has_window() else WINDOW
-
-
-def _unacked(one: Subscription) -> int:
-    return one.connection.shared_in_flight if one.is_shared else one.in_flight
-
-
-def _window(one: Subscription) -> int | None:
-    """None: it has none (ack:auto)."""
-    if one.ack == AUTO:
-        return None
-    return one.connection.shared_window if one.is_shared else one.prefetch_count
-
-
-def _listed(consumers: Iterable[Subscription]) -> list[Consumer]:
-    """The first of them."""
-    return [
-        Consumer(
-            connection=one.connection.number,
-            subscription=one.name.decode("utf-8", "replace"),
-            stands=_stands(one),
-            unacked=_unacked(one),
-            window=_window(one),
-            outbox_bytes=one.connection.outbox_bytes,
-        )
-        for one in islice(consumers, WHY_CONSUMERS)
-    ]
 
 
 def _pressure(state: WhyPort) -> Pressure:

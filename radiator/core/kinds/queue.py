@@ -11,6 +11,7 @@ from radiator.core.kinds import unbinding
 from radiator.core.kinds.kind import Asked, Door, Kind, Round, Subscriber
 from radiator.core.ports import TopologyPort
 from radiator.core.producer import Producer
+from radiator.core.queues.key_numbers import Hot, active_keys, key_moves, look_for_hot, useful_consumers
 from radiator.core.queues.queue import Queue
 from radiator.core.request import warnings
 from radiator.core.routing.destinations import Destinations
@@ -20,9 +21,10 @@ from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import BindingOfQueue, Deleted, QueueDeclared, QueueDescribed
 from radiator.model.commands import Send, Subscribe
+from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
 from radiator.model.limits import DESCRIBED_BINDINGS
-from radiator.model.numbers import QueueNumbers, Rows
+from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
 from radiator.model.recovery import Recovery
 from radiator.model.settings import CLUSTER, QueueSettings
@@ -129,14 +131,25 @@ class QueueKind(Kind):
         """Answers with its settings, bindings and numbers."""
         queue = self.destinations.there(command.name)
 
-        def synced() -> None:
-            queue.read_oldest_age(
-                lambda oldest_ms: request.answer_in_slices(lambda: self._described(request.parts, queue, oldest_ms))
+        def described(oldest_ms: int | None) -> None:
+            request.answer_in_slices(
+                lambda: (
+                    self._described(request.parts, queue, oldest_ms, Hot())
+                    if active_keys(queue) is None
+                    else self._described_with_keys(request.parts, queue, oldest_ms)
+                )
             )
 
-        self.context.open.then.append(synced)
+        self.context.open.then.append(lambda: queue.read_oldest_age(described))
 
-    def _described(self, port: TopologyPort, queue: Queue, oldest_ms: int | None) -> QueueDescribed:
+    def _described_with_keys(
+        self, port: TopologyPort, queue: Queue, oldest_ms: int | None
+    ) -> Iterator[QueueDescribed | PauseRow]:
+        hot = Hot()
+        yield from look_for_hot(queue, hot)
+        yield self._described(port, queue, oldest_ms, hot)
+
+    def _described(self, port: TopologyPort, queue: Queue, oldest_ms: int | None, hot: Hot) -> QueueDescribed:
         bindings = self.destinations.bindings_of(queue)
         first = [*islice(bindings, DESCRIBED_BINDINGS)]
         return QueueDescribed(
@@ -151,6 +164,9 @@ class QueueKind(Kind):
             checked_out=port.checkouts.count(queue),
             consumers=len(queue.subscriptions),
             oldest_ms=oldest_ms,
+            active_keys=active_keys(queue),
+            key_moves=key_moves(queue),
+            hot_key=HotKey(hot.key, hot.count) if hot.count else None,
         )
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
@@ -231,6 +247,9 @@ def of_queue(queue: Queue, checked_out: int = 0) -> QueueNumbers:
         set_aside=queue.aside_count,
         checked_out=checked_out,
         consumers=len(queue.subscriptions),
+        useful_consumers=useful_consumers(queue),
+        active_keys=active_keys(queue),
+        key_moves=key_moves(queue),
         oldest_ms=queue.oldest_ms,
         max_messages=settings.max_messages,
         max_bytes=settings.max_bytes,

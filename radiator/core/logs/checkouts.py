@@ -121,7 +121,7 @@ class Checkouts:
         wait already, the first of them is called at once.
         """
         waiters, _ = self.waiting.get(queue) or self.begin_waiting(queue)
-        waiters.wait(timeout_ms, AWAITS_OF_ONE_MAX, is_met=lambda: queue.ready_count > 0, done=done, is_over=is_over)
+        waiters.wait(timeout_ms, AWAITS_OF_ONE_MAX, is_met=lambda: not queue.is_exhausted, done=done, is_over=is_over)
         self.end_waiting(queue)
 
     def begin_waiting(self, queue: DurableQueue) -> tuple[Waiters, Callable[[], None]]:
@@ -139,7 +139,7 @@ class Checkouts:
 
     def pumped(self, queue: DurableQueue) -> None:
         """Called when there may be something to take."""
-        if queue.ready_count:
+        if not queue.is_exhausted:
             self.wake_waiting(queue)
 
     def wake_waiting(self, queue: DurableQueue) -> None:
@@ -263,7 +263,7 @@ class Taking:
             self.left -= 1
             if self.bytes_left is not None:
                 self.bytes_left -= entry.size
-        if self.left == 0 or is_enough or queue.ready_count == 0:
+        if self.left == 0 or is_enough or queue.is_exhausted:
             self.is_done = True
             self.context.open.then.append(self.done)
 

@@ -130,7 +130,7 @@ class Consumable:
 
     def join(self, subscription: Subscription) -> None:
         """Called when a consumer has room: it joins the end of the ring, and what is ready is delivered."""
-        if not subscription.is_listed:
+        if not subscription.is_listed and not subscription.is_held:
             subscription.is_listed = True
             self.ring[subscription] = None
         self.pump()

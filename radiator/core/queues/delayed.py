@@ -42,6 +42,9 @@ class DelayingQueue(Stored, Protocol):
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
         """It goes to its place. False: there is no room for it."""
 
+    def hash_held(self, entry: DelayedEntry) -> bytes:
+        """The hash of the key that it holds."""
+
     def released(self) -> None:
         """Called when a slice of due messages has gone to its places."""
 
@@ -77,18 +80,25 @@ class Delayed:
     # ---- in and out -------------------------------------------------------------------------------------------------
 
     def add(
-        self, due_ms: int, position: int, message: Message, redeliveries: int = 0, redelivered: bool = False
+        self,
+        due_ms: int,
+        position: int,
+        message: Message,
+        redeliveries: int = 0,
+        redelivered: bool = False,
+        held: bytes = b"",
     ) -> None:
-        """Stores a delayed message with the open batch, and counts it. One that expires earlier is due then."""
+        """Stores a delayed message with the open batch, and counts it. One that expires earlier is due then. held: the
+        hash of the key that it holds.
+        """
         queue, context, size = self.queue, self.context, message.size
         if message.expires_ms:
             due_ms = min(due_ms, message.expires_ms)
         queue.ledger.stored_delayed += 1
         queue.ledger.stored_delayed_bytes += size
         context.part(queue).delayed += 1
-        context.write(
-            Delay(queue.number, due_ms, position, message, redeliveries, redelivered), size + WRITE_COST_BYTES
-        )
+        delay = Delay(queue.number, due_ms, position, message, redeliveries, redelivered, held)
+        context.write(delay, size + WRITE_COST_BYTES)
         number = context.open.number
         self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
         queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
@@ -99,7 +109,7 @@ class Delayed:
         queue.ledger.stored_delayed -= 1
         queue.ledger.stored_delayed_bytes -= entry.size
         context.part(queue)
-        context.write(MakeDue(queue.number, entry.due_ms, entry.position))
+        context.write(MakeDue(queue.number, entry.due_ms, entry.position, queue.hash_held(entry)))
         queue.windows.count_released(entry.size)
         self.released_in = context.open.number
 

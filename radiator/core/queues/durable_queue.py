@@ -1,8 +1,8 @@
 """A queue on the disk: a message is stored before it is READY, removed after its ACK, and only a window of the queue is
 in memory.
 
-Its parts: the window (window.py), what is read back into it (read_back.py), delayed messages (delayed.py), dedup-ids
-(dedup.py), messages offered to another node (in_doubt.py) and a purge (purge.py).
+Its parts: the window (window.py), what is read back into it (read_back.py), delayed messages (delayed.py, due.py),
+dedup-ids (dedup.py), messages offered to another node (in_doubt.py) and a purge (purge.py).
 
 A message that is in flight, or was returned, may be a stub: its place and counts are in memory, its bytes on the disk
 alone. They are read back before it is delivered again or stored anew elsewhere.
@@ -17,6 +17,7 @@ from operator import attrgetter
 from radiator.core.connections import Delivery
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.delayed import Delayed
+from radiator.core.queues.due import Due
 from radiator.core.queues.entry import DelayedEntry, Entry, Stub
 from radiator.core.queues.in_doubt import InDoubt
 from radiator.core.queues.purge import Purge
@@ -27,7 +28,7 @@ from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
-from radiator.model.journal import DELAYED, DUE, CameFrom
+from radiator.model.journal import DELAYED, CameFrom
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 from radiator.model.message import Message
 from radiator.model.reads import Loaded, StoredMessage
@@ -44,7 +45,7 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk. observers: functions that are called after each `pump`."""
 
     __slots__ = (
-        "dedup", "delayed", "in_doubt", "number", "observers", "purge", "read_back", "window", "windows",
+        "dedup", "delayed", "due", "in_doubt", "number", "observers", "purge", "read_back", "window", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -64,13 +65,26 @@ class DurableQueue(Queue):
         self.ledger = ledger
         self.windows = windows
         beyond = ledger.stored - ledger.stored_delayed
-        self.window = window = Window(windows, self.ready, self.returned, self.ring, beyond)
+        self.window = window = self.make_window(windows, beyond)
         self.dedup: Dedup = Dedup(number, self.context)
         self.in_doubt = InDoubt(self, window, self.context)
         self.purge = Purge(self, window, self.context)
         self.delayed = Delayed(self, self.context)
-        self.read_back = ReadBack(self, window, self.context)
+        self.read_back = self.make_read_back(window)
+        self.due = self.make_due_places(window)
         self.observers: tuple[Callable[[], None], ...] = ()
+
+    def make_window(self, windows: Windows, beyond: int) -> Window:
+        """Its window, at the start."""
+        return Window(windows, self.ready, self.returned, self.ring, beyond)
+
+    def make_read_back(self, window: Window) -> ReadBack:
+        """What reads back for it."""
+        return ReadBack(self, window, self.context)
+
+    def make_due_places(self, window: Window) -> Due:
+        """What places its delayed messages."""
+        return Due(self, window, self.context)
 
     def observe(self, observer: Callable[[], None]) -> None:
         """Adds an observer, which is called after each `pump`."""
@@ -123,17 +137,7 @@ class DurableQueue(Queue):
         """Only here does a stored message become READY, and so deliverable."""
         # D2: READY comes from Committed, or from a read, which sees nothing that is not committed
         window, read_back = self.window, self.read_back
-        storing, ready = window.storing, self.ready
-        for entry in part.storing:
-            if entry.state is _STORING:
-                move(entry, _COMMITTED, PERSISTENT_MOVES)
-                del storing[entry.position]
-                ready.append(entry)
-        for entry in part.due:
-            if entry.state is State.DUE:
-                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
-                del window.due[entry.position]
-                heapq.heappush(self.returned, (entry.position, entry))
+        self.make_ready(part)
         for entry in part.removing:
             move(entry, _COMMITTED, PERSISTENT_MOVES)
         read_back.wait_for_commit = False
@@ -146,6 +150,21 @@ class DurableQueue(Queue):
         if self.purge.through:
             self.purge.go_on()
         self.pump()
+
+    def make_ready(self, part: QueueChanges) -> None:
+        """What was on its way to the disk is READY."""
+        window = self.window
+        storing, ready = window.storing, self.ready
+        for entry in part.storing:
+            if entry.state is _STORING:
+                move(entry, _COMMITTED, PERSISTENT_MOVES)
+                del storing[entry.position]
+                ready.append(entry)
+        for entry in part.due:
+            if entry.state is State.DUE:
+                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+                del window.due[entry.position]
+                self.to_place(entry)
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -166,7 +185,12 @@ class DurableQueue(Queue):
             self.windows.out -= entry.size
         move(entry, event, PERSISTENT_MOVES)
         self.context.part(self).removing.append(entry)
-        self.context.write(Remove(self.number, entry.position))
+        self.write_remove(entry.position)
+
+    def write_remove(self, position: int) -> bytes:
+        """The message leaves its place on the disk. Returns the hash of its key there; b"": it has none."""
+        self.context.write(Remove(self.number, position))
+        return b""
 
     def keep_count(self, entry: Entry) -> None:
         """The count is on the disk before the RECEIPT of a NACK leaves. Its bytes stay where the window has room."""
@@ -306,8 +330,8 @@ class DurableQueue(Queue):
         """Delays a message: it leaves its place, and memory, with its count."""
         self.windows.out -= entry.size
         # D20: its Remove and its Delay are in one batch
-        self.context.write(Remove(self.number, entry.position))
-        self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)
+        key_hash = self.write_remove(entry.position)
+        self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True, key_hash)
         if self.journal is not None:
             self.journal.write(DELAYED, self.name, entry, number=due_ms)
         if self.purge.through:
@@ -323,54 +347,16 @@ class DurableQueue(Queue):
         self.delayed.ask()
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
-        """DELAYED -> DUE: to its own place, unless it is expired or purged. False: the window has no room for it.
+        """DELAYED -> DUE: see Due."""
+        return self.due.place(due_ms, message, stored)
 
-        A place behind the window needs no room.
-        """
-        window, position, size = self.window, stored.position, message.size
-        redeliveries, redelivered = stored.redeliveries, stored.redelivered
-        was_out = redeliveries > 0  # what another node hands over is delayed only when it has come back
-        entry = DelayedEntry(position, message, State.DELAYED, size, redeliveries, redelivered, was_out, due_ms)
-        if self.purge.through:
-            if self.purge.spares(position):
-                self.delayed.pass_over(due_ms)
-            else:
-                self.purge.let_go(entry)
-            return True
-        # one that is due at its expiry has expired, even if the clock was set back since it was asked for
-        if 0 < message.expires_ms <= max(due_ms, self.context.now_ms):
-            self.expire(entry)
-            return True
-        fits = window.takes(size)
-        is_behind = position > window.end
-        # an empty window takes one of any size, if need be without its bytes: else it would never be asked for
-        is_stub = not fits and not is_behind and window.count == 0
-        if not fits and not is_behind and not is_stub:
-            self.delayed.blocked_bytes = max(1, size)
-            return False
-        # D20: the MakeDue and the Put are in one batch
-        self.delayed.end_delay(entry)
-        self.context.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
-        if entry.redeliveries:
-            self.context.write(Count(self.number, position, entry.redeliveries))
-        move(entry, Event.DUE, PERSISTENT_MOVES)
-        if self.journal is not None:
-            self.journal.write(DUE, self.name, entry)
-        part = self.context.part(self)
-        if is_behind and (window.beyond or not fits):
-            window.beyond += 1
-            part.beyond += 1
-            return True
-        if is_behind:
-            window.end = position
-        window.due[position] = entry
-        part.due.append(entry)
-        if is_stub:
-            entry.message = Stub(message)
-            window.add_stub(size)
-        else:
-            window.add(size)
-        return True
+    def hash_held(self, entry: DelayedEntry) -> bytes:
+        """That of the key that a delayed message holds; b"": it holds none."""
+        return self.due.hash_held(entry)
+
+    def has_apart(self, through: int) -> bool:
+        """Whether messages up to that place are on the disk alone, and not behind the window."""
+        return False
 
     def released(self) -> None:
         """Called when a slice of due messages has gone to its places."""

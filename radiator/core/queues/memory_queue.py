@@ -3,7 +3,7 @@
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
@@ -17,11 +17,14 @@ from radiator.model.settings import QueueSettings
 
 @dataclass(slots=True)
 class Contents:
-    """What a queue held, in its own containers: taking them out takes constant time, however much they hold."""
+    """What a queue held, in its own containers: taking them out takes constant time, however much they hold. others: of
+    a partitioned queue.
+    """
 
     ready: deque[Entry]
     returned: list[tuple[int, Entry]]
     delayed: list[tuple[int, int, Entry]]
+    others: dict[int, Entry] = field(default_factory=dict)
 
     def take(self) -> Entry | None:
         """Takes one message out; None: there was none left."""
@@ -29,6 +32,8 @@ class Contents:
             return self.ready.popleft()
         if self.returned:
             return self.returned.pop()[1]
+        if self.others:
+            return self.others.popitem()[1]
         return self.delayed.pop()[2] if self.delayed else None
 
 
@@ -86,13 +91,13 @@ class MemoryQueue(Queue):
         for _ in range(STEP_MESSAGES):
             if not 0 < self.next_due_ms <= now_ms:
                 break
-            _, position, entry = heapq.heappop(self.delayed)
+            _, _, entry = heapq.heappop(self.delayed)
             self.end_delay(entry)
             if 0 < entry.message.expires_ms <= now_ms:
                 self.expire(entry)
             else:
                 move(entry, Event.DUE, MEMORY_MOVES)
-                heapq.heappush(self.returned, (position, entry))
+                self.to_place(entry)
         self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
         self.pump()
         return self.has_due

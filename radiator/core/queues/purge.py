@@ -22,6 +22,9 @@ class PurgedQueue(Protocol):
     def refill(self) -> None:
         """Asks for the next stretch to be read back."""
 
+    def has_apart(self, through: int) -> bool:
+        """Whether messages up to that place are on the disk alone, and not behind the window."""
+
     def read_delayed(self) -> None:
         """Asks for the next delayed messages to be read back."""
 
@@ -53,12 +56,12 @@ class Purge:
         if earlier is None:
             self.count = 0
         self.is_of_delayed = self.is_of_delayed or is_of_delayed
-        if window.returned:
+        returned = window.take_returned()
+        if returned:
             # there may be very many of them; of all others a window has only so many
             if not self.returned:
                 self.context.schedule(self)
-            self.returned += window.returned
-            window.returned.clear()
+            self.returned += returned
         for entry in self.queue.droppable():
             self.let_go(entry)
         window.ready.clear()
@@ -101,7 +104,7 @@ class Purge:
         if self.returned:
             return
         window = self.window
-        if window.beyond and window.end < self.through:
+        if (window.beyond and window.end < self.through) or self.queue.has_apart(self.through):
             if self.context.open.size < BATCH_BYTES:  # else the queue's `committed` goes on
                 self.queue.refill()
             return

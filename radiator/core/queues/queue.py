@@ -18,6 +18,7 @@ from radiator.core.queues import bounds
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.registered import NamedConsumers
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usage
@@ -53,14 +54,15 @@ class Queue(Consumable):
 
     calm_after: one returned at least so often is kept for CALM_MS before it is ready again; None: none is. next_due_ms:
     when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
-    settings that it was declared with at run time, as JSON. maker: the user that has made it.
+    settings that it was declared with at run time, as JSON. maker: the user that has made it. named: its consumers that
+    have names; None: it never had one.
     """
 
     dedup: Dedup | None = None
 
     __slots__ = (
         "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "ledger", "maker",
-        "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s",
+        "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s",
         "waiters",
     )  # fmt: skip
 
@@ -70,17 +72,15 @@ class Queue(Consumable):
         self.ledger = Ledger()
         self.waiters: deque[Producer] = deque()
         self.reserved = self.reserved_bytes = 0
-        self.damaged = 0
-        self.is_declared = False
+        self.is_declared = self.has_due = False
         self.unused_since_s = ports.context.now_s
         self.dead_letter = ports.dead_letter
         self.unblocked = ports.unblocked
-        self.next_due_ms = 0
-        self.has_due = False
-        self.redelivered = 0
+        self.next_due_ms = self.redelivered = self.damaged = 0
         self.calm_after: int | None = None
         self.given = ""
         self.maker: Usage | None = None
+        self.named: NamedConsumers | None = None
         self.reply_id = ""
 
     @property
@@ -99,6 +99,11 @@ class Queue(Consumable):
     def ready_count(self) -> int:
         """Messages that a consumer could be given now or after a load."""
         raise NotImplementedError
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no message can be taken out of it now, nor after a read: what is left must wait."""
+        return self.ready_count == 0
 
     @property
     def storing_count(self) -> int:
@@ -142,11 +147,32 @@ class Queue(Consumable):
         """Called when its redelivery count has changed."""
         raise NotImplementedError
 
+    def use(self, settings: QueueSettings) -> None:
+        """Puts these settings into force."""
+        self.settings = settings
+
     # ---- consumers --------------------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> None:
+        super().subscribe(subscription)
+        if subscription.consumer_name:
+            self.named = self.named or NamedConsumers(self)
+            self.named.joined(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         self.used()
         super().unsubscribe(subscription)
+        if self.named is not None and subscription.consumer_name:
+            self.named.left(subscription)
+
+    def hold_consumer(self, subscription: Subscription) -> None:
+        """Called when a consumer gets nothing any more, until it is released."""
+
+    def release_consumer(self, subscription: Subscription) -> None:
+        """Called when it may be given something again."""
+
+    def forget_consumer(self, name: str) -> None:
+        """Called when a consumer that is held, or has left, is not waited for any more."""
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -272,13 +298,17 @@ class Queue(Consumable):
                 self.delay(entry, self.context.now_ms + delay_ms)
             else:
                 self.keep_count(entry)
-                heapq.heappush(self.returned, (entry.position, entry))
+                self.to_place(entry)
 
     def put_back(self, entry: Entry) -> None:
         """To its own place, and its count stays. One that has expired is found there."""
         move(entry, Event.UNUSED, self.moves)
         entry.redelivered = entry.was_out = True
         self.keep_count(entry)
+        self.to_place(entry)
+
+    def to_place(self, entry: Entry) -> None:
+        """READY at its own place, in memory."""
         heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:

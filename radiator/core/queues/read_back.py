@@ -114,7 +114,7 @@ class ReadBack:
             self.assert_agrees(answer)
         # found nothing: what is beyond is still on its way to the disk, unless it has got there since the read_request
         self.wait_for_commit = not answer.messages and self.asked_at == self.context.committed
-        in_doubt, purge = queue.in_doubt, queue.purge
+        in_doubt = queue.in_doubt
         for stored in answer.messages:
             position, message = stored.position, stored.message
             window.end = position
@@ -127,14 +127,17 @@ class ReadBack:
             redelivered = in_doubt.is_marked(stored)
             if in_doubt.takes(stored, message):
                 continue
-            entry = Entry(position, message, State.READY, message.size, stored.redeliveries, redelivered)
-            if not purge.takes(entry):
-                window.add(entry.size)
-                window.ready.append(entry)
+            self.takes_in(Entry(position, message, State.READY, message.size, stored.redeliveries, redelivered))
         in_doubt.read_up_to(window.end)
         queue.went_on()
         if window.windows.is_crowded and not window.ring:
             window.shrink()
+
+    def takes_in(self, entry: Entry) -> None:
+        """One more of a stretch is in memory, unless it is purged."""
+        if not self.queue.purge.takes(entry):
+            self.window.add(entry.size)
+            self.window.ready.append(entry)
 
     def assert_agrees(self, answer: Loaded) -> None:
         """Raises StoreError, a clause, where the answer cannot be what was written: checksums of messages detect
@@ -221,7 +224,11 @@ class ReadBack:
             else:
                 entry.message = message
                 window.add(entry.size)
+                self.is_whole(entry)
         queue.went_on()
+
+    def is_whole(self, entry: Entry) -> None:
+        """Called when the bytes of a stub are in memory again."""
 
     def found_at(self, position: int, found: dict[int, Message | None]) -> Message | None:
         """What was read back of a stub; None: it is damaged. Raises StoreError if it is missing."""

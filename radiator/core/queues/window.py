@@ -124,6 +124,12 @@ class Window:
             entry.message = Stub(entry.message)
             heapq.heappush(self.returned, (entry.position, entry))
 
+    def take_returned(self) -> list[tuple[int, Entry]]:
+        """Takes out all that came back, with their places, in no order."""
+        returned = self.returned[:]
+        self.returned.clear()
+        return returned
+
     def drop_returned(self, position: int) -> None:
         """Removes one that came back and is damaged."""
         self.returned[:] = [pair for pair in self.returned if pair[0] != position]

@@ -11,6 +11,7 @@ from typing import Any
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
+from radiator.core.queues.partitioned_queues import PartitionedDurableQueue, PartitionedMemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.fanouts import Fanouts
@@ -18,6 +19,7 @@ from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, 
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES
 from radiator.core.usage import with_maker
+from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.keys import keys_of, with_keys, without_keys
 from radiator.model.patterns import is_pattern
@@ -93,8 +95,8 @@ class Queues:
         """
         for found in queues:
             kept = json.loads(found.settings) if found.settings else {}
-            given = _given(without_keys(without_maker(kept)))
-            keyed_by = keys_of(kept)
+            given = _given(without_keys(without_maker(kept))) if kept else ""
+            keyed_by = keys_of(kept) if kept else ()
             settings = self._settings(found.name, given)
             if settings.persistent:
                 if settings.partition_key != keyed_by and found.ledger.stored:
@@ -193,7 +195,8 @@ class Queues:
             queue = stored = self._open(number, name, settings, Ledger())
             self.context.part(stored)
         else:
-            queue = self.all[name] = MemoryQueue(name, settings, self.ports)
+            made = PartitionedMemoryQueue if settings.partition_key else MemoryQueue
+            queue = self.all[name] = made(name, settings, self.ports)
         queue.is_declared = name in self.declarations.queues
         usages = self.around.usages
         if usages.acting is not None and not queue.is_declared and not name.startswith(OUTBOX_PREFIX):
@@ -214,7 +217,8 @@ class Queues:
             self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
-        queue = DurableQueue(number, name, settings, ledger, self.ports, self.windows)
+        made = PartitionedDurableQueue if settings.partition_key else DurableQueue
+        queue = made(number, name, settings, ledger, self.ports, self.windows)
         self._note_dying(queue, settings)
         names, key = self._place(name)
         names[key] = self.stored[number] = queue
@@ -248,7 +252,7 @@ class Queues:
             self._note_dying(queue, settings)
         if settings.expires_ms != queue.settings.expires_ms:
             queue.used()
-        queue.settings = settings
+        queue.use(settings)
         queue.unblock_waiters()
 
     def _note_dying(self, queue: Queue, settings: QueueSettings) -> None:
@@ -275,9 +279,8 @@ class Queues:
             here, wanted = as_json(there), as_json(settings)
             key = next(key for key in here if here[key] != wanted[key])
             where = "declared in the configuration" if found is None else "there already"
-            raise Refusal(
-                "declared-otherwise", f"/queue/{name} is {where}: its {key} is {here[key]}, not {wanted[key]}."
-            )
+            is_, not_ = (shown(one[key]) if key == "partition_key" else one[key] for one in (here, wanted))
+            raise Refusal("declared-otherwise", f"/queue/{name} is {where}: its {key} is {is_}, not {not_}.")
         if found is not None:
             found.used()
             return False

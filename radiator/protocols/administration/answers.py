@@ -16,6 +16,7 @@ from radiator.model.answers import (
     Named,
     PeekedMessage,
     QueueDeclared,
+    QueueDescribed,
     QueueExplained,
     SectionNumbers,
 )
@@ -129,6 +130,14 @@ def _declared(answer: Declared | QueueDeclared) -> Mapping[str, Any]:
     return members
 
 
+def _queue_described(answer: QueueDescribed) -> Mapping[str, Any]:
+    """Without what only a partitioned queue has where it is none."""
+    members = _fields(answer)
+    if answer.active_keys is None:
+        del members["active_keys"], members["key_moves"], members["hot_key"]
+    return members
+
+
 def _queue_explained(answer: QueueExplained) -> Mapping[str, Any]:
     return {
         "verdict": answer.verdict,
@@ -167,6 +176,7 @@ _SHAPES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     DestinationDescribed: lambda answer: _members(answer.numbers),
     SectionNumbers: lambda answer: {answer.section: answer.rows},
     Named: lambda row: {"name": row.name, **_fields(row.numbers)},
+    QueueDescribed: _queue_described,
     QueueExplained: _queue_explained,
     LogExplained: _log_explained,
     PeekedMessage: _peeked,

@@ -21,17 +21,21 @@ from radiator.model.limits import (
     AWAIT_MAX_MS,
     AWAITED_LOGS_MAX,
     CHECKOUT_MESSAGES_MAX,
+    DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
     NAME_MAX_BYTES,
     PATTERN_WILDCARDS_MAX,
     PEEK_MESSAGES_MAX,
     PREFETCH_COUNT_MAX,
     REFUSE_MAX_S,
+    REGISTERED_MAX_MS,
+    REGISTERED_MIN_MS,
+    REGISTERED_MS,
     SIZE_MAX,
     TIME_MAX_MS,
     TOPIC_WORDS_MAX,
 )
-from radiator.model.patterns import name_mistake
+from radiator.model.patterns import consumer_name_mistake, name_mistake
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake
@@ -156,6 +160,14 @@ class Asked:
         if not 1 <= _utf8_size(group) <= NAME_MAX_BYTES:
             raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {shown(group)}")
         return group
+
+    def consumer(self) -> str:
+        """The `name` of a consumer, as a SUBSCRIBE has it."""
+        name = self.text("name", "the name of a consumer")
+        wrong = consumer_name_mistake(name)
+        if wrong:
+            raise Refusal("bad-request", f"`name` {shown(name)} {wrong}.")
+        return name
 
     def offsets(self, key: str) -> Any:
         """Unchanged: the core refuses any that are not one for each partition."""
@@ -459,6 +471,26 @@ def _checkout_release(asked: Asked) -> AdminCommand:
     return commands.ReleaseCheckout(asked.name("queue"), asked.label("group"))
 
 
+def _consumers(asked: Asked) -> AdminCommand:
+    asked.has_only("queue", "limit", "after", "match")
+    return commands.ListConsumers(asked.name("queue"), *asked.page(""))
+
+
+def _consumer_register(asked: Asked) -> AdminCommand:
+    asked.has_only("queue", "name", "ready", "lease_ms")
+    lease_ms = asked.whole("lease_ms", REGISTERED_MS, REGISTERED_MAX_MS)
+    if lease_ms < REGISTERED_MIN_MS:
+        right = f"must be a whole number from {REGISTERED_MIN_MS} to {REGISTERED_MAX_MS}"
+        raise mistake("lease_ms", f"{right}; it is {lease_ms}")
+    return commands.RegisterConsumer(asked.name("queue"), asked.consumer(), asked.flag("ready", True), lease_ms)
+
+
+def _consumer_drain(asked: Asked) -> AdminCommand:
+    asked.has_only("queue", "name", "wait_ms")
+    wait_ms = asked.number("wait_ms", DRAIN_WAIT_MAX_MS, 0)
+    return commands.DrainConsumer(asked.name("queue"), asked.consumer(), wait_ms)
+
+
 def _commit(asked: Asked) -> AdminCommand:
     asked.has_only("prepared", "prefix", "app", "version")
     return commands.CommitPrepared(asked.labels(), asked.label("app"), asked.number("version", TIME_MAX_MS))
@@ -520,6 +552,10 @@ REQUESTS: dict[str, Reader] = {
     "checkout": _checkout,
     "checkout-ack": _checkout_ack,
     "checkout-release": _checkout_release,
+    "consumers": _consumers,
+    "consumer-register": _consumer_register,
+    "consumer-drain": _consumer_drain,
+    "scale": _of(commands.ReadScale, "queue"),
     "commit": _commit,
     "abort": _abort,
     "prepared": _plain(commands.ListPrepared),

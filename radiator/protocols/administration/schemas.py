@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from radiator.model import answers, numbers
+from radiator.model import answers, consumers, numbers
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.administration import sections
 from radiator.model.limits import KEY_SOURCES_MAX
@@ -59,6 +59,10 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "offsets": answers.Offsets,
     "position": answers.Position,
     "move": answers.Moved,
+    "consumers": consumers.Consumers,
+    "consumer-register": consumers.ConsumerRegistered,
+    "consumer-drain": consumers.ConsumerDrained,
+    "scale": consumers.Scale,
     "commit": answers.PreparedCommitted,
     "abort": answers.PreparedAborted,
     "prepared": answers.Prepared,
@@ -85,7 +89,8 @@ def answer(do: str, kind: str | None = None, section: str | None = None) -> Sche
         whole = record(True, _members(numbers.BrokerNumbers))
         return {"anyOf": [whole, *(answer(do, section=one) for one in SECTIONS)]}
     found = ANSWERS[do]
-    return record(True, _members(found if isinstance(found, type) else found[kind or ""]))
+    kind_of_answer = found if isinstance(found, type) else found[kind or ""]
+    return record(True, _members(kind_of_answer), _SOMETIMES.get(kind_of_answer, ()))
 
 
 def record(is_answer: bool, members: Mapping[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
@@ -98,6 +103,9 @@ def record(is_answer: bool, members: Mapping[str, Schema], optional: tuple[str, 
 
 _OPTIONAL = ("warnings", "body_base64")
 """Members that stand there only where there is something to say."""
+
+_SOMETIMES: Mapping[type, tuple[str, ...]] = {answers.QueueDescribed: ("active_keys", "key_moves", "hot_key")}
+"""The same of one record: of a partitioned queue."""
 
 
 def of(kind: Any) -> Schema:
@@ -157,7 +165,9 @@ _NAMED = (
     *_ROWS.values(),
     answers.BindingOfExchange,
     answers.BindingOfQueue,
-    answers.Consumer,
+    consumers.Consumer,
+    consumers.HotKey,
+    consumers.NamedConsumer,
     answers.NotReady,
     answers.PartitionsDescribed,
     answers.PeekedMessage,

@@ -82,7 +82,12 @@ class Asking:
             asked.update(given)
         if self.needed and self.needed not in asked:
             raise BadRequest(400, f"The body has no {self.needed}, which {self.method} needs here.")
-        return exchange(request, json.dumps(asked).encode(), _declared if self.method == "PUT" else _answered)
+        return exchange(request, json.dumps(asked).encode(), _declared if self.declares else _answered)
+
+    @property
+    def declares(self) -> bool:
+        """Whether its answer says if there is something new."""
+        return self.method == "PUT" or self.do == "consumer-register"
 
     @property
     def route(self) -> Route:
@@ -124,6 +129,14 @@ ASKINGS: tuple[Asking, ...] = (
     Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), (("count", NUMBER),)),
     Asking("POST", ("v1", "queues", None, "purge"), "purge", (QUEUE,), body=()),
     Asking("POST", ("v1", "queues", None, "move"), "move", ("from",), body=("to", "count", "create")),
+    Asking("GET", ("v1", "queues", None, "consumers"), "consumers", (QUEUE,), _PAGE),
+    Asking(
+        "POST", ("v1", "queues", None, "consumers"), "consumer-register", (QUEUE,), body=("name", "ready", "lease_ms")
+    ),
+    Asking(
+        "DELETE", ("v1", "queues", None, "consumers", None), "consumer-drain", (QUEUE, "name"), (("wait_ms", NUMBER),)
+    ),
+    Asking("GET", ("v1", "queues", None, "scale"), "scale", (QUEUE,)),
     Asking("GET", ("v1", "logs", None, "offsets"), "offsets", (LOG,), (("time_ms", NUMBER),)),
     Asking("GET", ("v1", "logs", None, "positions", None), "position", (LOG, "group")),
     Asking(

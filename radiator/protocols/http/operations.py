@@ -9,6 +9,8 @@ from radiator.model.commands import EARLIEST, LATEST
 from radiator.model.leases import Action
 from radiator.model.limits import (
     AWAIT_MAX_MS,
+    CONSUMER_NAME_MAX_BYTES,
+    DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
     HTTP_BATCH_MESSAGES,
     HTTP_STATS_EVERY_MAX_S,
@@ -19,6 +21,8 @@ from radiator.model.limits import (
     PARTITIONS_MAX,
     PEEK_MESSAGES_MAX,
     REFUSE_MAX_S,
+    REGISTERED_MAX_MS,
+    REGISTERED_MIN_MS,
     SETTLED_AT_ONCE_MAX,
     SIZE_MAX,
     TIME_MAX_MS,
@@ -64,6 +68,7 @@ _FIELDS: Mapping[str, Schema] = {
     "if_empty": _FLAG,
     "if_unused": _FLAG,
     "key": {**_STRING, "maxLength": NAME_MAX_BYTES},
+    "lease_ms": {"type": "integer", "minimum": REGISTERED_MIN_MS, "maximum": REGISTERED_MAX_MS},
     "limit": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
     "match": {
         **_STRING,
@@ -72,11 +77,13 @@ _FIELDS: Mapping[str, Schema] = {
         "description": "Only names of that pattern: * is one word between dots, # is zero or more.",
     },
     "message": {**_STRING, "description": "A message-id; this or `trace`."},
+    "name": {**_STRING, "minLength": 1, "maxLength": CONSUMER_NAME_MAX_BYTES},
     "offsets": {"type": "array", "items": _COUNT, "description": "One for each partition."},
     "passive": _FLAG,
     "prefix": _STRING,
     "prepared": {**_STRINGS, "minItems": 1},
     "queue": _STRING,
+    "ready": _FLAG,
     "refuse_s": {**_COUNT, "maximum": REFUSE_MAX_S},
     "section": {"enum": list(schemas.SECTIONS)},
     "stop": _FLAG,
@@ -84,6 +91,7 @@ _FIELDS: Mapping[str, Schema] = {
     "to": _STRING,
     "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this or `message`."},
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
+    "wait_ms": {**_COUNT, "maximum": DRAIN_WAIT_MAX_MS},
 }
 """The fields of requests to /admin that a resource may have as parameters, or in its body."""
 
@@ -97,6 +105,7 @@ _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
 _NEEDED = {
     "bind": ("queue",),
     "commit": ("prepared", "app", "version"),
+    "consumer-register": ("name",),
     "move": ("to",),
     "offsets": ("time_ms",),
     "peer-drop": ("force",),
@@ -116,6 +125,10 @@ _SUMMARIES = {
     "peek": "The oldest messages, which stay as they are",
     "purge": "Removes all messages that are ready",
     "move": "Moves messages that are ready to another queue",
+    "consumers": "The consumers that have names, or a page of them",
+    "consumer-register": "Registers a consumer, or hears that it lives",
+    "consumer-drain": "Gives a consumer nothing more; answered once it has nothing, or after a while",
+    "scale": "How many consumers there are, and how many could be busy",
     "offsets": "For each partition the offset of the first record that is not older than a time",
     "position": "The position of a group",
     "PUT position": "Sets the position of a group",
@@ -156,7 +169,7 @@ def of_request(
         bodies = {JSON: schemas.settings(kind or "") if "*" in body else _object(fields, body, all_needed)}
     answer = {JSON: schemas.answer(do, kind, section)}
     answers = {200: ("It is as it was asked for.", answer)}
-    if do == "declare":
+    if do in ("declare", "consumer-register"):
         answers[201] = ("It was not there before.", answer)
     return Operation(
         _SUMMARIES.get(f"{method} {do}") or _SUMMARIES[do],

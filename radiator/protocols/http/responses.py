@@ -51,6 +51,7 @@ STATUS_OF_CODE = {
     "too-many-destinations": 429,
     "too-many-leases": 429,
     "too-many-receives": 429,
+    "too-many-registrations": 429,
     "unknown-destination": 404,
     "unknown-node": 404,
     "wrong-offset": 409,

@@ -1,11 +1,14 @@
 """What the headers of a client's frame ask for beyond its command, checked."""
 
+from radiator.model.addresses import queue_address
 from radiator.model.commands import AUTO
 from radiator.model.errors import Violation, shown
 from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
+from radiator.model.patterns import consumer_name_mistake
 from radiator.protocols.stomp.values import LOG, TEMP_QUEUE, address, name, number
 
 _KEPT_IDS = (b"transaction", b"id")
+QUEUE_PREFIX = "/queue/"
 _LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 
 
@@ -42,6 +45,22 @@ def survives_refusal(headers: dict[bytes, bytes]) -> bool:
 def asks_for_receipt(headers: dict[bytes, bytes]) -> bool:
     """Whether it says so in a way that can be heeded, whatever else is wrong with the SEND."""
     return headers.get(b"on-refusal") == b"receipt" and b"receipt" in headers and b"transaction" not in headers
+
+
+def consumer_name_of(headers: dict[bytes, bytes], destination: str) -> str:
+    """The name that a SUBSCRIBE gives its consumer, or "" where it gives none. Only consumers of queues have names."""
+    value = headers.get(b"consumer-name")
+    if value is None:
+        return ""
+    if not queue_address(destination).startswith(QUEUE_PREFIX):
+        raise Violation(
+            f"SUBSCRIBE to {shown(headers[b'destination'])} with consumer-name: only consumers of a queue "
+            f"({QUEUE_PREFIX}NAME) have one."
+        )
+    wrong = consumer_name_mistake(value.decode())
+    if wrong:
+        raise Violation(f"consumer-name {shown(value)} {wrong}.")
+    return value.decode()
 
 
 def group_of(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:

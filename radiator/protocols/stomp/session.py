@@ -61,6 +61,7 @@ from radiator.protocols.stomp.options import (
     ack_timeout_s,
     asks_for_receipt,
     check_ids,
+    consumer_name_of,
     dedup_id,
     group_of,
     survives_refusal,
@@ -473,6 +474,7 @@ class StompSession:
             partition=number(headers, b"partition", 0, PARTITIONS_MAX - 1),
             group=group_of(headers, destination, ack),
             durable_name=None if durable == given else durable,
+            consumer_name=consumer_name_of(headers, destination),
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:

@@ -5,7 +5,10 @@ any other does; the log names the header, with what would serve instead.
 _NO_PRIORITIES = "There are no priorities here: give what is urgent a queue of its own."
 _DELAYS = "Here delay:MS or deliver-at:MS keeps a message back."
 _NO_SCHEDULES = "There are no schedules here: send each time."
-_NO_GROUPS = "There are no message groups here: exclusive:true, or a log with partition-key, keeps an order."
+_NO_GROUPS = (
+    'A queue with partition_key = "header:%s" keeps an order for each group. Elsewhere there are none: exclusive:true, '
+    "or a log with partition-key, keeps an order."
+)
 _EXPIRATION = "Here expiration:MS is a message's time to live."
 
 _OWN_TOO = "What a connection sends it gets too, where it is subscribed: tell it apart by a header of your own."
@@ -30,8 +33,8 @@ OF_SEND = {
     b"_AMQ_SCHED_DELIVERY": _DELAYS,
     b"x-delay": _DELAYS,
     b"x-message-ttl": _EXPIRATION,
-    b"JMSXGroupID": _NO_GROUPS,
-    b"_AMQ_GROUP_ID": _NO_GROUPS,
+    b"JMSXGroupID": _NO_GROUPS % "JMSXGroupID",
+    b"_AMQ_GROUP_ID": _NO_GROUPS % "_AMQ_GROUP_ID",
 }
 _NOTHING = (b"0", b"false", b"False", b"")
 _USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients send by default

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from radiator.core.admin.why import Crowd, of_queue
+from radiator.core.admin.why import of_queue
+from radiator.core.crowd import Crowd
 from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Tick
 from radiator.model.limits import GIB, WHY_CONSUMERS, WINDOW_FULL_S, Limits
 from radiator.model.settings import Declarations, LogSettings, QueueSettings

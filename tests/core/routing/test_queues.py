@@ -165,14 +165,22 @@ def test_what_was_declared_at_run_time_is_kept_beside_it() -> None:
     assert kept(by_itself) == kept(again) and by_itself.broker.destinations.queues.all["q"].settings == settings
 
 
-@pytest.mark.parametrize("given", [{"partition_key": "/a"}, {"partition_key": None}, {"partition_window": 6}])
-def test_a_queue_with_other_keys_is_declared_otherwise(given: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"partition_key": ["/a\n", "header:x"]}, 'partition_key is "/b", not ["/a\\n", "header:x"].'),
+        ({"partition_key": None, "partition_window": 1}, 'partition_key is "/b", not null.'),
+        ({"partition_window": 6}, "partition_window is 5, not 6."),
+    ],
+)
+def test_a_queue_with_other_keys_is_declared_otherwise(given: dict[str, object], sentence: str) -> None:
     node = Node(queue(partition_key=BY_B, partition_window=5))
     node.open(9)
     for same in ({}, {"partition_key": "/b"}, {"partition_key": ["/b"], "partition_window": 5}):
         assert node.admin(9, do="declare", queue="q", **same)["created"] is False
-    answer = node.admin(9, do="declare", queue="q", **{"partition_window": 1} | given)
-    assert answer["code"] == "declared-otherwise" and answer["error"].startswith("/queue/q is there already: its parti")
+    answer = node.admin(9, do="declare", queue="q", **given)
+    assert answer["code"] == "declared-otherwise"
+    assert answer["error"] == f"/queue/q is there already: its {sentence}"
 
 
 def test_a_queue_in_memory_keeps_nothing() -> None:

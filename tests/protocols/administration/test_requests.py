@@ -18,6 +18,7 @@ from radiator.model.administration import (
     DeclareDestination,
     DeleteDestination,
     DescribeDestination,
+    DrainConsumer,
     DrainNode,
     DropCopies,
     ExplainLog,
@@ -28,6 +29,7 @@ from radiator.model.administration import (
     FindOffsets,
     ForgetPosition,
     KeepCopies,
+    ListConsumers,
     ListPeers,
     ListPrepared,
     ListQueues,
@@ -37,8 +39,10 @@ from radiator.model.administration import (
     ReadAppVersion,
     ReadPosition,
     ReadReadiness,
+    ReadScale,
     ReadSection,
     ReadStats,
+    RegisterConsumer,
     ReleaseCheckout,
     ReleasePeer,
     ReloadConfiguration,
@@ -48,7 +52,16 @@ from radiator.model.administration import (
     TakeCheckout,
 )
 from radiator.model.errors import Refusal
-from radiator.model.limits import EXPLAINED_EVENTS_MAX, NAME_MAX_BYTES, SIZE_MAX
+from radiator.model.limits import (
+    CONSUMER_NAME_MAX_BYTES,
+    DRAIN_WAIT_MAX_MS,
+    EXPLAINED_EVENTS_MAX,
+    NAME_MAX_BYTES,
+    REGISTERED_MAX_MS,
+    REGISTERED_MIN_MS,
+    REGISTERED_MS,
+    SIZE_MAX,
+)
 from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
 
@@ -61,6 +74,29 @@ EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
     ({"do": "queues", "match": "*.a.#"}, ListQueues(match="*.a.#")),
     ({"do": "queues", "match": ".".join([*"*#*", *"a" * 13])}, ListQueues(match="*.#.*" + ".a" * 13)),
     ({"do": "peek", "queue": "q"}, PeekQueue("q", 10)),
+    ({"do": "consumers", "queue": "q"}, ListConsumers("q")),
+    (
+        {"do": "consumers", "queue": "q", "after": "a", "limit": 5, "match": "pod.*"},
+        ListConsumers("q", "a", 5, "pod.*"),
+    ),
+    (
+        {"do": "consumer-register", "queue": "q", "name": "n" * CONSUMER_NAME_MAX_BYTES},
+        RegisterConsumer("q", "n" * CONSUMER_NAME_MAX_BYTES, True, REGISTERED_MS),
+    ),
+    (
+        {"do": "consumer-register", "queue": "/queue/q", "name": "p", "ready": False, "lease_ms": REGISTERED_MIN_MS},
+        RegisterConsumer("q", "p", False, REGISTERED_MIN_MS),
+    ),
+    (
+        {"do": "consumer-register", "queue": "q", "name": "p", "lease_ms": REGISTERED_MAX_MS},
+        RegisterConsumer("q", "p", True, REGISTERED_MAX_MS),
+    ),
+    ({"do": "consumer-drain", "queue": "q", "name": "p"}, DrainConsumer("q", "p", 0)),
+    (
+        {"do": "consumer-drain", "queue": "q", "name": "p", "wait_ms": DRAIN_WAIT_MAX_MS},
+        DrainConsumer("q", "p", DRAIN_WAIT_MAX_MS),
+    ),
+    ({"do": "scale", "queue": "q"}, ReadScale("q")),
     ({"do": "explain", "message": "4f.-1-2"}, ExplainMessage("4f.-1-2", -1, EXPLAINED_EVENTS_MAX)),
     ({"do": "explain", "message": "s-1-2", "after": 0, "limit": 1}, ExplainMessage("s-1-2", 0, 1)),
     (
@@ -265,3 +301,25 @@ def test_what_is_no_id_is_not_repeated_at_length(key: str) -> None:
     with pytest.raises(Refusal) as refused:
         JSON.read(json.dumps({"do": "explain", key: "x" * 60_000}).encode())
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({"do": "consumer-register"}, "`name` must be the name of a consumer"),
+    ({"do": "consumer-register", "name": ""}, "has 0 bytes: the name of a consumer has 1 to 128"),
+    ({"do": "consumer-register", "name": "n" * (CONSUMER_NAME_MAX_BYTES + 1)}, "has 129 bytes"),
+    ({"do": "consumer-register", "name": "a\nb"}, "has the control character U+000A"),
+    ({"do": "consumer-register", "name": "\ud800"}, "has the control character U+D800"),
+    ({"do": "consumer-register", "name": "p", "ready": 1}, "`ready` must be true or false"),
+    ({"do": "consumer-register", "name": "p", "lease_ms": REGISTERED_MIN_MS - 1}, "whole number from 1000 to 3600000"),
+    ({"do": "consumer-register", "name": "p", "lease_ms": REGISTERED_MAX_MS + 1}, "`lease_ms` must be"),
+    ({"do": "consumer-drain", "name": "p", "wait_ms": DRAIN_WAIT_MAX_MS + 1}, "`wait_ms` must be"),
+    ({"do": "consumer-drain", "name": "p", "force": True}, 'has no "force" here'),
+    ({"do": "scale", "name": "p"}, 'has no "name" here'),
+    ({"do": "consumers", "limit": 0}, "`limit` must be a whole number from 1"),
+])  # fmt: skip
+def test_a_wrong_request_about_consumers_is_refused_with_what_would_be_right(
+    asked: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        JSON.read(json.dumps({"queue": "q", **asked}).encode())
+    assert refused.value.code == "bad-request" and sentence in str(refused.value)

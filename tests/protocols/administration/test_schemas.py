@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from radiator.model import answers, numbers
+from radiator.model import answers, consumers, numbers
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.numbers import Later, NamedRows, Rows
 from radiator.model.settings import QueueSettings
@@ -20,6 +20,7 @@ from radiator.protocols.administration import JSON, schemas
 from radiator.protocols.administration.requests import REQUESTS
 
 QUEUE_NUMBERS = numbers.QueueNumbers(**dict.fromkeys((one.name for one in fields(numbers.QueueNumbers)), 1))  # type: ignore[arg-type]
+OF_KEYS = ("active_keys", "key_moves", "hot_key")  # where a queue is partitioned
 PEEKED = answers.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
 EVENT = Happened(3, 1, "acked", "q", "s-1-2", "1/a", 0, 9, "", "", "", "", 0, "n1")
 ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
@@ -33,14 +34,29 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("position", None, None, answers.Position(None)),
     ("position", None, None, answers.Position([1, 2])),
     ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([answers.BindingOfQueue("x", "k")])), 1,
-                                                     0, 0, 0, 0, 0, 0, 0, None)),
+                                                     0, 0, 0, 0, 0, 0, 0, None, None, None, None)),
+    ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(partition_key=("/a",)), Rows(iter([])), 0,
+                                                     0, 0, 0, 0, 0, 0, 0, None, None, None, None)),
+    ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(partition_key=("/a", "/b")), Rows(iter([])), 0,
+                                                     0, 0, 0, 0, 0, 0, 0, None, None, None, None)),
+    ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([])), 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3,
+                                                     consumers.HotKey("k", 9))),
+    ("consumers", None, None, consumers.Consumers(Rows(iter([
+        consumers.NamedConsumer("pod-3", None, True, False, False, 0, None, 900),
+        consumers.NamedConsumer("pod-4", 7, False, True, True, 2, 4, None),
+    ])))),
+    ("consumer-register", None, None, consumers.ConsumerRegistered("pod-3", True, False, 30_000, {
+        "destination": "/queue/q", "consumer-name": "pod-3"}, 0.5, 2, True)),
+    ("consumer-drain", None, None, consumers.ConsumerDrained(False, 2)),
+    ("scale", None, None, consumers.Scale(9, None, None, 0, 9)),
+    ("scale", None, None, consumers.Scale(9, 70, 3, 1, 3)),
     ("describe", LOG, None, answers.LogDescribed(schemas.LogSettings(), "1", answers.PartitionsDescribed([0], [1], [9],
                                                  [None], [5]), Later(iter([0])), Rows(iter(["g"])))),
     ("stats", None, "topics", answers.SectionNumbers("topics", NamedRows(iter([("a", numbers.TopicNumbers(1))])))),
     ("stats", None, None, answers.SectionNumbers("topics", NamedRows(iter([("a", numbers.TopicNumbers(1))])))),
     ("why", LOG, None, answers.LogExplained("moving", "It moves.", 1, 1, 1, {"g": 1},
                                             answers.Pressure(0, 0, False, False, [numbers.Holder("a", 1)]),
-                                            [answers.Consumer(1, "s", "has-room", 0, None, 0)])),
+                                            [consumers.Consumer(1, "s", "", "has-room", 0, None, 0)])),
 ]  # fmt: skip
 
 
@@ -66,7 +82,7 @@ def test_an_answer_is_as_its_schema_says(do: str, kind: str | None, section: str
     schema = schemas.answer(do, kind, section)
     assert is_right(schema, found)
     assert not is_right(schema, {**found, "more": 1}) and not is_right(schema, {**found, "ok": False})
-    for name in found.keys() - {"warnings"}:
+    for name in found.keys() - {"warnings", *(OF_KEYS if do == "describe" else ())}:
         assert not is_right(schema, {key: one for key, one in found.items() if key != name})
 
 
@@ -101,3 +117,11 @@ def test_settings_are_those_that_there_are(kind: str, checks: dict[str, Any]) ->
     assert is_right(schema, {}) and not is_right(schema, {"x": 1})
     if "max_bytes" in checks:
         assert is_right(schema, {"max_bytes": "64MiB", "overflow": "block"}) and not is_right(schema, {"overflow": "x"})
+
+
+def test_a_key_of_a_queue_is_a_text_or_a_list_of_some() -> None:
+    schema = schemas.settings(QUEUE)
+    for right in ("header:a", ["/a", "/b"], [str(number) for number in range(8)], None):
+        assert is_right(schema, {"partition_key": right, "partition_window": 2})
+    for wrong in (5, [], [5], [str(number) for number in range(9)], {}):
+        assert not is_right(schema, {"partition_key": wrong})

@@ -57,6 +57,13 @@ EXAMPLES: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("GET", "/v1/explain?message=s-1-2&after=7&limit=10", None,
      {"do": "explain", "message": "s-1-2", "after": 7, "limit": 10}),
     ("GET", "/v1/explain?trace=11111111111111111111111111111111", None, {"do": "explain", "trace": "1" * 32}),
+    ("GET", "/v1/queues/q/consumers?after=a&limit=2&match=p", None,
+     {"do": "consumers", "queue": "q", "after": "a", "limit": 2, "match": "p"}),
+    ("POST", "/v1/queues/q/consumers", {"name": "pod-3", "ready": False, "lease_ms": 5000},
+     {"do": "consumer-register", "queue": "q", "name": "pod-3", "ready": False, "lease_ms": 5000}),
+    ("DELETE", "/v1/queues/q/consumers/pod%2F3?wait_ms=500", None,
+     {"do": "consumer-drain", "queue": "q", "name": "pod/3", "wait_ms": 500}),
+    ("GET", "/v1/queues/q/scale", None, {"do": "scale", "queue": "q"}),
     ("POST", "/v1/drain", {"stop": True}, {"do": "drain", "stop": True}),
     ("POST", "/v1/reload", None, {"do": "reload"}),
 ]  # fmt: skip

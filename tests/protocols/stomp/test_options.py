@@ -4,10 +4,11 @@ import pytest
 
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import Violation
-from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
+from radiator.model.limits import ACK_TIMEOUT_MAX_S, CONSUMER_NAME_MAX_BYTES, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
 from radiator.protocols.stomp.options import (
     ack_timeout_s,
     check_ids,
+    consumer_name_of,
     dedup_id,
     group_of,
     survives_refusal,
@@ -72,3 +73,25 @@ def test_reply_to_names_a_temp_queue_or_travels() -> None:
     assert temp_queue_of({b"reply-to": b"/temp-queue/a"}) == "a"
     with pytest.raises(Violation, match="reply-to '/temp-queue/' names nothing"):
         temp_queue_of({b"reply-to": b"/temp-queue/"})
+
+
+def consumer_of(name: bytes, destination: str = "/queue/q") -> str:
+    return consumer_name_of({b"destination": destination.encode(), b"consumer-name": name}, destination)
+
+
+def test_the_name_of_a_consumer_has_1_to_so_many_bytes() -> None:
+    assert consumer_name_of({b"destination": b"/queue/q"}, "/queue/q") == ""
+    for name in (b"p", b"n" * CONSUMER_NAME_MAX_BYTES, "\u00fc".encode() * (CONSUMER_NAME_MAX_BYTES // 2)):
+        assert consumer_of(name) == name.decode()
+    for size in (0, CONSUMER_NAME_MAX_BYTES + 1):
+        with pytest.raises(Violation, match=f"has {size} bytes: the name of a consumer has 1 to"):
+            consumer_of(b"n" * size)
+    with pytest.raises(Violation, match="has the control character U\\+000A"):
+        consumer_of(b"a\nb")
+
+
+@pytest.mark.parametrize("destination", ["/topic/t", "/log/l", "/exchange/x/k", "/temp-queue/t"])
+def test_only_consumers_of_queues_have_names(destination: str) -> None:
+    with pytest.raises(Violation, match="with consumer-name: only consumers of a queue"):
+        consumer_of(b"p", destination)
+    assert consumer_of(b"p", "/amq/queue/q") == "p"

@@ -1,7 +1,10 @@
 """Headers that mean something to other brokers: which of them ask for anything."""
 
+import re
+
 import pytest
 
+from radiator.model.keys import key_sources
 from radiator.protocols.stomp.unheeded import OF_SEND, OF_SUBSCRIBE, unheeded
 
 
@@ -32,3 +35,10 @@ def test_the_first_of_the_table_is_told_and_others_are_passed_over() -> None:
 def test_each_has_a_sentence_that_says_what_serves_instead() -> None:
     for sentence in (*OF_SEND.values(), *OF_SUBSCRIBE.values()):
         assert sentence.endswith(".") and " " in sentence
+
+
+@pytest.mark.parametrize("header", [b"JMSXGroupID", b"_AMQ_GROUP_ID"])
+def test_a_group_is_told_which_setting_keeps_its_order(header: bytes) -> None:
+    sentence = OF_SEND[header]
+    (key,) = re.findall(r'partition_key = "([^"]*)"', sentence)
+    assert key_sources(key) == (f"header:{header.decode()}",)

@@ -1,0 +1,136 @@
+"""Requests about the consumers of a queue: who has a name, who registers or is drained, and how many would be busy."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from radiator.core.answers import in_order
+from radiator.core.ports import AnsweringPort
+from radiator.core.queues import key_numbers
+from radiator.core.queues.queue import Queue
+from radiator.core.registrations import Registrations
+from radiator.core.request import Request
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
+from radiator.model.administration import DrainConsumer, ListConsumers, ReadScale, RegisterConsumer
+from radiator.model.consumers import ConsumerDrained, ConsumerRegistered, Consumers, NamedConsumer, Scale
+from radiator.model.errors import Refusal
+from radiator.model.numbers import PAUSE, PauseRow, Rows
+
+
+class ConsumersPort(AnsweringPort, Protocol):
+    """What these requests may ask of the broker."""
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+    @property
+    def registrations(self) -> Registrations: ...
+
+
+def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None:
+    """Registers a consumer, or hears that it lives."""
+    queue, name = there(request, command.queue), command.name
+    created = request.parts.registrations.register(queue, name, command.is_ready, command.lease_ms)
+    request.costs(len(queue.subscriptions))
+    assert queue.named is not None, "a registration is in it"
+    registration = queue.named.registered[name]
+    request.answer(
+        ConsumerRegistered(
+            name=name,
+            ready=registration.is_ready,
+            draining=registration.is_draining,
+            lease_ms=registration.lease_ms,
+            subscribe={"destination": queue.address, "consumer-name": name},
+            share=1 / sharing(queue, name),
+            consumers=len(queue.subscriptions),
+            created=created,
+        )
+    )
+
+
+def sharing(queue: Queue, name: str) -> int:
+    """Among how many consumers the work of the queue is shared, if that one is ready: those that may be given
+    something, and those that are waited for.
+    """
+    there = sum(not one.is_held and one.consumer_name != name for one in queue.subscriptions)
+    registered = () if queue.named is None else queue.named.registered.values()
+    waited_for = sum(one.subscription is None and one.is_ready and one.name != name for one in registered)
+    return there + waited_for + 1
+
+
+def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
+    """Gives a consumer nothing more, and answers when it has nothing any more, or after a while."""
+    queue = there(request, command.queue)
+    answered = request.begin_waiting()
+
+    def done(unacked: int) -> None:
+        answered()
+        request.answer(ConsumerDrained(not unacked, unacked))
+
+    try:
+        request.parts.registrations.drain(
+            queue, command.name, command.wait_ms, done, lambda: request.connection.is_closing
+        )
+    except Refusal:
+        answered()
+        raise
+
+
+def listed(request: Request[ConsumersPort], command: ListConsumers) -> None:
+    """Answers with the consumers that have names, or a page of them."""
+    queue = there(request, command.queue)
+
+    def rows() -> Iterator[NamedConsumer | PauseRow]:
+        names = () if queue.named is None else queue.named.names()
+        for name in in_order(names, command.after, command.limit, command.match):
+            if name is PAUSE:
+                yield PAUSE
+            elif (row := _row(queue, name, request.parts.context.now_s)) is not None:
+                yield row
+
+    request.answer_in_slices(lambda: Consumers(Rows(rows())))
+
+
+def _row(queue: Queue, name: str, now_s: float) -> NamedConsumer | None:
+    """None: it has gone meanwhile."""
+    assert queue.named is not None, "it had a name"
+    registration, subscription = queue.named.registered.get(name), queue.named.subscribed.get(name)
+    if registration is None and subscription is None:
+        return None
+    is_away = registration is not None and registration.due_s > 0
+    return NamedConsumer(
+        name=name,
+        connection=None if subscription is None else subscription.connection.number,
+        registered=registration is not None,
+        ready=registration is None or registration.is_ready,
+        draining=registration is not None and registration.is_draining,
+        unacked=0 if subscription is None else subscription.in_flight,
+        keys=key_numbers.keys_of(queue, name, subscription),
+        lease_left_ms=max(0, round((registration.due_s - now_s) * 1000)) if registration and is_away else None,
+    )
+
+
+def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
+    """Answers with the numbers by which consumers are started and stopped."""
+    queue = there(request, command.queue)
+
+    def answer(oldest_ms: int | None) -> None:
+        request.answer(
+            Scale(
+                backlog=key_numbers.backlog(queue),
+                oldest_ms=oldest_ms,
+                active_keys=key_numbers.active_keys(queue),
+                consumers=len(queue.subscriptions),
+                useful_consumers=key_numbers.useful_consumers(queue),
+            )
+        )
+
+    request.parts.context.open.then.append(lambda: queue.read_oldest_age(answer))
+
+
+def there(request: Request[ConsumersPort], name: str) -> Queue:
+    """The queue of that name, if it is one that has consumers. Raises Refusal."""
+    queue = request.parts.destinations.there(name)
+    if name.startswith(OUTBOX_PREFIX):
+        raise Refusal("bad-request", f"{queue.address} holds copies for another node: it has no consumers.")
+    return queue

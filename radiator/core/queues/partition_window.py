@@ -1,0 +1,73 @@
+"""The window of a partitioned queue: not its head, but what is READY of each key, see Partitions.has_place.
+
+Behind it are, in the order of their places, those that no read has passed; and of each key those that it has passed.
+"""
+
+from collections import OrderedDict, deque
+from itertools import islice
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.entry import Entry, Stub
+from radiator.core.queues.partitions import Partitions
+from radiator.core.queues.window import Window
+from radiator.core.queues.windows import Windows
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES
+
+
+class PartitionWindow(Window):
+    """See Window, and Partitions. `ready` and `returned` stay empty."""
+
+    __slots__ = ("partitions",)
+
+    def __init__(
+        self, windows: Windows, partitions: Partitions, ring: OrderedDict[Subscription, None], beyond: int
+    ) -> None:
+        super().__init__(windows, deque(), [], ring, beyond)
+        self.partitions = partitions
+
+    @property
+    def count(self) -> int:
+        return len(self.partitions.entries) + len(self.storing) + len(self.due)
+
+    def takes(self, size: int) -> bool:
+        return self.takes_beside(self.count, size)
+
+    def takes_beside(self, count: int, size: int) -> bool:
+        """As `takes`; count: that of the window."""
+        if count == 0 and self.ring:
+            return True
+        return (
+            count < WINDOW_MESSAGES
+            and (self.size + size <= WINDOW_BYTES or count == 0)
+            and self.windows.size + size <= self.windows.size_max
+        )
+
+    def takes_again(self, size: int) -> bool:
+        if not self.partitions.free:
+            return True  # all that is in memory may wait for what is due
+        has_little = self.count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
+        return has_little and (self.count == 0 or self.takes(size))
+
+    def shrink(self) -> None:
+        for entry in self.partitions.entries.values():
+            if not entry.is_stub:
+                self.size -= entry.size
+                self.windows.size -= entry.size
+                self.add_stub(entry.size)
+                entry.message = Stub(entry.message)
+        self.partitions.look_at_all()
+
+    def take_returned(self) -> list[tuple[int, Entry]]:
+        return [*self.partitions.take_all().items()]
+
+    def drop_returned(self, position: int) -> None:
+        self.partitions.gone(position)
+
+    def next_stubs(self, bytes_max: int, is_crowded: bool, is_needed: bool) -> dict[int, Entry]:
+        asked: dict[int, Entry] = {}
+        for entry in islice(self.partitions.stubs(is_needed), LOAD_MESSAGES):
+            if asked and (is_crowded or bytes_max < entry.size):
+                break
+            asked[entry.position] = entry
+            bytes_max -= entry.size
+        return asked

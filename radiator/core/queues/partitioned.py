@@ -1,0 +1,144 @@
+"""What queues in memory and on the disk have in common where they are partitioned: partitions.py in place of one line.
+
+`ready` and `returned` stay empty. Whatever is READY is in `partitions`, and so is who may get it.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.partitions import Partitions
+from radiator.core.queues.queue import Queue
+from radiator.model.settings import QueueSettings
+
+
+class Partitioned(Queue):
+    """A Queue whose messages of one key are delivered one at a time, in their order. See Partitions."""
+
+    __slots__ = ()
+
+    partitions: Partitions
+
+    def use(self, settings: QueueSettings) -> None:
+        super().use(settings)
+        self.partitions.window = settings.partition_window
+
+    # ---- consumers --------------------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> None:
+        super().subscribe(subscription)
+        if not subscription.is_held:
+            self.partitions.come(subscription)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        super().unsubscribe(subscription)
+        if subscription.is_held:
+            return
+        self.partitions.go_away(subscription)
+        if self.named is None or not self.named.keeps(subscription.consumer_name):
+            self.forget_consumer(subscription.assignee_name())
+
+    def hold_consumer(self, subscription: Subscription) -> None:
+        self.partitions.go_away(subscription)
+
+    def release_consumer(self, subscription: Subscription) -> None:
+        self.partitions.come(subscription)
+
+    def forget_consumer(self, name: str) -> None:
+        self.partitions.assignments.forget(name)
+
+    def join(self, subscription: Subscription) -> None:
+        if not subscription.is_listed and not subscription.is_held:
+            self.partitions.is_listed(subscription)
+        super().join(subscription)
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Delivers what is free to the consumers that have room: see Partitions.choose."""
+        partitions, ring = self.partitions, self.ring
+        if partitions.touched:
+            partitions.look()
+        while (subscription := partitions.next_consumer()) is not None:
+            if not subscription.can_take():
+                del ring[subscription]
+                partitions.matched.pop(subscription, None)
+                subscription.is_listed = False
+                subscription.connection.unlist(subscription)
+                continue
+            entry = partitions.choose(subscription)
+            if entry is None:
+                del partitions.matched[subscription]
+                continue
+            if 0 < entry.message.expires_ms <= self.context.now_ms:
+                self.took(entry)
+            else:
+                partitions.hand(entry, subscription)
+                self.left_ready(entry)
+                ring.move_to_end(subscription)
+                self.deliver(entry, subscription)
+            if partitions.touched:
+                partitions.look()
+
+    def take_head(self) -> Entry | None:
+        entry = self.peek_head()
+        assert entry is not None
+        return entry if self.took(entry) else None
+
+    def took(self, entry: Entry) -> bool:
+        """Takes out one that is READY. False: it has expired."""
+        self.partitions.take(entry)
+        self.left_ready(entry)
+        if 0 < entry.message.expires_ms <= self.context.now_ms:
+            self.expire(entry)
+            return False
+        return True
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.partitions.free_head() is None
+
+    @property
+    def oldest_ms(self) -> int | None:
+        return self.oldest_known_ms()
+
+    def oldest_known_ms(self) -> int | None:
+        """As oldest_ms, of what is in memory."""
+        oldest = self.partitions.head()
+        return None if oldest is None else max(0, self.context.now_ms - oldest.message.accepted_ms)
+
+    def to_place(self, entry: Entry) -> None:
+        self.partitions.add(entry)
+
+    def left_out(self, entry: Entry) -> None:
+        super().left_out(entry)
+        self.partitions.settled(entry.position)
+
+    # ---- what is in memory ------------------------------------------------------------------------------------------
+
+    def head(self) -> Entry | None:
+        """Of those that may be delivered."""
+        return self.partitions.free_head()
+
+    def in_memory(self, most: int | None = None) -> Iterator[Entry]:
+        ready, out = [*self.partitions.entries.values()], [*self.entries_out.values()]
+        return chain(ready, (delivery.entry for delivery in out))
+
+    @property
+    def in_memory_count(self) -> int:
+        return len(self.partitions) + len(self.entries_out)
+
+    def droppable(self) -> list[Entry]:
+        return self.partitions.in_order()
+
+    def oldest(self) -> Entry | None:
+        entry = self.partitions.head()
+        if entry is not None:
+            self.partitions.take(entry)
+            self.left_ready(entry)
+        return entry
+
+    def end(self) -> None:
+        super().end()
+        self.partitions.clear()

@@ -1,0 +1,464 @@
+"""Which message of a partitioned queue may be delivered to whom: of each key one at a time, to one consumer.
+
+A key is *free* while none of its messages is with a consumer and none that came back is delayed: then the first one of
+it may go to anybody. It goes to the consumer that the key is assigned to (assignments.py) if that has room, else to one
+that has room and nothing of its own; so no consumer waits while there is work, and no key waits for a slow one. What
+happens to messages is noted, and looked at when something is to be delivered.
+"""
+
+import heapq
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.assignments import Assignee, Assignments
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.queue_partition import QueuePartition
+from radiator.model.keys import hash_of
+from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
+from radiator.model.message import Message
+
+STALE_PLACES = 64  # heaps are made anew when so many more places than messages are in them, twice over
+
+
+class Partitions:
+    """entries: those that are READY in memory, by place. at: the partition of each place that is in memory, out, or
+    held. keyed: partitions by key; keyless: how many places are of messages without one. free: by the place of their
+    first message. heads: a heap of these places; unassigned: of those that are assigned to nobody who is there. ages: a
+    heap of all places in `entries`. Heaps may have places that have left. lacking: partitions that would be free, but
+    the first message is a stub. wanting: those whose messages are all on the disk alone; early: those of which one is
+    with a consumer, and the others are. behind: all that have some there. touched: to be looked at. matched: consumers
+    that have room, and keys of their own that are free. window: how many of one key may be with its consumer. moves:
+    how often a key went to another consumer than before. found_held: of the start, the hash of each key that is held,
+    by place; held_by_hash: the places, in order; held_back: partitions that wait for them.
+    """
+
+    __slots__ = (
+        "ages", "assignments", "at", "behind", "behind_count", "early", "entries", "find_key", "found_held", "free",
+        "heads", "held_back", "held_by_hash", "keyed", "keyless", "lacking", "matched", "moves", "ring", "touched",
+        "unassigned", "wanting", "window",
+    )  # fmt: skip
+
+    def __init__(
+        self, find_key: Callable[[Message], bytes | None], window: int, ring: OrderedDict[Subscription, None]
+    ) -> None:
+        self.find_key = find_key
+        self.window = window
+        self.ring = ring
+        self.assignments = Assignments()
+        self.entries: dict[int, Entry] = {}
+        self.at: dict[int, QueuePartition] = {}
+        self.keyed: dict[bytes, QueuePartition] = {}
+        self.free: dict[int, QueuePartition] = {}
+        self.heads: list[int] = []
+        self.unassigned: list[int] = []
+        self.ages: list[int] = []
+        self.lacking: dict[QueuePartition, None] = {}
+        self.wanting: dict[QueuePartition, None] = {}
+        self.early: dict[QueuePartition, None] = {}
+        self.behind: dict[QueuePartition, None] = {}
+        self.behind_count = 0
+        self.touched: dict[QueuePartition, None] = {}
+        self.matched: dict[Subscription, None] = {}
+        self.moves = self.keyless = 0
+        self.found_held: dict[int, bytes] = {}
+        self.held_by_hash: dict[bytes, list[int]] = {}
+        self.held_back: dict[bytes, dict[QueuePartition, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    # ---- what comes -------------------------------------------------------------------------------------------------
+
+    def of(self, message: Message) -> QueuePartition:
+        """The partition that a message is of."""
+        key = self.find_key(message)
+        if key is None:
+            return QueuePartition(None, b"")
+        found = self.keyed.get(key)
+        if found is None:
+            found = self.keyed[key] = QueuePartition(key, hash_of(key))
+        return found
+
+    def hash_of(self, message: Message) -> bytes:
+        """That of the message's key; b"": it has none."""
+        key = self.find_key(message)
+        return b"" if key is None else hash_of(key)
+
+    def has_place(self, partition: QueuePartition, count: int) -> bool:
+        """Whether one more message of it may be in memory, beside `count` of all: the first one of a key may, and as
+        long as half of the window is empty some that must wait. So keys that wait never fill a window.
+        """
+        if partition.is_empty:
+            return not (self.held_by_hash and partition.hash in self.held_by_hash)
+        if partition.behind or 2 * count >= WINDOW_MESSAGES:
+            return False
+        return len(partition.line) + partition.coming < KEY_MESSAGES
+
+    def coming(self, partition: QueuePartition, position: int) -> None:
+        """A message is in memory, and on its way to READY."""
+        self.keep(position, partition)
+        partition.coming += 1
+
+    def came(self, entry: Entry) -> None:
+        """A message that was coming is READY."""
+        self.at[entry.position].coming -= 1
+        self.add(entry)
+
+    def put(self, partition: QueuePartition, entry: Entry) -> None:
+        """A message is READY, and new in memory."""
+        self.keep(entry.position, partition)
+        self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """A message is READY again, or no longer delayed."""
+        position = entry.position
+        partition = self.at.get(position)
+        if partition is None:
+            partition = self.keep(position, self.of(entry.message))
+        if partition.held or self.found_held:
+            self.let_go(position)
+        self.entries[position] = entry
+        heapq.heappush(self.ages, position)
+        heapq.heappush(partition.line, position)
+        self.touched[partition] = None
+        if len(self.ages) > 2 * (len(self.entries) + STALE_PLACES):
+            self.ages = sorted(self.entries)
+
+    def keep(self, position: int, partition: QueuePartition) -> QueuePartition:
+        """The message at that place is of this partition, until it is `gone`."""
+        if position not in self.at:
+            self.at[position] = partition
+            self.keyless += partition.key is None
+        return partition
+
+    def skip(self, partition: QueuePartition, position: int, batch: int) -> None:
+        """A message stays on the disk alone, behind all of its key that are in memory. batch: that has put it there, or
+        an earlier one.
+        """
+        if not partition.behind:
+            partition.after = position - 1
+            partition.behind_from = batch
+            partition.behind_in = batch
+            self.behind[partition] = None
+        partition.behind += 1
+        partition.behind_in = max(partition.behind_in, batch)
+        self.behind_count += 1
+        self.touched[partition] = None
+
+    def was_read(self, partition: QueuePartition, count: int, after: int, is_complete: bool) -> None:
+        """So many of those behind were read, up to that place. is_complete: all that were on the disk then."""
+        partition.behind -= count
+        if is_complete:
+            partition.behind_from = partition.behind_in
+        partition.after = after
+        self.behind_count -= count
+        if not partition.behind:
+            del self.behind[partition]
+        self.touched[partition] = None
+
+    # ---- what becomes of them ---------------------------------------------------------------------------------------
+
+    def settled(self, position: int) -> QueuePartition:
+        """A message is no longer with a consumer."""
+        partition = self.at[position]
+        partition.out -= 1
+        if not partition.out:
+            partition.holder = None
+        self.touched[partition] = None
+        return partition
+
+    def hold(self, position: int) -> None:
+        """A message that came back is delayed: nothing of its key passes it."""
+        partition = self.at[position]
+        if partition.key is None:
+            del self.at[position]  # it holds nothing up, and there may be very many
+            self.keyless -= 1
+            return
+        insort(partition.held, position)
+        self.touched[partition] = None
+
+    def let_go(self, position: int) -> None:
+        """A message is not delayed any more."""
+        key_hash = self.found_held.pop(position, None)
+        if key_hash is not None:
+            places = self.held_by_hash[key_hash]
+            places.remove(position)
+            if not places:
+                del self.held_by_hash[key_hash]
+            self.touched |= self.held_back.pop(key_hash, {})
+        partition = self.at.get(position)
+        if partition is not None and position in partition.held:
+            partition.held.remove(position)
+            self.touched[partition] = None
+
+    def recover_held(self, position: int, key_hash: bytes) -> None:
+        """At the start: a message that came back was delayed when the broker ended."""
+        self.found_held[position] = key_hash
+        insort(self.held_by_hash.setdefault(key_hash, []), position)
+
+    def gone(self, position: int, was_coming: bool = False) -> None:
+        """A message has left the queue, or memory."""
+        if self.found_held:
+            self.let_go(position)
+        partition = self.at.get(position)
+        if partition is None:
+            return
+        if partition.held:
+            self.let_go(position)
+        del self.at[position]
+        self.keyless -= partition.key is None
+        self.entries.pop(position, None)
+        partition.coming -= was_coming
+        self.touched[partition] = None
+
+    # ---- which is next ----------------------------------------------------------------------------------------------
+
+    def head(self) -> Entry | None:
+        """The oldest message that is READY in memory, whether its key is free or not."""
+        ages, entries = self.ages, self.entries
+        while ages and ages[0] not in entries:
+            heapq.heappop(ages)
+        return entries[ages[0]] if ages else None
+
+    def free_head(self) -> Entry | None:
+        """The oldest message that may be delivered."""
+        self.look()
+        position = self._top(self.heads)
+        return None if position is None else self.entries[position]
+
+    def take(self, entry: Entry) -> None:
+        """It leaves what is READY; the caller says what becomes of it."""
+        self.touched[self.at[entry.position]] = None
+        del self.entries[entry.position]
+
+    def hand(self, entry: Entry, subscription: Subscription) -> None:
+        """The first one of a partition goes to a consumer."""
+        position = entry.position
+        partition, assignee = self.at[position], self.assignments.of[subscription]
+        del self.entries[position]
+        heapq.heappop(partition.line)
+        if partition.free_at:
+            del self.free[position]
+            partition.free_at = 0
+        if partition.key is not None and (partition.assignee is None or not partition.assignee.is_known):
+            self._assign(partition, self.assignments.assign(partition.hash, None))
+        partition.out += 1
+        partition.holder = subscription
+        if partition.last is not assignee:
+            self.moves += partition.last is not None
+            partition.last = assignee
+        if self.window > 1 or partition.behind:
+            self.touched[partition] = None
+
+    def choose(self, subscription: Subscription) -> Entry | None:
+        """What that consumer, which has room, gets next: of its own keys, or of those that are assigned to nobody, the
+        oldest; if there is none and no other consumer has both room and keys of its own, the oldest of all that are
+        free.
+        """
+        assignee = self.assignments.of[subscription]
+        flows, flow = assignee.flows, None
+        while flows and flow is None:
+            flowing = next(iter(flows))
+            assert isinstance(flowing, QueuePartition)
+            if flowing.holder is subscription and self._flows(flowing):
+                flow = flowing.line[0]
+            else:
+                del flows[flowing]
+        own = self._top(assignee.heads, assignee) if assignee.heads else None
+        if self.unassigned:
+            nowhere = self._top(self.unassigned)
+            if own is None or (nowhere is not None and nowhere < own):
+                own = nowhere
+        if own is None and flow is None and not self.matched:
+            own = self._top(self.heads)
+        if flow is not None and (own is None or flow < own):
+            own = flow
+        return None if own is None else self.entries[own]
+
+    def next_consumer(self) -> Subscription | None:
+        """Who may get something next; None: nobody who is in the ring."""
+        if self.matched:
+            return next(iter(self.matched))
+        return next(iter(self.ring)) if self.ring and self.free else None
+
+    # ---- consumers --------------------------------------------------------------------------------------------------
+
+    def is_listed(self, subscription: Subscription) -> None:
+        """A consumer has come into the ring."""
+        assignee = self.assignments.of[subscription]
+        if assignee.flows or self._top(assignee.heads, assignee) is not None:
+            self.matched[subscription] = None
+
+    def come(self, subscription: Subscription) -> None:
+        """A consumer comes, or is back: what is assigned to its name is its own."""
+        assignee = self.assignments.join(subscription.assignee_name(), subscription)
+        if assignee.load:
+            assignee.heads = sorted(place for place, one in self.free.items() if one.assignee is assignee)
+
+    def go_away(self, subscription: Subscription) -> None:
+        """A consumer goes: what is free of its keys is for others, and assigned to it until it is forgotten."""
+        self.matched.pop(subscription, None)
+        assignee = self.assignments.go_away(subscription)
+        self.unassigned += assignee.heads
+        heapq.heapify(self.unassigned)
+        assignee.heads = []
+        assignee.flows.clear()
+
+    # ---- looking at what has happened ---
+
+    def look(self) -> None:
+        """Looks at each partition of which anything has changed."""
+        touched = self.touched
+        while touched:
+            partition, _ = touched.popitem()
+            self._look_at(partition)
+
+    def _look_at(self, partition: QueuePartition) -> None:
+        line, entries = partition.line, self.entries
+        while line and line[0] not in entries:
+            heapq.heappop(line)
+        if partition.free_at:
+            self.free.pop(partition.free_at, None)
+            partition.free_at = 0
+        if self.lacking:
+            self.lacking.pop(partition, None)
+        if self.wanting:
+            self.wanting.pop(partition, None)
+        if self.early:
+            self.early.pop(partition, None)
+        if not line:
+            if partition.behind and not partition.coming and not self.is_held(partition):
+                (self.early if partition.out else self.wanting)[partition] = None
+            if partition.is_empty:
+                if partition.key is not None and self.keyed.get(partition.key) is partition:
+                    del self.keyed[partition.key]
+                self._assign(partition, None)
+            return
+        if partition.out:
+            if self._flows(partition):
+                self._flow(partition)
+            return
+        if self.is_held(partition):
+            return
+        if entries[line[0]].is_stub:
+            self.lacking[partition] = None
+            return
+        self._set_free(partition, line[0])
+
+    def is_held(self, partition: QueuePartition) -> bool:
+        """Whether a delayed message is before all that may be delivered of it."""
+        first = partition.line[0] if partition.line else partition.after + 1
+        if partition.held and partition.held[0] < first:
+            return True
+        if not self.held_by_hash or self.held_by_hash.get(partition.hash, [first])[0] >= first:
+            return False
+        self.held_back.setdefault(partition.hash, {})[partition] = None
+        return True
+
+    def _flows(self, partition: QueuePartition) -> bool:
+        """Whether its holder may get one more."""
+        line = partition.line
+        while line and line[0] not in self.entries:
+            heapq.heappop(line)
+        if not line or not 0 < partition.out < self.window or self.is_held(partition):
+            return False
+        holder = partition.holder
+        may_take = holder is not None and not holder.is_over and not holder.is_held
+        return may_take and not self.entries[line[0]].is_stub
+
+    def _flow(self, partition: QueuePartition) -> None:
+        assert partition.holder is not None
+        self.assignments.of[partition.holder].flows[partition] = None
+        if partition.holder.is_listed:
+            self.matched[partition.holder] = None
+
+    def _set_free(self, partition: QueuePartition, position: int) -> None:
+        partition.free_at = position
+        self.free[position] = partition
+        self._list(position, self.heads)
+        if partition.key is not None:
+            self._assign(partition, self.assignments.assign(partition.hash, partition.assignee))
+        assignee = partition.assignee
+        if assignee is None or not assignee.is_there:
+            self._list(position, self.unassigned)
+            return
+        self._list(position, assignee.heads, assignee)
+        if assignee.subscription.is_listed:
+            self.matched[assignee.subscription] = None
+
+    def _assign(self, partition: QueuePartition, assignee: Assignee | None) -> None:
+        if assignee is not partition.assignee:
+            self.assignments.moved(partition.assignee, assignee)
+            partition.assignee = assignee
+
+    def _list(self, position: int, heap: list[int], assignee: Assignee | None = None) -> None:
+        """Puts a place into a heap of free ones; now and then those that have left go."""
+        heapq.heappush(heap, position)
+        if len(heap) > 2 * (len(self.free) + STALE_PLACES):
+            there = {one for one in heap if one in self.free and self._belongs(heap, self.free[one], assignee)}
+            heap[:] = sorted(there)
+
+    def _top(self, heap: list[int], assignee: Assignee | None = None) -> int | None:
+        """The first place of a heap whose partition is free, and assigned to that consumer. None, for `unassigned`: to
+        nobody who is there.
+        """
+        while heap:
+            partition = self.free.get(heap[0])
+            if partition is not None and self._belongs(heap, partition, assignee):
+                return heap[0]
+            heapq.heappop(heap)
+        return None
+
+    def _belongs(self, heap: list[int], partition: QueuePartition, assignee: Assignee | None) -> bool:
+        if heap is self.heads:
+            return True
+        if assignee is not None:
+            return partition.assignee is assignee
+        return partition.assignee is None or not partition.assignee.is_there
+
+    # ---- all of them ------------------------------------------------------------------------------------------------
+
+    def in_order(self) -> list[Entry]:
+        """All that are READY in memory, oldest first."""
+        return [self.entries[position] for position in sorted(self.entries)]
+
+    def stubs(self, is_needed: bool) -> Iterator[Entry]:
+        """Those whose bytes are to be read back, oldest first: of keys that would be free; is_needed: of all."""
+        self.look()
+        if is_needed:
+            return (entry for entry in self.in_order() if entry.is_stub)
+        return (self.entries[position] for position in sorted(partition.line[0] for partition in self.lacking))
+
+    def look_at_all(self) -> None:
+        """Entries have become stubs."""
+        self.touched |= dict.fromkeys(self.free.values())
+
+    def take_all(self) -> dict[int, Entry]:
+        """Takes out all that are READY, at once. The caller says of each that it is `gone`."""
+        entries, self.entries = self.entries, {}
+        self.free.clear()
+        self.lacking.clear()
+        self.ages, self.heads, self.unassigned = [], [], []
+        return entries
+
+    def clear(self) -> None:
+        """The queue is gone."""
+        for place in (
+            self.entries,
+            self.at,
+            self.keyed,
+            self.free,
+            self.lacking,
+            self.wanting,
+            self.early,
+            self.behind,
+        ):
+            place.clear()
+        for list_ in (self.heads, self.unassigned, self.ages):
+            list_.clear()
+        self.touched.clear()
+        self.held_back.clear()
+        self.matched.clear()
+        self.keyless = 0

@@ -1,0 +1,41 @@
+"""The messages of one key in a partitioned queue, as far as memory knows of them."""
+
+from dataclasses import dataclass, field
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.assignments import Assignee
+
+
+@dataclass(slots=True, eq=False)
+class QueuePartition:
+    """It is kept while any of its messages is in memory, with a consumer, delayed after it came back, or known to be on
+    the disk.
+
+    key: None: that of one message that has none, and is alone. hash: of the key, as the store has it; b"": of none.
+    line: a heap of the places of those that are READY in memory; some may have left. out: how many are with `holder`.
+    held: places of those that came back and are delayed, in order: nothing behind the first is delivered. coming: how
+    many are in memory and on their way to READY. behind: how many are on the disk alone and behind all of these, after
+    the place `after`; behind_from, behind_in: the first and the last batch that put one of them there. free_at: the
+    place under which it is listed as free, 0: it is not. assignee: the consumer that gets its messages if it has room.
+    last: that of the last delivery.
+    """
+
+    key: bytes | None
+    hash: bytes
+    line: list[int] = field(default_factory=list)
+    out: int = 0
+    holder: Subscription | None = None
+    held: list[int] = field(default_factory=list)
+    coming: int = 0
+    behind: int = 0
+    after: int = 0
+    behind_from: int = 0
+    behind_in: int = 0
+    free_at: int = 0
+    assignee: Assignee | None = None
+    last: Assignee | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is left: a message that comes now has none before it."""
+        return not (self.line or self.out or self.held or self.coming or self.behind)

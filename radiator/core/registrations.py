@@ -1,0 +1,118 @@
+"""All registrations of consumers (queues/registered.py): their leases, their bound, and who waits for a drain.
+
+They are in memory alone: a restart forgets them, and clients register again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from radiator.core.deadlines import Deadlines
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.registered import NamedConsumers, Registration
+from radiator.core.turn import TurnContext
+from radiator.model.errors import Refusal
+from radiator.model.limits import OVERDUE_AT_ONCE, REGISTERED_MS, REGISTERED_STEP_S, REGISTRATIONS_MAX
+
+
+@dataclass(slots=True, eq=False)
+class DrainWait:
+    """A request that waits for a consumer to be drained. due_s: until when at most. done: answers it, with how many
+    messages the consumer has still. is_over: whether nobody waits for the answer.
+    """
+
+    registration: Registration
+    due_s: float
+    done: Callable[[int], None]
+    is_over: Callable[[], bool]
+
+
+class Registrations:
+    """count: of all queues. deadlines: the leases of those that are away. waiting: who waits for a drain."""
+
+    __slots__ = ("context", "count", "deadlines", "waiting")
+
+    def __init__(self, context: TurnContext) -> None:
+        self.context = context
+        self.count = 0
+        self.deadlines: Deadlines[Registration] = Deadlines(REGISTERED_STEP_S)
+        self.waiting: list[DrainWait] = []
+
+    def register(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> bool:
+        """Registers a consumer, or hears of it again; whether it was not there before. Raises Refusal
+        `too-many-registrations`.
+        """
+        known = None if queue.named is None else queue.named.registered.get(name)
+        if known is not None:
+            known.consumers.heard(known, is_ready, lease_ms)
+        else:
+            self._add(queue, name, is_ready, lease_ms)
+        return known is None
+
+    def drain(
+        self, queue: Queue, name: str, wait_ms: int, done: Callable[[int], None], is_over: Callable[[], bool]
+    ) -> None:
+        """A consumer gets nothing more, registered or not. `done` is called with how many messages it has still: once
+        it has none, or after wait_ms, unless is_over() by then. Raises Refusal `too-many-registrations`.
+        """
+        consumers = queue.named
+        registration = None if consumers is None else consumers.registered.get(name)
+        if registration is None and consumers is not None and name in consumers.subscribed:
+            registration = self._add(queue, name, True, REGISTERED_MS)
+        if registration is not None:
+            registration.consumers.drain(registration)
+        unacked = 0 if registration is None else self.unacked(registration)
+        if registration is None or not unacked or not wait_ms:
+            done(unacked)
+            return
+        self.waiting.append(DrainWait(registration, self.context.now_s + wait_ms / 1000, done, is_over))
+
+    def ticked(self) -> None:
+        """Called at each Tick: forgets those whose leases are over, and answers who has waited long enough."""
+        now_s = self.context.now_s
+        for registration in self.deadlines.take_due(now_s, OVERDUE_AT_ONCE):
+            registration.consumers.forget(registration)
+        if not self.waiting:
+            return
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            unacked = self.unacked(one.registration)
+            if unacked and one.due_s > now_s and not one.is_over():
+                self.waiting.append(one)
+            else:
+                one.done(unacked)
+
+    def unacked(self, registration: Registration) -> int:
+        """How many messages a consumer has."""
+        return 0 if registration.subscription is None else registration.subscription.in_flight
+
+    def _add(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> Registration:
+        if self.count >= REGISTRATIONS_MAX:
+            raise Refusal(
+                "too-many-registrations",
+                f"{self.count} consumers are registered, of all queues: no more may be. Shorter leases make room.",
+            )
+        if queue.named is None:
+            queue.named = NamedConsumers(queue)
+        registration = Registration(queue.named, name, self, is_ready, lease_ms)
+        self.count += 1
+        queue.named.add(registration)
+        return registration
+
+    # ---- of each registration ---------------------------------------------------------------------------------------
+
+    def away(self, registration: Registration) -> None:
+        """It has no subscription: its lease runs, from now on."""
+        self.back(registration)
+        registration.due_s = self.context.now_s + registration.lease_ms / 1000
+        self.deadlines.add(registration, registration.due_s)
+
+    def back(self, registration: Registration) -> None:
+        """It has one: its lease does not run."""
+        if registration.due_s:
+            self.deadlines.remove(registration, registration.due_s)
+            registration.due_s = 0.0
+
+    def ended(self, registration: Registration) -> None:
+        """It is forgotten."""
+        self.back(registration)
+        self.count -= 1

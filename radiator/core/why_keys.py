@@ -1,0 +1,32 @@
+"""Why messages of a partitioned queue wait although a consumer has room: each of their keys is busy, or delayed."""
+
+from radiator.core.queues.key_numbers import Hot
+from radiator.core.queues.partitioned import Partitioned
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.queue_partition import QueuePartition
+from radiator.model.errors import count_text
+
+
+def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
+    """The verdict and its sentence; None: that is not the reason. ready: how many are, in words. hot: the key with most
+    messages.
+    """
+    if not isinstance(asked, Partitioned):
+        return None
+    partitions = asked.partitions
+    partitions.look()
+    if partitions.free or partitions.lacking or partitions.wanting or hot.partition is None:
+        return None
+    key, held = hot.key, _of_holder(hot.partition)
+    return "keys", (
+        f"{ready}, and a consumer has room, but of each of their keys a message is with a consumer already, or "
+        f"delayed: a key is processed in order. Most wait for the key '{key}', which has "
+        f"{count_text(hot.count, 'message')}{held}."
+    )
+
+
+def _of_holder(partition: QueuePartition) -> str:
+    """What keeps the key."""
+    if partition.holder is not None:
+        return f"; {partition.holder.connection.address} has {partition.out} of them, not acked yet"
+    return "; the first of them is delayed until it is delivered again" if partition.held else ""

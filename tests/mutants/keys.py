@@ -1,0 +1,74 @@
+"""Partitioned queues: which message of a key may be delivered, to whom, and what is remembered of the others."""
+
+from tests.mutants import Mutant
+
+MUTANTS = (
+    Mutant(
+        "hash-taken-for-the-key",
+        "Messages that are read back for a key are taken for its own wherever the hash of their keys is the same.",
+        function="KeyReadBack.key_read",
+        old="if partitions.find_key(message) != partition.key:",
+        new="if False:",
+    ),
+    Mutant(
+        "held-key-forgotten-at-a-restart",
+        "A message that came back and is delayed holds its key no longer when the broker has started again.",
+        function="KeyReadBack.held_read",
+        old="self.partitions.recover_held(position, key_hash)",
+        new="pass",
+    ),
+    Mutant(
+        "key-freed-at-delivery",
+        "The next message of a key is delivered while the one before is with a consumer.",
+        function="Partitions._look_at",
+        old="if partition.out:",
+        new="if False:",
+    ),
+    Mutant(
+        "key-held-by-no-delay",
+        "A message that came back and is delayed holds nothing up: the next of its key passes it.",
+        function="Partitions.hold",
+        old="insort(partition.held, position)",
+        new="",
+    ),
+    Mutant(
+        "key-of-two-consumers",
+        "A key with room in its partition_window is free for all: it changes hands while somebody has some of it.",
+        function="Partitions._look_at",
+        old="if partition.out:",
+        new="if partition.out >= self.window:",
+    ),
+    Mutant(
+        "key-stuck-after-an-end",
+        "A message that becomes a dead letter, or expires, holds its key for ever.",
+        function="PartitionedDurableQueue.remove",
+        old="self.partitions.gone(entry.position, was_coming)",
+        new="""
+            if event in (Event.GIVE_UP, Event.EXPIRE):
+                self.partitions.hold(entry.position)
+                return
+            self.partitions.gone(entry.position, was_coming)
+        """,
+    ),
+    Mutant(
+        "returned-behind-the-next-of-its-key",
+        "A message that came back goes behind those of its key that are in memory.",
+        function="Partitions.add",
+        old="heapq.heappush(partition.line, position)",
+        new="partition.line.append(position)",
+    ),
+    Mutant(
+        "skipped-counted-once",
+        "Of the messages of a key that stay on the disk only the first is counted: the others are never read back.",
+        function="Partitions.skip",
+        old="partition.behind += 1",
+        new="partition.behind = 1",
+    ),
+    Mutant(
+        "skipped-read-twice",
+        "What was read back of a key is read again: its place is not remembered.",
+        function="Partitions.was_read",
+        old="partition.after = after",
+        new="",
+    ),
+)
