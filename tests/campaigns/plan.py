@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "groups",
     "journal",
     "stories",
+    "workers",
     "prepared",
     "rights",
     "user_rights",

@@ -66,6 +66,19 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "redelivery_delay_factor": (1, 2, 1000, 1001, 0.5),
     "redelivery_delay_max_ms": (1, 50, 10**6),
     "scope": ("node", "cluster", "world"),
+    "partition_key": (
+        "header:a",
+        "/a",
+        ["/a/0", "header:a"],
+        "/a\n",
+        "a",
+        "header:\n",
+        "/\ud800",
+        [],
+        ["/a", "/a"],
+        None,
+    ),
+    "partition_window": (1, 2, 1000, 1001, 0),
     "max_mesages": (1,),
 }
 STRANGE: tuple[Any, ...] = (

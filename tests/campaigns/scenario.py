@@ -1,11 +1,11 @@
 """A scenario: some two hundred deeds of one client, and what a store may hold after a crash in the midst of them.
 
 They are SENDs, ACKs, NACKs, fanouts, transactions, dead letters, dedup-ids, delays, exchanges with their bindings,
-durable subscriptions, a log and ACKs of its group, checkouts and prepared transactions. All go over one connection, so
-they come to the store in their order: what is found must be exactly what the first N of them leave, for one N that is
-not less than that of any deed whose receipt, answer or message had come (lost, torn, altered, undone, doubled and
-disordered all differ from every such state). What waits for its time stands at its own place. The deeds depend on the
-seed alone. The journal is on: `journal_mistake` holds it against what is stored.
+durable subscriptions, queues with keys, a log and ACKs of its group, checkouts and prepared transactions. All go over
+one connection, so they come to the store in their order: what is found must be exactly what the first N of them leave,
+for one N that is not less than that of any deed whose receipt, answer or message had come (lost, torn, altered, undone,
+doubled and disordered all differ from every such state). What waits for its time stands at its own place. The deeds
+depend on the seed alone. The journal is on: `journal_mistake` holds it against what is stored.
 
 It cannot see what goes wrong only between several connections: tests/crash/books.py judges that.
 """
@@ -38,6 +38,12 @@ queues = true
 [queue."work"]
 dead_letter = "dead"
 max_redeliveries = {MAX_REDELIVERIES}
+partition_key = "header:key"
+partition_window = 1000
+
+[queue."right"]
+partition_key = "header:key"
+partition_window = 1000
 
 [queue."once"]
 dedup_window_s = 3600
@@ -478,6 +484,11 @@ class Client:
             self._comes_late.add(place)
         return {"delay": str(delay_ms)} if self.chance.random() < 0.7 else {"deliver-at": str(due_ms)}
 
+    def _key(self) -> dict[str, str]:
+        """A header that two of the queues take their keys from, on most messages."""
+        number = self.chance.randrange(4)
+        return {"key": f"k{number}"} if number else {}
+
     def _body(self, part: str = "") -> bytes:
         """Contents that nothing else has; now and then they take several pages of the store."""
         name = f"{self.name}.{self.history.count}{part}".encode()
@@ -486,7 +497,7 @@ class Client:
 
     def _send(self) -> None:
         body = self._body()
-        headers = {"destination": "/queue/work", **self._delay([(WORK, body)])}
+        headers = {"destination": "/queue/work", **self._key(), **self._delay([(WORK, body)])}
         self._say([put(WORK, body)], [], "SEND", headers, body)
 
     def _send_once(self) -> None:
@@ -635,7 +646,7 @@ class Client:
         for queue in self.chance.sample((LEFT, RIGHT, LEFT, RIGHT), self.chance.randint(2, 4)):
             body = self._body(f"-{len(frames)}")
             effects.append(put(queue, body))
-            headers = {**within, "destination": f"/queue/{queue}", **self._delay([(queue, body)])}
+            headers = {**within, "destination": f"/queue/{queue}", **self._key(), **self._delay([(queue, body)])}
             frames.append(self.wire.frame("SEND", headers, body))
         is_kept = self.chance.random() > 1 / 6
         for answer, effect in self.chance.sample((("ACK", ack), ("NACK", nack)), self.chance.randint(0, 2)):
@@ -760,9 +771,10 @@ class Client:
         there = self.arrived.setdefault(queue, {})
         at = int(boot), int(sequence)
         if place not in self._comes_late and stored.redeliveries == 0 and self.name == "load":
-            if at < self._last_of.get(queue, at):
-                self.history.mistakes.append(f"{stored} of {queue} came behind {self._last_of[queue]}")
-            self._last_of[queue] = at
+            line = f"{queue} {frame.get('key') or name}" if queue in (WORK, RIGHT) else queue
+            if at < self._last_of.get(line, at):
+                self.history.mistakes.append(f"{stored} of {line} came behind {self._last_of[line]}")
+            self._last_of[line] = at
         there[at] = stored
 
     def _hear_record(self, frame: Frame) -> None:

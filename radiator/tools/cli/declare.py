@@ -27,8 +27,8 @@ from radiator.tools.config.avro_schema import schema_in
 _SCHEMA = "Avro schema that each body must be of: the path of its file, or its JSON"
 _OF_QUEUES = {
     "schema": _SCHEMA,
-    "partition_key": "what messages with the same key are kept in order by: header:NAME, a JSON pointer such as "
-    '/customer/id, or a list such as ["header:a", "/b"]; none: nothing',
+    "partition_key": "where the key of a message stands, by which its order is kept: header:NAME, a JSON pointer such "
+    'as /customer/id, or a list such as ["header:a", "/b"]',
     "partition_window": "how many messages of one key may be out at once",
 }
 _OF_EXCHANGES = {

@@ -222,7 +222,7 @@ class LoadConnection:
         return not self.pending
 
 
-class _Producer(LoadConnection):
+class LoadProducer(LoadConnection):
     """Keeps `window` SENDs out; each answer makes room for the next, until `is_stopping`."""
 
     def __init__(self, address: Place, wire: Wire, window: int) -> None:
@@ -301,6 +301,8 @@ class Load:
     broker_cpu_s: returns the CPU time that the broker has used so far; called where the measurement starts and ends.
     """
 
+    make_producer = LoadProducer
+
     def __init__(
         self,
         address: Place,
@@ -311,12 +313,12 @@ class Load:
         self._broker_cpu_s = broker_cpu_s
         self._poll = select.epoll()
         self._consumers = [_Consumer(address, wire.connection(), shape.ack_receipts) for _ in range(shape.consumers)]
-        self._producers = [_Producer(address, wire.connection(), shape.window) for _ in range(shape.producers)]
-        self._counted: Sequence[_Producer | _Consumer] = (
+        self._producers = [self.make_producer(address, wire.connection(), shape.window) for _ in range(shape.producers)]
+        self._counted: Sequence[LoadProducer | _Consumer] = (
             self._consumers if self._consumers and not shape.are_requests else self._producers
         )
-        self._by_fileno: dict[int, _Producer | _Consumer] = {}
-        everyone: Sequence[_Producer | _Consumer] = [*self._consumers, *self._producers]
+        self._by_fileno: dict[int, LoadProducer | _Consumer] = {}
+        everyone: Sequence[LoadProducer | _Consumer] = [*self._consumers, *self._producers]
         for one in everyone:
             self._by_fileno[one.fileno] = one
             self._poll.register(one.fileno, select.EPOLLIN)

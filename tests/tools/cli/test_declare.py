@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,35 @@ def test_the_options_are_those_of_the_table(capsys: pytest.CaptureFixture[str]) 
 def test_each_kind_has_an_example(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["declare", kind, "--help"]) == 0
     assert [line for line in _EXAMPLES if f" {kind} " in line][0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("header:customer", "header:customer"),
+        ("/customer/id", "/customer/id"),
+        ('["header:a", "/b"]', ["header:a", "/b"]),
+        ('["/b"]', "/b"),
+        ("none", None),
+    ],
+)
+def test_a_key_is_a_text_or_a_list_and_described_as_a_file_has_it(
+    run: Run, client: Client, value: str, key: object
+) -> None:
+    line = ("declare", "queue", "keyed", "--partition-key", value)
+    assert run(*line) == (0, "Queue keyed declared.\n", "")
+    assert run(*line)[1] == "Queue keyed was there already, just so.\n"
+    assert described(run, "queue", "keyed")["settings"]["partition_key"] == key
+    settings = tomllib.loads(run("describe", "queue", "keyed")[1].partition("\n\n[")[2].partition("]\n")[2])
+    assert settings.get("partition_key") == key
+    assert run("declare", "queue", "keyed", "--partition-key", "/other")[0] == 1
+    assert run("delete", "keyed")[0] == 0
+
+
+def test_a_key_that_is_none_is_said_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ("customer", "header:", "[]", '["/a", "/a"]', "[" * 10_000):
+        assert main(["declare", "queue", "q", "--partition-key", value, "--broker", "stomp://127.0.0.1:1"]) == 2
+        assert "Argument --partition-key: " in capsys.readouterr().err
 
 
 def test_a_wrong_value_is_said_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
