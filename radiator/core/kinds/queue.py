@@ -80,7 +80,7 @@ class QueueKind(Kind):
         return self.destinations.queues.count
 
     def names(self) -> Iterable[str]:
-        return (queue.name for queue in self.destinations.queues.everything())
+        return self.destinations.queues.names()
 
     def numbers(self, port: TopologyPort, name: str) -> QueueNumbers | None:
         queue = self.destinations.queues.find(name)
