@@ -65,9 +65,9 @@ CAMPAIGNS = (
         title="operations on tables in any batches, beside a tree in memory; rows that are appended lie densely",
         unit="stores",
         run=operations,
-        cases=(5, 200, 2_000),
+        cases=(20, 200, 2_000),
         mutants=("last-key-kept-behind-an-upsert", "last-key-kept-behind-a-delete"),
-        mutant_cases=5,
+        mutant_cases=40,
         quick_mutants=2,
     ),
 )

@@ -170,7 +170,13 @@ class Delayed:
             self.is_stale = False
         elif not queue.is_gone:
             self.assert_in_order(answer)
+            # what was delayed since this was asked for may be in it, and due only by the clock as it was then
+            since_ms = _earlier(self.late_ms, min(self.unseen.values(), default=0))
             for row in answer.messages:
+                is_new = 0 < since_ms <= row.due_ms and row.due_ms > self.context.now_ms
+                if is_new and not queue.purge.through:
+                    self.end(row.due_ms)
+                    break
                 if queue.windows.have_released_enough(self.context) or not self.make_due(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)

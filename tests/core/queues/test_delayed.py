@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from radiator.model.commands import AUTO, Nack, Tick
+from radiator.model.commands import AUTO, Nack, Read, Tick
 from radiator.model.errors import StoreError
 from radiator.model.limits import DELAYED_READS_AT_ONCE, GIB
 from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredDelayed
@@ -1002,3 +1002,24 @@ def test_delayed_messages_that_are_missing_double_or_out_of_order_end_the_broker
     again.disk.load_delayed = load  # type: ignore[method-assign]
     with pytest.raises(StoreError, match=f"^{sentence}"):
         again.wait(2)
+
+
+def test_what_comes_while_due_ones_are_read_and_the_clock_is_set_back_stays_delayed() -> None:
+    node = Node(queue("q"), auto=False)
+    node.auto = True
+    node.open(1, 2)
+    node.say(subscribe(2, "q", prefetch_count=10), send(1, "q", b"first", delay_ms=1000))
+    node.auto = False
+    node.wait(2)
+    assert node.read_requests
+    node.now_ms -= 60_000
+    node.turn([Read(1, [send(1, "q", b"second", delay_ms=3000)])])
+    assert node.seal()
+    node.commit()
+    node.auto = True
+    node.turn([])
+    assert b"second" not in node.bodies(2)
+    node.wait(3)
+    assert node.bodies(2) == [b"second"]
+    node.wait(60)
+    assert node.numbers("q")["delayed"] == 0
