@@ -103,7 +103,7 @@ def backlog(broker: BrokerProcess, count: int) -> None:
     keys, chance = count // 10, random.Random(2)
     head, tail = StompWire.send(wire)
     began_s = time.monotonic()
-    with Wire((broker.host, broker.port), timeout_s=60) as client:
+    with Wire((broker.host, broker.port)) as client:
         client.connect()
         for first in range(0, count, 1000):
             frames = []
@@ -121,7 +121,7 @@ def backlog(broker: BrokerProcess, count: int) -> None:
     began_s = time.monotonic()
     broker.start()
     started_s = time.monotonic() - began_s
-    with Wire((broker.host, broker.port), timeout_s=60) as client:
+    with Wire((broker.host, broker.port)) as client:
         client.connect()
         client.subscribe("/queue/keyed", ack="client-individual", headers={"prefetch-count": "1000"})
         client.message()
