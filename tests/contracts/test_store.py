@@ -4,7 +4,7 @@ The simulated disk is only worth something if it does what the real one does: so
 broker writes to both at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
@@ -79,9 +79,22 @@ def sim_again(path: Path) -> Again:
     return lambda store: SimDisk(store.platter if isinstance(store, SimDisk) else None)
 
 
+def closing(again: Again) -> Iterator[Again]:
+    """The same, for a fixture; what was opened last is closed behind the test."""
+    opened: list[Store] = []
+
+    def closed_later(store: Store | None) -> Store:
+        opened[:] = [again(store)]
+        return opened[0]
+
+    yield closed_later
+    for store in opened:
+        store.close()
+
+
 @pytest.fixture(params=[lmdb_again, sim_again], ids=["lmdb", "simulated"])
-def again(request: pytest.FixtureRequest, tmp_path: Path) -> Again:
-    return request.param(tmp_path)  # type: ignore[no-any-return]
+def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Again]:
+    yield from closing(request.param(tmp_path))
 
 
 def put(queue: int, number: int, size: int = 3, boot: int = 1) -> Put:

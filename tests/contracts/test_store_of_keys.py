@@ -1,5 +1,6 @@
 """The Store contract on keys of messages: LMDB and the simulated disk, by examples and by random histories."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ from radiator.model.writes import (
 )
 from radiator.storage.check import check
 from radiator.storage.contract import Store
-from tests.contracts.test_store import Again, books, delayed_books, lmdb_again, put, refuses, sim_again
+from tests.contracts.test_store import Again, books, closing, delayed_books, lmdb_again, put, refuses, sim_again
 from tests.storage.key_batches import HASHES, KeyBatches
 
 A, B, C = HASHES[:3]
@@ -34,8 +35,8 @@ SIZE = 7  # of each message here
 
 
 @pytest.fixture(params=[lmdb_again, sim_again], ids=["lmdb", "simulated"])
-def again(request: pytest.FixtureRequest, tmp_path: Path) -> Again:
-    return request.param(tmp_path)  # type: ignore[no-any-return]
+def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Again]:
+    yield from closing(request.param(tmp_path))
 
 
 def at(number: int) -> int:
