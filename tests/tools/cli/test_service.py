@@ -154,8 +154,10 @@ def test_the_wheel_holds_it_all_and_installs_from_itself(tmp_path: Path) -> None
 
     fresh = tmp_path / "opt"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True, timeout=60)
-    python = str(fresh / "bin/python")
-    subprocess.run([*pip, "--python", python, "install", "-qq", "--no-deps", "--no-index", wheel], check=True)
+    into = [*pip, "--python", str(fresh / "bin/python")]
+    # With this checkout in PYTHONPATH, as Spark's tests set it, pip would say that it is installed already.
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*into, "install", "-qq", "--no-deps", "--no-index", wheel], check=True, env=alone)
     # what it needs comes from here: there is no index to ask
     given = {**environment(), "PYTHONPATH": sysconfig.get_path("purelib")}
     root = tmp_path / "root"
