@@ -1,7 +1,8 @@
 """What a run of batches changes in the tree: of each row, only how it is in the end.
 
 Operations are carried out in their order, on rows that are read of the tree where they must be, and kept here. What was
-put and removed again in between never reaches the tree. Nothing is known here of messages, queues or LMDB.
+put and removed again in between never reaches the tree. Nothing is known here of messages, queues or LMDB, and of the
+tables only which are INDEXES.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from radiator.storage.codec.operations import (
     Upsert,
     UpsertIndexed,
 )
+from radiator.storage.codec.tables import INDEXES
 
 _INDEXED = slice(1, 9)  # the bytes of a value that its row in an index begins with
 
@@ -123,7 +125,12 @@ class Changes:
         fresh = dict(added)
         if len(fresh) < len(added):
             raise Contradiction(f"two rows of one key from {added[0][0].hex()} on belong in {table.decode()}")
-        if there := self.among(table, [*fresh]):
+        if table in INDEXES:
+            # its keys are scattered, and the tree would be asked for each; it refuses a second one when it gets them
+            there = [key for key in fresh if rows.get(key) is not None]
+        else:
+            there = self.among(table, [*fresh])
+        if there:
             raise Contradiction(f"there is a row {there[0].hex()} in {table.decode()} already")
         new.update({*fresh}.difference(rows))  # which looks at each of the smaller one only
         rows.update(fresh)

@@ -52,7 +52,7 @@ from radiator.model.writes import (
 )
 from radiator.storage.codec import records, transactions
 from radiator.storage.codec.appends import appended
-from radiator.storage.codec.keyed import of_held, of_keys
+from radiator.storage.codec.keyed import by_key_of, of_held, of_keys
 from radiator.storage.codec.operations import (
     Delete,
     DeleteFirst,
@@ -117,7 +117,8 @@ def encode(writes: Sequence[Write]) -> Operations:
     delays: list[Row] = []
     due_keys: list[bytes] = []
     ledgers: list[Row] = []
-    keyed: list[Put | Remove] = []
+    keyed: list[bytes] = []
+    keyed_gone: list[bytes] = []
     holding: list[Delay | MakeDue] = []
     appends: list[Append | AppendEvent] = []
     others: list[Write] = []
@@ -127,11 +128,11 @@ def encode(writes: Sequence[Write]) -> Operations:
             key = message_key(write.queue, write.position)
             puts.append((key, encode_message(key, write.message)))
             if write.key:
-                keyed.append(write)
+                keyed.append(by_key_of(key, write.key))
         elif isinstance(write, Remove):
-            removes.append(message_key(write.queue, write.position))
+            removes.append(key := message_key(write.queue, write.position))
             if write.key:
-                keyed.append(write)
+                keyed_gone.append(by_key_of(key, write.key))
         elif isinstance(write, SaveLedger):
             key = records.queue_key(write.queue)
             ledgers.append((key, records.encode_ledger(key, write.ledger)))
@@ -155,7 +156,7 @@ def encode(writes: Sequence[Write]) -> Operations:
     if others:
         ledgers += _first_ledgers(ledgers, others)
     operations = _of_messages(puts, counts, removes, delays, due_keys, ledgers)
-    operations += of_keys(keyed) + of_held(holding)
+    operations += of_keys(keyed, keyed_gone) + of_held(holding)
     if ledgers:
         operations.append(Upsert(LEDGERS, sorted(ledgers)))
     if appends:
@@ -163,8 +164,7 @@ def encode(writes: Sequence[Write]) -> Operations:
     for write in others:
         operations += _ENCODERS[type(write)](write)
     if others:
-        operations += _of_doubts(others)
-        operations += _unbound(others)
+        operations += _of_doubts(others) + _unbound(others)
     return operations
 
 

@@ -5,9 +5,9 @@ delayed messages hold. Pure; docs/FORMAT.md draws them.
 from collections.abc import Iterable
 
 from radiator.model.errors import DamagedRecord
-from radiator.model.writes import Delay, MakeDue, Put, Remove
+from radiator.model.writes import Delay, MakeDue
 from radiator.storage.codec import records
-from radiator.storage.codec.operations import Delete, Insert, Operation, Row
+from radiator.storage.codec.operations import Delete, Insert, Operation
 from radiator.storage.codec.tables import BY_KEY, HELD
 
 HASH_BYTES = 8
@@ -24,6 +24,12 @@ _VERSION = bytes([records.RECORD_VERSION])
 def by_key_key(queue: int, hashed: bytes, position: int = 0) -> bytes:
     """Key of the row by which a message is found: sorts by queue, then hash, then position."""
     return records.queue_key(queue) + hashed + position.to_bytes(records.POSITION_BYTES, "big")
+
+
+def by_key_of(message_key: bytes, hashed: bytes) -> bytes:
+    """The same, of the message that has this key."""
+    assert len(hashed) == HASH_BYTES, f"message {message_key.hex()} has a hash of {len(hashed)} bytes"
+    return message_key[:_HASH_AT] + hashed + message_key[_HASH_AT:]
 
 
 def split_by_key_key(key: bytes) -> tuple[bytes, int]:
@@ -68,20 +74,17 @@ def _check_length(key: bytes, size: int) -> None:
 # ---- what a batch does with them ----------------------------------------------------------------------------------
 
 
-def of_keys(writes: Iterable[Put | Remove]) -> list[Operation]:
-    """Of messages that all have a key: first those that are put, as a batch may remove them too."""
-    added: list[Row] = []
-    gone: list[bytes] = []
-    for write in writes:
-        assert len(write.key) == HASH_BYTES, f"{write} has a hash of {len(write.key)} bytes"
-        key = by_key_key(write.queue, write.key, write.position)
-        if isinstance(write, Put):
-            added.append((key, encode_by_key(key)))
-        else:
-            gone.append(key)
-    operations: list[Operation] = [Insert(BY_KEY, sorted(added))] if added else []
+def of_keys(added: list[bytes], gone: list[bytes]) -> list[Operation]:
+    """Of messages that all have a key, by the keys of their rows: first those that are put, as a batch may remove them
+    too.
+    """
+    operations: list[Operation] = []
+    if added:
+        added.sort()
+        operations.append(Insert(BY_KEY, [(key, records.seal(key, _VERSION)) for key in added]))
     if gone:
-        operations.append(Delete(BY_KEY, sorted(gone)))
+        gone.sort()
+        operations.append(Delete(BY_KEY, gone))
     return operations
 
 

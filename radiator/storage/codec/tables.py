@@ -34,6 +34,8 @@ TABLES = (
     MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META,
     *(table for tables in ADDED.values() for table in tables),
 )  # fmt: skip
+INDEXES = frozenset({BY_KEY})
+"""Tables of which each row comes and goes in one batch with a row of another, which says whether that may be."""
 
 FIRST_WITH_LOG = 5  # a store of this format, or a later one, has a write-ahead log
 

@@ -69,7 +69,7 @@ class TreeReader:
             messages = txn.cursor(self._tables[MESSAGES])
             if not messages.set_range(first):
                 return loaded
-            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS], first)
             for key, value in messages.iternext():
                 if not key.startswith(prefix):
                     break
@@ -84,7 +84,7 @@ class TreeReader:
         """The messages that are there at the given positions."""
         loaded = Loaded(load.request)
         with self._reading() as txn:
-            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS], records.queue_key(load.queue))
             for position in load.positions:
                 key = records.message_key(load.queue, position)
                 value = txn.get(key, db=self._tables[MESSAGES])
@@ -103,8 +103,8 @@ class TreeReader:
         loaded = LoadedKeys(load.request, [KeyMessages() for _ in load.keys])
         bytes_left, has_any = load.bytes_max, False
         rows = txn.cursor(self._tables[BY_KEY])
+        redelivery = _RedeliveryCounts(txn, self._tables[COUNTS], records.queue_key(load.queue))
         for (hashed, after), found in zip(load.keys, loaded.found, strict=True):
-            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
             for key in _rows_of_key(rows, load, hashed, after):
                 if len(found.messages) == load.messages_max:
                     break
@@ -261,16 +261,20 @@ def _assert_ascends(last: bytes, key: bytes, table: bytes) -> None:
 
 
 class _RedeliveryCounts:
-    """Counts of messages asked for in ascending order; reads LMDB only where there may be one."""
+    """Counts of messages, none of which is before `first`; reads LMDB only where there may be one."""
 
-    def __init__(self, txn: "lmdb.Transaction[bytes]", table: "lmdb._Database") -> None:
+    def __init__(self, txn: "lmdb.Transaction[bytes]", table: "lmdb._Database", first: bytes) -> None:
         self._cursor = txn.cursor(table)
-        self._nearest: bytes | None = b""  # the smallest key that is not before those asked for; None: there is none
+        self._look(first)
+
+    def _look(self, key: bytes) -> None:
+        self._from = key  # there is none from here to the nearest one; None: to the end
+        self._nearest: bytes | None = self._cursor.key() if self._cursor.set_range(key) else None
 
     def of(self, key: bytes) -> tuple[int, bool]:
         """Redeliveries, and whether it is marked redelivered. A damaged count shows only that the message came back."""
-        if self._nearest is not None and self._nearest < key:
-            self._nearest = self._cursor.key() if self._cursor.set_range(key) else None
+        if key < self._from or (self._nearest is not None and self._nearest < key):
+            self._look(key)
         if self._nearest != key:
             return 0, False
         try:

@@ -6,6 +6,7 @@ from radiator.model.errors import DamagedRecord
 from radiator.model.message import Message
 from radiator.model.writes import Delay, MakeDue, Put, Remove
 from radiator.storage.codec import keyed, records
+from radiator.storage.codec.encode import encode
 from radiator.storage.codec.operations import Delete, Insert
 from radiator.storage.codec.tables import BY_KEY, HELD
 
@@ -93,14 +94,23 @@ def held(number: int, hashed: bytes) -> tuple[bytes, bytes]:
     return key, keyed.encode_held(key, hashed)
 
 
+def by_key_of(number: int, hashed: bytes) -> bytes:
+    return keyed.by_key_of(records.message_key(1, number), hashed)
+
+
 def test_keys_of_what_is_put_are_added_before_those_of_what_is_removed_go() -> None:
-    writes = [put(3, OTHER), Remove(1, 2, HASH), put(2, HASH), Remove(1, 1, HASH), put(4, HASH)]
-    assert keyed.of_keys(writes) == [
+    assert by_key_of(2, HASH) == keyed.by_key_key(1, HASH, 2)
+    added, gone = (
+        [by_key_of(3, OTHER), by_key_of(2, HASH), by_key_of(4, HASH)],
+        [by_key_of(2, HASH), by_key_of(1, HASH)],
+    )
+    assert keyed.of_keys([*added], [*gone]) == [
         Insert(BY_KEY, [row_of(2, HASH), row_of(4, HASH), row_of(3, OTHER)]),
         Delete(BY_KEY, [row_of(1, HASH)[0], row_of(2, HASH)[0]]),
     ]
-    assert keyed.of_keys([put(1, HASH)]) == [Insert(BY_KEY, [row_of(1, HASH)])]
-    assert keyed.of_keys([Remove(1, 1, HASH)]) == [Delete(BY_KEY, [row_of(1, HASH)[0]])]
+    assert keyed.of_keys([by_key_of(1, HASH)], []) == [Insert(BY_KEY, [row_of(1, HASH)])]
+    assert keyed.of_keys([], [by_key_of(1, HASH)]) == [Delete(BY_KEY, [row_of(1, HASH)[0]])]
+    assert keyed.of_keys([], []) == []
 
 
 def test_what_is_delayed_and_due_in_one_batch_holds_nothing() -> None:
@@ -117,9 +127,9 @@ def test_what_is_due_and_delayed_again_in_one_batch_holds_its_key() -> None:
 
 @pytest.mark.parametrize("wrong", [b"h", b"h" * 7, b"h" * 9])
 def test_hash_of_another_length_is_a_bug(wrong: bytes) -> None:
-    for writes in ([put(1, wrong)], [Remove(1, 1, wrong)]):
+    for write in (put(1, wrong), Remove(1, 1, wrong)):
         with pytest.raises(AssertionError, match=f"a hash of {len(wrong)} bytes"):
-            keyed.of_keys(writes)  # type: ignore[arg-type]
+            encode([write])
     for holding in ([delay(1, 1, wrong)], [MakeDue(1, 1, 1, wrong)]):
         with pytest.raises(AssertionError, match=f"a hash of {len(wrong)} bytes"):
             keyed.of_held(holding)  # type: ignore[arg-type]
