@@ -42,12 +42,12 @@ MUTANTS = (
         "key-stuck-after-an-end",
         "A message that becomes a dead letter, or expires, holds its key for ever.",
         function="PartitionedDurableQueue.remove",
-        old="self.partitions.gone(entry.position, was_coming)",
+        old="self.partitions.gone(entry.position, state is State.STORING or state is State.DUE)",
         new="""
             if event in (Event.GIVE_UP, Event.EXPIRE):
                 self.partitions.hold(entry.position)
                 return
-            self.partitions.gone(entry.position, was_coming)
+            self.partitions.gone(entry.position, state is State.STORING or state is State.DUE)
         """,
     ),
     Mutant(

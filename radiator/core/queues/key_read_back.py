@@ -16,7 +16,7 @@ from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import KEY_MESSAGES, LOAD_MESSAGES, WINDOW_MESSAGES
-from radiator.model.reads import KeyMessages, LoadedHeld, LoadedKeys, ReadHeld, ReadKeys, ReadQueue
+from radiator.model.reads import KeyMessages, LoadedHeld, LoadedKeys, ReadHeld, ReadKeys
 
 HELD_AT_ONCE = 1000  # keys that are held: how many one read brings, at the start
 LOOKED_AT = 1000  # keys whose next messages are wanted: how many are looked at for those that are on the disk
@@ -79,13 +79,7 @@ class KeyReadBack(ReadBack):
         if keys:
             self.read_keys(keys, is_crowded)
         elif may_scan:
-            window.is_loading = True
-            self.asked_after = window.end
-            self.asked_at = context.committed
-            self.unseen = 0
-            bytes_max = 1 if is_crowded else window.windows.load_bytes
-            load = ReadQueue(context.next_position(), queue.number, window.end, LOAD_MESSAGES, bytes_max)
-            window.windows.ask(context, load, self.stretch_read)
+            self.read_stretch(is_crowded)
 
     # ---- the next stretch -------------------------------------------------------------------------------------------
 
@@ -99,7 +93,7 @@ class KeyReadBack(ReadBack):
             self.window.add(entry.size)
             partitions.put(partition, entry)
         else:
-            partitions.gone(entry.position)
+            del partitions.at[entry.position]
             partitions.skip(partition, entry.position, 0)
 
     # ---- what was passed over ---------------------------------------------------------------------------------------

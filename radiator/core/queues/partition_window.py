@@ -11,7 +11,7 @@ from radiator.core.queues.entry import Entry, Stub
 from radiator.core.queues.partitions import Partitions
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
-from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 
 
 class PartitionWindow(Window):
@@ -31,16 +31,6 @@ class PartitionWindow(Window):
 
     def takes(self, size: int) -> bool:
         return self.takes_beside(self.count, size)
-
-    def takes_beside(self, count: int, size: int) -> bool:
-        """As `takes`; count: that of the window."""
-        if count == 0 and self.ring:
-            return True
-        return (
-            count < WINDOW_MESSAGES
-            and (self.size + size <= WINDOW_BYTES or count == 0)
-            and self.windows.size + size <= self.windows.size_max
-        )
 
     def takes_again(self, size: int) -> bool:
         if not self.partitions.free:

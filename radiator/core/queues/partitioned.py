@@ -57,26 +57,28 @@ class Partitioned(Queue):
 
     def pump(self) -> None:
         """Delivers what is free to the consumers that have room: see Partitions.choose."""
-        partitions, ring = self.partitions, self.ring
+        partitions, ring, now_ms = self.partitions, self.ring, self.context.now_ms
         if partitions.touched:
             partitions.look()
         while (subscription := partitions.next_consumer()) is not None:
             if not subscription.can_take():
                 del ring[subscription]
-                partitions.matched.pop(subscription, None)
+                partitions.is_full(subscription, now_ms)
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
                 continue
-            entry = partitions.choose(subscription)
+            entry = partitions.choose(subscription, now_ms)
             if entry is None:
                 del partitions.matched[subscription]
                 continue
-            if 0 < entry.message.expires_ms <= self.context.now_ms:
+            if 0 < entry.message.expires_ms <= now_ms:
                 self.took(entry)
             else:
                 partitions.hand(entry, subscription)
                 self.left_ready(entry)
                 ring.move_to_end(subscription)
+                if partitions.matched.pop(subscription, True) is None:
+                    partitions.matched[subscription] = None  # after the others, for what has no key is anybody's
                 self.deliver(entry, subscription)
             if partitions.touched:
                 partitions.look()
@@ -112,7 +114,7 @@ class Partitioned(Queue):
         self.partitions.add(entry)
 
     def left_out(self, entry: Entry) -> None:
-        super().left_out(entry)
+        Queue.left_out(self, entry)  # each message comes here, and each `super()` is an object
         self.partitions.settled(entry.position)
 
     # ---- what is in memory ------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
     that holds its key over a restart.
     """
 
-    __slots__ = ("partition_window", "partitions")
+    __slots__ = ("key_read_back", "partition_window", "partitions")
 
     def make_window(self, windows: Windows, beyond: int) -> PartitionWindow:
         self.partitions = partitions_of(self)
@@ -81,7 +81,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def make_read_back(self, window: Window) -> KeyReadBack:
         is_recovering = self.ledger.stored_delayed > 0
-        return KeyReadBack(self, window, self.context, self.partitions, is_recovering=is_recovering)
+        self.key_read_back = KeyReadBack(self, window, self.context, self.partitions, is_recovering=is_recovering)
+        return self.key_read_back
 
     def make_due_places(self, window: Window) -> KeyDue:
         return KeyDue(self, window, self.context, self.partitions)
@@ -104,7 +105,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             return None
         partition = partitions.of(message)
         context.write(Put(self.number, position, message, partition.hash), size + WRITE_COST_BYTES)
-        count = window.count
+        count = len(partitions.entries) + len(window.storing) + len(window.due)  # `window.count`, written out
         if window.takes_beside(count, size) and partitions.has_place(partition, count):
             entry = Entry(position, message, State.STORING, size)
             part.storing.append(entry)
@@ -125,11 +126,22 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def make_ready(self, part: QueueChanges) -> None:
         window, partitions = self.window, self.partitions
+        if partitions.touched:
+            partitions.look()
+        may_go = bool(self.ring) and not self.purge.through and not self.is_recovering()
+        out_bytes = self.out_bytes
         for entry in part.storing:
             if entry.state is State.STORING:
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
                 del window.storing[entry.position]
-                partitions.came(entry)
+                if may_go and not entry.message.expires_ms and (consumer := partitions.came_to(entry)) is not None:
+                    self.left_ready(entry)
+                    self.ring.move_to_end(consumer)
+                    self.deliver(entry, consumer)
+                else:
+                    partitions.came(entry)
+        if self.windows.out > self.windows.out_max:
+            self.let_go_of_bytes(self.out_bytes - out_bytes)
         for entry in part.due:
             if entry.state is State.DUE:
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
@@ -144,9 +156,9 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
-        was_coming = entry.state in (State.STORING, State.DUE)
-        super().remove(entry, event)
-        self.partitions.gone(entry.position, was_coming)
+        state = entry.state
+        DurableQueue.remove(self, entry, event)  # each message comes here, and each `super()` is an object
+        self.partitions.gone(entry.position, state is State.STORING or state is State.DUE)
 
     def write_remove(self, position: int) -> bytes:
         key_hash = self.partitions.at[position].hash
@@ -161,10 +173,13 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         window, partitions = self.window, self.partitions
         if self.is_recovering():
             return
-        out_bytes = self.out_bytes
-        Partitioned.pump(self)
-        if self.windows.out > self.windows.out_max:
-            self.let_go_of_bytes(self.out_bytes - out_bytes)
+        if partitions.touched:
+            partitions.look()
+        if partitions.matched or (partitions.free and self.ring):
+            out_bytes = self.out_bytes
+            Partitioned.pump(self)
+            if self.windows.out > self.windows.out_max:
+                self.let_go_of_bytes(self.out_bytes - out_bytes)
         if self.has_due:
             self.delayed.ask()
         if self.subscriptions:
@@ -178,10 +193,10 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def is_recovering(self) -> bool:
         """Whether it is still to be read which keys are held; that is asked for."""
-        assert isinstance(self.read_back, KeyReadBack)
-        if self.read_back.is_recovering:
-            self.read_back.refill(is_needed=True)
-        return self.read_back.is_recovering
+        read_back = self.key_read_back
+        if read_back.is_recovering:
+            read_back.refill(is_needed=True)
+        return read_back.is_recovering
 
     def refill(self, is_needed: bool = False) -> None:
         if self.window.beyond or self.window.stubs or self.partitions.behind:

@@ -14,30 +14,31 @@ from collections.abc import Callable, Iterator
 from radiator.core.connections import Subscription
 from radiator.core.queues.assignments import Assignee, Assignments
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.free_partitions import STALE_PLACES, FreePartitions
 from radiator.core.queues.queue_partition import QueuePartition
 from radiator.model.keys import hash_of
 from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from radiator.model.message import Message
 
-STALE_PLACES = 64  # heaps are made anew when so many more places than messages are in them, twice over
+SLOW_MS = 1000  # a consumer that has no room for so long is slow: others take its keys that are free before their own
 
 
 class Partitions:
     """entries: those that are READY in memory, by place. at: the partition of each place that is in memory, out, or
-    held. keyed: partitions by key; keyless: how many places are of messages without one. free: by the place of their
-    first message. heads: a heap of these places; unassigned: of those that are assigned to nobody who is there. ages: a
-    heap of all places in `entries`. Heaps may have places that have left. lacking: partitions that would be free, but
-    the first message is a stub. wanting: those whose messages are all on the disk alone; early: those of which one is
-    with a consumer, and the others are. behind: all that have some there. touched: to be looked at. matched: consumers
-    that have room, and keys of their own that are free. window: how many of one key may be with its consumer. moves:
-    how often a key went to another consumer than before. found_held: of the start, the hash of each key that is held,
-    by place; held_by_hash: the places, in order; held_back: partitions that wait for them.
+    held. keyed: partitions by key; keyless: how many places are of messages without one. free_ones: those that are
+    free, `free`: by place. ages: a heap of all places in `entries`; it may have some that have left. lacking:
+    partitions that would be free, but the first message is a stub. wanting: those whose messages are all on the disk
+    alone; early: those of which one is with a consumer, and the others are. behind: all that have some there. touched:
+    to be looked at. matched: consumers that have room, and keys of their own that are free. window: how many of one key
+    may be with its consumer. moves: how often a key went to another consumer than before. found_held: of the start, the
+    hash of each key that is held, by place; held_by_hash: the places, in order; held_back: partitions that wait for
+    them.
     """
 
     __slots__ = (
         "ages", "assignments", "at", "behind", "behind_count", "early", "entries", "find_key", "found_held", "free",
-        "heads", "held_back", "held_by_hash", "keyed", "keyless", "lacking", "matched", "moves", "ring", "touched",
-        "unassigned", "wanting", "window",
+        "free_ones", "held_back", "held_by_hash", "keyed", "keyless", "lacking", "matched", "moves", "ring", "touched",
+        "wanting", "window",
     )  # fmt: skip
 
     def __init__(
@@ -50,9 +51,8 @@ class Partitions:
         self.entries: dict[int, Entry] = {}
         self.at: dict[int, QueuePartition] = {}
         self.keyed: dict[bytes, QueuePartition] = {}
-        self.free: dict[int, QueuePartition] = {}
-        self.heads: list[int] = []
-        self.unassigned: list[int] = []
+        self.free_ones = FreePartitions()
+        self.free = self.free_ones.by_place
         self.ages: list[int] = []
         self.lacking: dict[QueuePartition, None] = {}
         self.wanting: dict[QueuePartition, None] = {}
@@ -98,13 +98,39 @@ class Partitions:
 
     def coming(self, partition: QueuePartition, position: int) -> None:
         """A message is in memory, and on its way to READY."""
-        self.keep(position, partition)
+        if position not in self.at:
+            self.at[position] = partition
+            if partition.key is None:
+                self.keyless += 1
         partition.coming += 1
 
     def came(self, entry: Entry) -> None:
         """A message that was coming is READY."""
         self.at[entry.position].coming -= 1
         self.add(entry)
+
+    def came_to(self, entry: Entry) -> Subscription | None:
+        """The consumer that a message that was coming goes to at once: it has room, no other message is free, and none
+        that is known is of the same key. It is handed over then. None: it is as others, and has to `come`.
+        """
+        partition = self.at[entry.position]
+        if self.free or partition.out or partition.line or partition.behind or partition.held or self.held_by_hash:
+            return None
+        assignee = partition.assignee
+        if partition.key is not None:
+            assignee = self.assignments.assign(partition.hash, assignee)
+            self._assign(partition, assignee)
+        if assignee is not None and assignee.is_listed:
+            subscription = assignee.subscription
+        elif self.ring:
+            subscription = next(iter(self.ring))
+        else:
+            return None
+        if not subscription.can_take():
+            return None
+        partition.coming -= 1
+        self._handed(partition, subscription)
+        return subscription
 
     def put(self, partition: QueuePartition, entry: Entry) -> None:
         """A message is READY, and new in memory."""
@@ -142,10 +168,10 @@ class Partitions:
             partition.behind_from = batch
             partition.behind_in = batch
             self.behind[partition] = None
+            self.touched[partition] = None
         partition.behind += 1
         partition.behind_in = max(partition.behind_in, batch)
         self.behind_count += 1
-        self.touched[partition] = None
 
     def was_read(self, partition: QueuePartition, count: int, after: int, is_complete: bool) -> None:
         """So many of those behind were read, up to that place. is_complete: all that were on the disk then."""
@@ -161,12 +187,11 @@ class Partitions:
     # ---- what becomes of them ---------------------------------------------------------------------------------------
 
     def settled(self, position: int) -> QueuePartition:
-        """A message is no longer with a consumer."""
+        """A message is no longer with a consumer: what becomes of it is said next."""
         partition = self.at[position]
         partition.out -= 1
         if not partition.out:
             partition.holder = None
-        self.touched[partition] = None
         return partition
 
     def hold(self, position: int) -> None:
@@ -208,10 +233,15 @@ class Partitions:
         if partition.held:
             self.let_go(position)
         del self.at[position]
-        self.keyless -= partition.key is None
-        self.entries.pop(position, None)
+        if partition.key is None:
+            self.keyless -= 1
+        if position in self.entries:
+            del self.entries[position]
         partition.coming -= was_coming
-        self.touched[partition] = None
+        if partition.is_empty and not partition.free_at:
+            self._end(partition)
+        else:
+            self.touched[partition] = None
 
     # ---- which is next ----------------------------------------------------------------------------------------------
 
@@ -225,7 +255,7 @@ class Partitions:
     def free_head(self) -> Entry | None:
         """The oldest message that may be delivered."""
         self.look()
-        position = self._top(self.heads)
+        position = self.free_ones.oldest()
         return None if position is None else self.entries[position]
 
     def take(self, entry: Entry) -> None:
@@ -236,14 +266,16 @@ class Partitions:
     def hand(self, entry: Entry, subscription: Subscription) -> None:
         """The first one of a partition goes to a consumer."""
         position = entry.position
-        partition, assignee = self.at[position], self.assignments.of[subscription]
+        partition = self.at[position]
         del self.entries[position]
         heapq.heappop(partition.line)
-        if partition.free_at:
-            del self.free[position]
-            partition.free_at = 0
+        self.free_ones.discard(partition)
         if partition.key is not None and (partition.assignee is None or not partition.assignee.is_known):
             self._assign(partition, self.assignments.assign(partition.hash, None))
+        self._handed(partition, subscription)
+
+    def _handed(self, partition: QueuePartition, subscription: Subscription) -> None:
+        assignee = self.assignments.of[subscription]
         partition.out += 1
         partition.holder = subscription
         if partition.last is not assignee:
@@ -252,10 +284,10 @@ class Partitions:
         if self.window > 1 or partition.behind:
             self.touched[partition] = None
 
-    def choose(self, subscription: Subscription) -> Entry | None:
+    def choose(self, subscription: Subscription, now_ms: int) -> Entry | None:
         """What that consumer, which has room, gets next: of its own keys, or of those that are assigned to nobody, the
         oldest; if there is none and no other consumer has both room and keys of its own, the oldest of all that are
-        free.
+        free. This one comes before its own, too, where its consumer has had no room for long.
         """
         assignee = self.assignments.of[subscription]
         flows, flow = assignee.flows, None
@@ -266,16 +298,20 @@ class Partitions:
                 flow = flowing.line[0]
             else:
                 del flows[flowing]
-        own = self._top(assignee.heads, assignee) if assignee.heads else None
-        if self.unassigned:
-            nowhere = self._top(self.unassigned)
-            if own is None or (nowhere is not None and nowhere < own):
-                own = nowhere
-        if own is None and flow is None and not self.matched:
-            own = self._top(self.heads)
+        own, oldest = self.free_ones.oldest_of(assignee), self.free_ones.oldest()
+        if oldest is not None and (
+            (own is None and flow is None and not self.matched)
+            or (own is not None and oldest < own and self._is_left(oldest, now_ms))
+        ):
+            own = oldest
         if flow is not None and (own is None or flow < own):
             own = flow
         return None if own is None else self.entries[own]
+
+    def _is_left(self, position: int, now_ms: int) -> bool:
+        """Whether a free one waits for a consumer that is slow."""
+        assignee = self.free[position].assignee
+        return assignee is not None and 0 < assignee.full_since_ms <= now_ms - SLOW_MS
 
     def next_consumer(self) -> Subscription | None:
         """Who may get something next; None: nobody who is in the ring."""
@@ -288,22 +324,28 @@ class Partitions:
     def is_listed(self, subscription: Subscription) -> None:
         """A consumer has come into the ring."""
         assignee = self.assignments.of[subscription]
-        if assignee.flows or self._top(assignee.heads, assignee) is not None:
+        assignee.full_since_ms = 0
+        if assignee.flows or self.free_ones.has_any_of(assignee):
             self.matched[subscription] = None
+
+    def is_full(self, subscription: Subscription, now_ms: int) -> None:
+        """A consumer has left the ring: it has no room."""
+        self.matched.pop(subscription, None)
+        assignee = self.assignments.of.get(subscription)  # None: it is held, and gets nothing
+        if assignee is not None:
+            assignee.full_since_ms = now_ms
 
     def come(self, subscription: Subscription) -> None:
         """A consumer comes, or is back: what is assigned to its name is its own."""
         assignee = self.assignments.join(subscription.assignee_name(), subscription)
         if assignee.load:
-            assignee.heads = sorted(place for place, one in self.free.items() if one.assignee is assignee)
+            self.free_ones.come(assignee)
 
     def go_away(self, subscription: Subscription) -> None:
         """A consumer goes: what is free of its keys is for others, and assigned to it until it is forgotten."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.go_away(subscription)
-        self.unassigned += assignee.heads
-        heapq.heapify(self.unassigned)
-        assignee.heads = []
+        self.free_ones.go_away(assignee)
         assignee.flows.clear()
 
     # ---- looking at what has happened ---
@@ -320,8 +362,7 @@ class Partitions:
         while line and line[0] not in entries:
             heapq.heappop(line)
         if partition.free_at:
-            self.free.pop(partition.free_at, None)
-            partition.free_at = 0
+            self.free_ones.discard(partition)
         if self.lacking:
             self.lacking.pop(partition, None)
         if self.wanting:
@@ -332,9 +373,7 @@ class Partitions:
             if partition.behind and not partition.coming and not self.is_held(partition):
                 (self.early if partition.out else self.wanting)[partition] = None
             if partition.is_empty:
-                if partition.key is not None and self.keyed.get(partition.key) is partition:
-                    del self.keyed[partition.key]
-                self._assign(partition, None)
+                self._end(partition)
             return
         if partition.out:
             if self._flows(partition):
@@ -346,6 +385,13 @@ class Partitions:
             self.lacking[partition] = None
             return
         self._set_free(partition, line[0])
+
+    def _end(self, partition: QueuePartition) -> None:
+        """Nothing of it is left: it is not known any more."""
+        if partition.key is not None and self.keyed.get(partition.key) is partition:
+            del self.keyed[partition.key]
+        if partition.assignee is not None:
+            self._assign(partition, None)
 
     def is_held(self, partition: QueuePartition) -> bool:
         """Whether a delayed message is before all that may be delivered of it."""
@@ -375,48 +421,16 @@ class Partitions:
             self.matched[partition.holder] = None
 
     def _set_free(self, partition: QueuePartition, position: int) -> None:
-        partition.free_at = position
-        self.free[position] = partition
-        self._list(position, self.heads)
         if partition.key is not None:
             self._assign(partition, self.assignments.assign(partition.hash, partition.assignee))
-        assignee = partition.assignee
-        if assignee is None or not assignee.is_there:
-            self._list(position, self.unassigned)
-            return
-        self._list(position, assignee.heads, assignee)
-        if assignee.subscription.is_listed:
+        assignee = self.free_ones.add(partition, position)
+        if assignee is not None and assignee.subscription.is_listed:
             self.matched[assignee.subscription] = None
 
     def _assign(self, partition: QueuePartition, assignee: Assignee | None) -> None:
         if assignee is not partition.assignee:
             self.assignments.moved(partition.assignee, assignee)
             partition.assignee = assignee
-
-    def _list(self, position: int, heap: list[int], assignee: Assignee | None = None) -> None:
-        """Puts a place into a heap of free ones; now and then those that have left go."""
-        heapq.heappush(heap, position)
-        if len(heap) > 2 * (len(self.free) + STALE_PLACES):
-            there = {one for one in heap if one in self.free and self._belongs(heap, self.free[one], assignee)}
-            heap[:] = sorted(there)
-
-    def _top(self, heap: list[int], assignee: Assignee | None = None) -> int | None:
-        """The first place of a heap whose partition is free, and assigned to that consumer. None, for `unassigned`: to
-        nobody who is there.
-        """
-        while heap:
-            partition = self.free.get(heap[0])
-            if partition is not None and self._belongs(heap, partition, assignee):
-                return heap[0]
-            heapq.heappop(heap)
-        return None
-
-    def _belongs(self, heap: list[int], partition: QueuePartition, assignee: Assignee | None) -> bool:
-        if heap is self.heads:
-            return True
-        if assignee is not None:
-            return partition.assignee is assignee
-        return partition.assignee is None or not partition.assignee.is_there
 
     # ---- all of them ------------------------------------------------------------------------------------------------
 
@@ -438,26 +452,17 @@ class Partitions:
     def take_all(self) -> dict[int, Entry]:
         """Takes out all that are READY, at once. The caller says of each that it is `gone`."""
         entries, self.entries = self.entries, {}
-        self.free.clear()
+        self.free_ones.clear()
         self.lacking.clear()
-        self.ages, self.heads, self.unassigned = [], [], []
+        self.ages = []
         return entries
 
     def clear(self) -> None:
         """The queue is gone."""
-        for place in (
-            self.entries,
-            self.at,
-            self.keyed,
-            self.free,
-            self.lacking,
-            self.wanting,
-            self.early,
-            self.behind,
-        ):
+        for place in (self.entries, self.at, self.keyed, self.lacking, self.wanting, self.early, self.behind):
             place.clear()
-        for list_ in (self.heads, self.unassigned, self.ages):
-            list_.clear()
+        self.free_ones.clear()
+        self.ages.clear()
         self.touched.clear()
         self.held_back.clear()
         self.matched.clear()

@@ -93,12 +93,17 @@ class ReadBack:
         is_crowded = window.windows.is_crowded
         if is_crowded and (window.ready or window.returned) and not is_needed:
             return
+        self.read_stretch(is_crowded)
+
+    def read_stretch(self, is_crowded: bool) -> None:
+        """Asks for what is next behind the window."""
+        window, context = self.window, self.context
         window.is_loading = True
         self.asked_after = window.end
         self.asked_at = context.committed
         self.unseen = 0
         bytes_max = 1 if is_crowded else window.windows.load_bytes
-        load = ReadQueue(context.next_position(), queue.number, window.end, LOAD_MESSAGES, bytes_max)
+        load = ReadQueue(context.next_position(), self.queue.number, window.end, LOAD_MESSAGES, bytes_max)
         window.windows.ask(context, load, self.stretch_read)
 
     def stretch_read(self, answer: Loaded) -> None:

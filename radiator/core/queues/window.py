@@ -57,7 +57,10 @@ class Window:
     def takes(self, size: int) -> bool:
         """Whether one more message fits; an empty window takes one of any size for a consumer that has room."""
         # written out, not `count`: each message comes here
-        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
+        return self.takes_beside(len(self.ready) + len(self.returned) + len(self.storing) + len(self.due), size)
+
+    def takes_beside(self, count: int, size: int) -> bool:
+        """As `takes`, where so many are there."""
         if count == 0 and self.ring:
             return True
         return (

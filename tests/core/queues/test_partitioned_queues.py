@@ -3,10 +3,12 @@
 import pytest
 
 from radiator.core.queues import partitions
+from radiator.model.commands import Read
 from radiator.model.writes import Delay, MakeDue, Put, Remove
 from tests.core.backlogs import durable
 from tests.core.conftest import shrink
 from tests.core.keyed import consume, drained, got, is_clean, keyed, names, of_key, say, settings, word
+from tests.core.keyed import partitions as partitions_of
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queues, send, unsubscribe
 
@@ -357,3 +359,46 @@ def test_a_body_of_any_size_goes_through(small: None, monkeypatch: pytest.Monkey
     seen = [body[:2] for body in drained(node)]
     assert of_key(seen, "a") == [f"a{number}" for number in range(6)] and len(seen) == 12
     assert durable(node).windows.size == durable(node).windows.out == 0
+
+
+# ---- what goes to a consumer as soon as it is stored ----------------------------------------------------------------
+
+
+def test_a_message_alone_of_its_key_goes_out_with_its_commit() -> None:
+    node = keyed()
+    node.say(consume(1), consume(2))
+    for number in range(40):
+        say(node, f"{chr(97 + number % 20)}{number}")
+        deliver = next(iter(node.messages(1) or node.messages(2)))
+        assert not partitions_of(node).entries and not partitions_of(node).free
+        node.say(ack(deliver))
+    assert is_clean(node) and node.numbers("q")["acked"] == 40
+
+
+def test_a_message_is_behind_the_first_of_its_key_and_goes_to_who_has_room() -> None:
+    node = keyed()
+    node.say(consume(1, prefetch_count=2))
+    say(node, "a1 b1 c1 a2 d1")
+    assert names(node) == "a1 b1"  # and there is no room
+    node.say(consume(2, prefetch_count=1))
+    assert names(node, 2) == "c1"
+
+
+@pytest.mark.parametrize("ttl_ms", [None, 60_000])  # one that expires is looked at before it goes out
+def test_what_has_no_key_goes_to_all_by_turns(ttl_ms: int | None) -> None:
+    node = keyed(message_ttl_ms=ttl_ms)
+    node.say(consume(1), consume(2))
+    bodies = [f"{letter}0" for letter in "abcdefgh"] + [f"{number}" for number in range(20)]
+    node.turn([Read(9, [word(body) for body in bodies])])
+    for connection in (1, 2):
+        seen = names(node, connection).split()
+        assert len([body for body in seen if body.isdigit()]) == 10 and len(seen) > 10
+
+
+def test_one_that_has_expired_goes_to_nobody() -> None:
+    node = keyed(message_ttl_ms=1000)
+    say(node, "a1 b1")
+    node.wait(2)
+    node.say(consume(1))
+    say(node, "a2")
+    assert names(node) == "a2"

@@ -3,7 +3,8 @@
 import pytest
 
 from radiator.core.queues.entry import Stub
-from radiator.core.queues.partitions import STALE_PLACES, Partitions
+from radiator.core.queues.free_partitions import STALE_PLACES
+from radiator.core.queues.partitions import SLOW_MS, Partitions
 from radiator.model.keys import hash_of
 from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from tests.core import bare
@@ -129,6 +130,23 @@ def test_behind_what_is_on_the_disk_alone_nothing_may_be_in_memory() -> None:
     assert not one.wanting and not one.behind and not one.keyed and one.behind_count == 0
 
 
+@BOTH
+@pytest.mark.parametrize(("waited_ms", "first"), [(SLOW_MS - 1, "e1"), (SLOW_MS, "d1")])
+def test_what_waits_for_a_slow_consumer_goes_to_another_before_its_own(
+    persistent: bool, waited_ms: int, first: str
+) -> None:
+    node = keyed(persistent)
+    node.say(consume(1, prefetch_count=2))
+    say(node, "a1 b1 c1 d1")
+    assert names(node) == "a1 b1"  # it has no room any more, and d is assigned to it
+    node.say(consume(2, prefetch_count=1))
+    out = got(node, 2)
+    say(node, "e1")
+    node.wait(waited_ms / 1000)
+    node.say(ack(out["c1"]))
+    assert [*out] == ["c1"] and names(node, 2) == first
+
+
 # ---- what is remembered ---------------------------------------------------------------------------------------------
 
 
@@ -158,7 +176,11 @@ def test_heaps_do_not_grow_with_the_messages_of_a_key_that_waits(persistent: boo
     for number in range(1000):
         say(node, f"a{number}")
     one = partitions(node)
-    for heap in (one.heads, one.unassigned, *(assignee.heads for assignee in one.assignments.of.values())):
+    for heap in (
+        one.free_ones.heads,
+        one.free_ones.unassigned,
+        *(assignee.heads for assignee in one.assignments.of.values()),
+    ):
         assert len(heap) <= 2 * (len(one.free) + STALE_PLACES) + 1
 
 
@@ -173,7 +195,11 @@ def test_heaps_do_not_grow_behind_a_slow_consumer(persistent: bool) -> None:
         node.say(*map(ack, node.messages(2)))
     one = partitions(node)
     one.look()
-    for heap in (one.heads, one.unassigned, *(assignee.heads for assignee in one.assignments.of.values())):
+    for heap in (
+        one.free_ones.heads,
+        one.free_ones.unassigned,
+        *(assignee.heads for assignee in one.assignments.of.values()),
+    ):
         assert len(heap) <= 2 * (len(one.free) + STALE_PLACES) + 1
     assert len(one.ages) <= 2 * (len(one.entries) + STALE_PLACES) + 1
 
@@ -233,7 +259,7 @@ def test_keys_of_one_that_goes_are_given_to_others(persistent: bool) -> None:
     node.close(2)
     one = partitions(node)
     one.look()
-    assert len(one.assignments) == 1 and len(one.free) == 3
+    assert one.assignments.known == 1 and len(one.free) == 3
 
 
 @BOTH
@@ -245,7 +271,7 @@ def test_without_consumers_nothing_is_assigned_and_who_comes_gets_all(persistent
     node.say(unsubscribe(1, "q"))
     say(node, "a2 c1")
     one = partitions(node)
-    assert len(one.assignments) == one.assignments.total == 0
+    assert one.assignments.known == one.assignments.total == 0
     node.say(consume(2))
     assert names(node, 2) == "c1"
     node.say(*map(ack, out.values()))
@@ -264,8 +290,8 @@ def test_who_had_a_key_before_gets_none_of_it_while_another_has_some() -> None:
         entry = one.entries[position]
         one.hand(entry, subscription)
         one.look()
-        after = one.choose(subscription)
-        assert after is one.entries[position + 1] and one.choose(other) is None
+        after = one.choose(subscription, 0)
+        assert after is one.entries[position + 1] and one.choose(other, 0) is None
         if position == 1:
             one.settled(1)
             one.gone(1)
