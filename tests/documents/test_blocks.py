@@ -36,7 +36,8 @@ partitions = 2
 enabled = true
 """
 )
-CLIENT = "from radiator.client import Client; client = Client('stomp://127.0.0.1:61613'); "
+IMPORT = "from radiator.client import Client"
+CLIENT = f"{IMPORT}; client = Client('stomp://127.0.0.1:61613'); "
 
 
 @dataclass(slots=True)
@@ -48,9 +49,12 @@ class Need:
 
 
 NEEDS: dict[tuple[str, str], Need] = {
-    ("README.md", "from radiator.client import Client"): Need(prints="hello\n"),
+    ("README.md", IMPORT): Need(prints="hello\n"),
     ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
-    ("docs/PARTITIONS.md", "from radiator.client import Client"): Need(prints="ann ordered\nben ordered\nann paid\n"),
+    ("docs/PARTITIONS.md", f"{IMPORT}\n\nwith"): Need(prints="ann ordered\nben ordered\nann paid\n"),
+    ("docs/PARTITIONS.md", f"{IMPORT}\n\nNAME"): Need(
+        prints="not ready: None\nready: ann's books\n1 to be done\ndrained: True\n"
+    ),
     ("docs/CELERY.md", "app.conf."): Need("import celery; from kombu import Queue; app = celery.Celery()"),
     ("docs/CELERY.md", "Queue("): Need("from kombu import Queue"),
 }
