@@ -1,7 +1,8 @@
 """T17: stores that released formats have written open, give all that is in them, and are empty and sound afterwards.
 
 tests/formats holds them, with lists of what was said to the brokers that wrote them. Each is drained, also over a kill
-in the middle and through a backup. A format that is not known is refused, and nothing of it is changed.
+in the middle and through a backup; of a key in order, one at a time, and what holds its key until it is due holds it
+after a start, too. A format that is not known is refused, and nothing of it is changed.
 
 It cannot see what no such store holds; make.py there says what they hold.
 """
@@ -14,7 +15,7 @@ import shutil
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,17 @@ from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import SERVER, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.formats.make import APP_VERSION, FIRST_WITH_LOG, GROUP_AT, LATE_MS, NEWS, NEWS_QUEUE, PREPARED, program
+from tests.formats.make import (
+    APP_VERSION,
+    FIRST_WITH_LOG,
+    GROUP_AT,
+    KEYED,
+    LATE_MS,
+    NEWS,
+    NEWS_QUEUE,
+    PREPARED,
+    program,
+)
 
 FORMATS = Path(__file__).resolve().parent.parent / "formats"
 KINDS = ("clean", "unclean")
@@ -60,6 +71,24 @@ class Old:
     def file(self) -> Path:
         return self.broker.data_dir / "data.mdb"
 
+    @property
+    def keys(self) -> list[list[Expected]]:
+        """What the queue with keys holds, by key and in order; before format 6 there was none."""
+        return [entries for keys in self.expected.get("keys", {}).values() for entries in keys]
+
+    def expect_marked(self) -> None:
+        """Every message counts as one that was out, and the ledgers have moved on."""
+        self.expected["ledgers"] = {}
+        for entries in [*self.expected["queues"].values(), *self.keys]:
+            for entry in entries:
+                entry["redelivered"] = True
+                entry["count"] = None
+
+    def set_clock(self, after_ms: int) -> None:
+        """Of its broker's next start: so long after it was written. Before format 3 nothing was due at any time."""
+        if "written_ms" in self.expected:
+            self.broker.program = program(self.expected["written_ms"] + after_ms - time.time_ns() // 10**6)
+
     def __str__(self) -> str:
         return f"the {self.kind} store of format {self.format}"
 
@@ -68,15 +97,16 @@ def unpack(number: int, kind: str, directory: Path) -> Old:
     """From format 3 on its broker's clock stands where all is due that shall ever be."""
     folder = FORMATS / str(number)
     expected = json.loads((folder / f"{kind}.json").read_text())
-    ahead_ms = expected["written_ms"] + 2 * LATE_MS - time.time_ns() // 10**6 if "written_ms" in expected else 0
-    broker = BrokerProcess(directory, f"{SERVER}\n{(folder / 'config.toml').read_text()}", program(ahead_ms))
+    broker = BrokerProcess(directory, f"{SERVER}\n{(folder / 'config.toml').read_text()}")
+    old = Old(number, kind, broker, expected)
+    old.set_clock(2 * LATE_MS)
     broker.data_dir.mkdir()
     if number < FIRST_WITH_LOG:
-        (broker.data_dir / "data.mdb").write_bytes(lzma.decompress((folder / f"{kind}.mdb.xz").read_bytes()))
+        old.file.write_bytes(lzma.decompress((folder / f"{kind}.mdb.xz").read_bytes()))
     else:
         with tarfile.open(folder / f"{kind}.tar.xz") as packed:
             packed.extractall(broker.data_dir)
-    return Old(number, kind, broker, expected)
+    return old
 
 
 # ---- what is done with one ------------------------------------------------------------------------------------------
@@ -95,12 +125,25 @@ def drained_over_a_kill(old: Old, run: Run) -> None:
             for frame in taken(wire, queue, entries)[:acked]:
                 wire.ack(frame)
             del entries[:acked]
+        for frame, entries in next(rounds(wire, old.keys), []):
+            if run.chance.random() < 0.5:
+                wire.ack(frame)
+                del entries[0]
     broker.kill()
-    # its ledgers have moved on, and every message counts as one that was out
-    old.expected["ledgers"] = {}
-    for entry in (entry for entries in old.expected["queues"].values() for entry in entries):
-        entry["redelivered"] = True
-        entry["count"] = None
+    old.expect_marked()
+    drain(old, run, broker)
+
+
+def drained_once_all_is_due(old: Old, run: Run) -> None:
+    """Before, what holds its key holds it, and all other keys have what is theirs."""
+    old.set_clock(0)
+    broker = old.broker.start()
+    if old.keys:
+        with connected(broker) as wire:
+            drain_keys(old, run, wire, old.expected["keys"].pop("free"))
+    broker.kill()
+    old.set_clock(2 * LATE_MS)
+    old.expect_marked()
     drain(old, run, broker)
 
 
@@ -111,7 +154,7 @@ def drained_from_a_backup(old: Old, run: Run) -> None:
     shutil.rmtree(old.broker.data_dir)
     for finding in restore(copy, old.broker.data_dir).findings:
         run.violation(f"{old}, restored from a backup: {finding}")
-    for entry in (entry for entries in old.expected["queues"].values() for entry in entries):
+    for entry in (entry for entries in [*old.expected["queues"].values(), *old.keys] for entry in entries):
         entry["redelivered"] = True
         entry["message-id"] = None
     drain(old, run, old.broker)
@@ -157,7 +200,13 @@ def checked(old: Old) -> str:
     return " ".join(check(old.broker.data_dir).findings)
 
 
-WAYS: tuple[Callable[[Old, Run], None], ...] = (drained, refused_if_newer, drained_over_a_kill, drained_from_a_backup)
+WAYS: tuple[Callable[[Old, Run], None], ...] = (
+    drained,
+    refused_if_newer,
+    drained_over_a_kill,
+    drained_from_a_backup,
+    drained_once_all_is_due,
+)
 
 
 # ---- the judgement --------------------------------------------------------------------------------------------------
@@ -186,6 +235,32 @@ def taken(wire: Wire, queue: str, entries: list[Expected]) -> list[Frame]:
     return frames
 
 
+def rounds(wire: Wire, keys: list[list[Expected]]) -> Iterator[list[tuple[Frame, list[Expected]]]]:
+    """The message that each key has next, with what is left of the key; AssertionError where others come. Before the
+    next round these have to be acked and taken out.
+    """
+    if keys:
+        wire.subscribe(f"/queue/{KEYED}", id=KEYED, headers={"prefetch-count": "100"})
+    while left := {base64.b64decode(entries[0]["body"]): entries for entries in keys if entries}:
+        try:
+            frames = wire.messages(len(left))
+        except TimeoutError:
+            raise AssertionError(f"/queue/{KEYED} gives fewer than the next of each key: {[*left]}") from None
+        assert wire.is_silent() and {frame.body for frame in frames} == {*left}, (
+            f"/queue/{KEYED} gives {frames} and {wire.early}, not the next of each key: {[*left]}"
+        )
+        yield [(frame, left[frame.body]) for frame in frames]
+    assert wire.is_silent(), f"/queue/{KEYED} gives more than it should: {wire.early}"
+
+
+def drain_keys(old: Old, run: Run, wire: Wire, keys: list[list[Expected]]) -> None:
+    for of_each in rounds(wire, keys):
+        for frame, entries in of_each:
+            for fault in faults(frame, entries.pop(0)):
+                run.violation(f"{old}: /queue/{KEYED}: {fault}: {frame}")
+            wire.ack(frame)
+
+
 def drain(old: Old, run: Run, broker: BrokerProcess) -> None:
     for finding in check(broker.data_dir).findings:
         run.violation(f"{old}: `radiator check` finds: {finding}")
@@ -200,6 +275,7 @@ def drain(old: Old, run: Run, broker: BrokerProcess) -> None:
                 for fault in faults(frame, entry):
                     run.violation(f"{old}: /queue/{queue}: {fault}: {frame}")
                 wire.ack(frame)
+        drain_keys(old, run, wire, old.keys)
         for number in range(5):
             wire.send("/queue/once", "again", {"dedup-id": f"id-{number}"})
         wire.send("/queue/once", "new", {"dedup-id": "id-new"})
@@ -324,6 +400,7 @@ CAMPAIGNS = (
             "earlier-ledgers-refused",
             "bindings-not-recovered",
             "delayed-counts-lost",
+            "held-key-forgotten-at-a-restart",
         ),
         mutant_cases=ALL,
         quick_mutants=2,

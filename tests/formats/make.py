@@ -59,6 +59,9 @@ dedup_window_s = 31_536_000
 max_redeliveries = 1
 dead_letter = "dead"
 
+[queue."keyed"]
+partition_key = ["header:customer", "/customer"]
+
 [fanout."events"]
 children = ["events.a", "events.b"]
 
@@ -84,6 +87,8 @@ DECLARATIONS = (
     {"do": "bind", "exchange": "routes", "key": "a.*.#", "queue": "few"},
     {"do": "declare", "fanout": "pair", "children": ["pair.a", "pair.b"]},
 )
+KEYED = "keyed"  # the queue
+EACH = 3  # so many messages of a key
 TRAIL, TAKEN = "trail", "$checkout/taken/engine"  # logs
 GROUP_AT = 2  # what group `g` has acked of partition 0 of the trail
 PREPARED = ("later", "never")  # the second one is let go of
@@ -94,6 +99,10 @@ LEDGER = ("accepted", "stored", "acked", "dead_lettered", "accepted_bytes", "sto
 Entry = dict[str, Any]
 
 
+def entry_of(body: bytes, headers: dict[str, str], count: int = 0) -> Entry:
+    return {"body": base64.b64encode(body).decode(), "headers": headers, "redelivered": count > 0, "count": count}
+
+
 class Author:
     """Says things to a broker, and notes what its queues must then hold."""
 
@@ -102,6 +111,7 @@ class Author:
         self.queues: dict[str, list[Entry]] = {}
         self.late: set[str] = set()  # queues that show nothing before LATE_MS have passed
         self.logs: dict[str, list[list[str]]] = {}  # bodies by partition
+        self.keys: dict[str, list[list[Entry]]] = {"free": [], "late": []}  # of the queue with keys, each in order
 
     def wire(self, version: str = "1.2") -> Wire:
         wire = Wire((self.broker.host, self.broker.port), version)
@@ -109,8 +119,7 @@ class Author:
         return wire
 
     def note(self, queue: str, body: bytes, headers: dict[str, str], count: int = 0) -> None:
-        entry = {"body": base64.b64encode(body).decode(), "headers": headers, "redelivered": count > 0, "count": count}
-        self.queues.setdefault(queue, []).append(entry)
+        self.queues.setdefault(queue, []).append(entry_of(body, headers, count))
 
     def write(self) -> Wire:
         """The connection that it returns holds messages."""
@@ -120,6 +129,7 @@ class Author:
         self.bury()
         self.send_once()
         self.delay()
+        self.send_keyed()
         self.declare()
         self.append()
         self.check_out()
@@ -210,6 +220,32 @@ class Author:
             self.note("soon", b"soon", {"delay": "1"})
             wire.send("/queue/never", "never", {"deliver-at": DUE_NEVER})
 
+    def send_keyed(self) -> None:
+        """Of each key the first was out: that of `ann` is acked, that of `ben` holds its key until it is due, the one
+        of a key in the body and those without a key come back. One is sent for later.
+        """
+        bodies: dict[str, list[str]] = {name: [f"{name} {nth}" for nth in range(EACH)] for name in ("ann", "ben")}
+        in_body = [json.dumps({"customer": "cleo", "n": nth}) for nth in range(EACH)]
+        keyless = [f"nobody's {nth}" for nth in range(EACH)]
+        with self.wire() as wire:
+            for nth in range(EACH):
+                for name, own in bodies.items():
+                    wire.send(f"/queue/{KEYED}", own[nth], {"customer": name})
+                wire.send(f"/queue/{KEYED}", in_body[nth])
+                wire.send(f"/queue/{KEYED}", keyless[nth])
+            dan = {"customer": "dan", "deliver-at": str(clock_ms() + LATE_MS)}
+            wire.send(f"/queue/{KEYED}", "dan 0", dan)
+            wire.subscribe(f"/queue/{KEYED}", headers={"prefetch-count": "100"})
+            out = {frame.body.decode(): frame for frame in wire.messages(EACH + 3)}
+            wire.ask("UNSUBSCRIBE", {"id": "0"})  # or the next of a key came, when the one before was settled
+            wire.ack(out["ann 0"])
+            wire.nack(out["ben 0"], {"delay": str(LATE_MS)})
+        keys = {name: [entry_of(body.encode(), {"customer": name}) for body in own] for name, own in bodies.items()}
+        cleo = [entry_of(body.encode(), {}, int(nth == 0)) for nth, body in enumerate(in_body)]
+        keys["ben"][0] |= {"redelivered": True, "count": 1}
+        self.keys["free"] = [keys["ann"][1:], cleo, *([entry_of(body.encode(), {}, 1)] for body in keyless)]
+        self.keys["late"] = [keys["ben"], [entry_of(b"dan 0", dan)]]
+
     def declare(self) -> None:
         """A queue, an exchange, a binding, a fanout, and a durable subscription that has collected something."""
         with self.wire() as wire:
@@ -270,9 +306,10 @@ class Author:
         return wire
 
 
-def message_ids(wire: Wire, queue: str) -> list[str]:
+def peek(wire: Wire, queue: str) -> list[dict[str, Any]]:
     request = {"do": "peek", "queue": queue, "count": 1000}
-    return [shown["message_id"] for shown in json.loads(wire.admin(json.dumps(request).encode()))["messages"]]
+    found: list[dict[str, Any]] = json.loads(wire.admin(json.dumps(request).encode()))["messages"]
+    return found
 
 
 def await_rest(broker: BrokerProcess) -> dict[str, Any]:
@@ -294,10 +331,14 @@ def write_store(directory: Path, is_clean: bool, file: Path) -> dict[str, Any]:
         numbers = await_rest(broker)
         with author.wire() as wire:
             for queue, entries in author.queues.items():
-                ids = [None] * len(entries) if queue in author.late else message_ids(wire, queue)
-                for entry, message_id in zip(entries, ids, strict=True):
-                    entry["message-id"] = message_id
+                shown = [{}] * len(entries) if queue in author.late else peek(wire, queue)
+                for entry, of_entry in zip(entries, shown, strict=True):
+                    entry["message-id"] = of_entry.get("message_id")
                     entry["redelivered"] = entry["redelivered"] or not is_clean
+            ids = {shown["body"]: shown["message_id"] for shown in peek(wire, KEYED)}
+            for entry in (entry for keys in author.keys.values() for entries in keys for entry in entries):
+                entry["message-id"] = ids.get(base64.b64decode(entry["body"]).decode())  # none of what is delayed
+                entry["redelivered"] = entry["redelivered"] or not is_clean
             wire.send("/queue/last", "behind all of it")  # its RECEIPT says that what was said before is on the disk
         author.note("last", b"behind all of it", {})
         author.queues["last"][0] |= {"redelivered": not is_clean, "message-id": None}
@@ -307,7 +348,8 @@ def write_store(directory: Path, is_clean: bool, file: Path) -> dict[str, Any]:
             broker.kill()
         holding.close()
         ledgers = {name: {key: queue[key] for key in LEDGER} for name, queue in numbers.items()}
-        expected = {"queues": author.queues, "ledgers": ledgers, "logs": author.logs, "written_ms": clock_ms()}
+        expected = {"queues": author.queues, "keys": author.keys, "ledgers": ledgers, "logs": author.logs}
+        expected["written_ms"] = clock_ms()
         with tarfile.open(file, "w:xz", preset=9) as packed:
             for name in ("data.mdb", "wal"):
                 packed.add(broker.data_dir / name, name)

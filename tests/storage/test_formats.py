@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import tarfile
+from base64 import b64decode
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -16,9 +17,10 @@ import lmdb
 import pytest
 
 from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.keys import hash_of as key_hash
 from radiator.model.message import position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadHeld, ReadKeys, ReadLog, ReadPrepared, ReadQueue
-from radiator.model.recovery import StoredDoubt
+from radiator.model.recovery import Recovery, StoredDoubt
 from radiator.model.settings import LogKeep
 from radiator.model.writes import (
     Bind,
@@ -63,6 +65,7 @@ from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.rename import rename
 from radiator.storage.wal import WalEntry
+from tests.formats.make import KEYED, LATE_MS
 from tests.storage.breaking import run_forked
 from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, hash_of, message_of, send_of, write_logs
 from tests.storage.small_store import BINDINGS, write_small_backup
@@ -70,6 +73,8 @@ from tests.storage.small_store import BINDINGS, write_small_backup
 FORMATS = Path(__file__).with_name("formats")
 RELEASED = Path(__file__).parent.parent / "formats"
 OLD = pytest.mark.parametrize("number", range(1, records.FORMAT))
+FIRST_WITH_KEYS = 6  # its messages are found by their keys
+ALL_POSITIONS = (1 << 96) - 1
 WITH_LOG = pytest.mark.parametrize("number", range(FIRST_WITH_LOG, records.FORMAT))
 
 
@@ -188,6 +193,29 @@ def test_what_format_6_says_of_keys_is_read(tmp_path: Path) -> None:
     assert store.load_held(ReadHeld(1, 7, 0, 9)).held == [(late.stored.position, hash_of(1))]
 
 
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+@pytest.mark.parametrize("number", range(FIRST_WITH_KEYS, records.FORMAT + 1))
+def test_what_a_released_broker_was_told_of_keys_is_found_by_them(tmp_path: Path, number: int, kind: str) -> None:
+    """Each key's messages in order, also of those that its log alone has; and what holds its key until it is due."""
+    unpack(tmp_path, number, kind)
+    expected = json.loads((RELEASED / str(number) / f"{kind}.json").read_text())
+    assert check(tmp_path).findings == []
+    store = Scribe(tmp_path).store
+    [queue] = [row.number for row in store.recovery.queues if row.name == KEYED]
+    (held, *behind), (later,) = expected["keys"]["late"]
+    ann, cleo, *keyless = expected["keys"]["free"]
+    names = [key_hash(name) for name in (b"ann", b"cleo", b"ben", b"dan")]
+    keys = ReadKeys(1, queue, [(name, 0) for name in names], ALL_POSITIONS, 99, 1 << 20)
+    found = [[one.message and one.message.body for one in of_key.messages] for of_key in store.load_keys(keys).found]
+    assert found == [[b64decode(entry["body"]) for entry in entries] for entries in (ann, cleo, behind, [])]
+    late = store.load_delayed(ReadDelayed(1, queue, expected["written_ms"] + LATE_MS, 9, 1 << 20)).messages
+    position = {one.stored.message.body: one.stored.position for one in late if one.stored.message}
+    assert {*position} == {b64decode(entry["body"]) for entry in (held, later)}
+    assert store.load_held(ReadHeld(1, queue, 0, 9)).held == [(position[b64decode(held["body"])], key_hash(b"ben"))]
+    everything = store.load(ReadQueue(1, queue, 0, 99, 1 << 20)).messages
+    assert len(everything) == sum(map(len, [*found, keyless]))
+
+
 # ---- an earlier format becomes the present one ----------------------------------------------------------------------
 
 
@@ -199,7 +227,11 @@ def old_store(path: Path, number: int) -> None:
 
 def old_store_with_log(path: Path, number: int) -> None:
     """As the broker of that format left it when it was killed: its tables are behind its log."""
-    with tarfile.open(RELEASED / str(number) / "unclean.tar.xz") as packed:
+    unpack(path, number, "unclean")
+
+
+def unpack(path: Path, number: int, kind: str) -> None:
+    with tarfile.open(RELEASED / str(number) / f"{kind}.tar.xz") as packed:
         packed.extractall(path)
 
 
@@ -239,7 +271,7 @@ def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_pa
         write_logs(scribe.store, recovery.next_queue)
     scribe.store.commit([Delay(2, DUE_MS, position_of(3, 0), message), SaveLedger(2, ledger)])
     scribe.store.close()
-    recovery = Scribe(tmp_path).store.recovery
+    recovery = recovered(tmp_path)
     assert len(recovery.doubts) == (1 if number == 1 else 3)
     assert sorted(recovery.bindings, key=astuple) == sorted(bindings, key=astuple)
     assert ([log.name for log in recovery.logs], len(recovery.transactions)) == (["trail", "journal"], 1)
@@ -268,7 +300,7 @@ def test_first_start_that_cannot_write_on_leaves_the_earlier_format(tmp_path: Pa
     if status == 3:
         assert rows_of(tmp_path) == before
         assert names_of(tmp_path) == set(tables_of(number))
-    assert Scribe(tmp_path).store.recovery.boot == (2 if status == 3 else 3)
+    assert recovered(tmp_path).boot == (2 if status == 3 else 3)
     assert names_of(tmp_path) == set(TABLES)
 
 
@@ -286,7 +318,7 @@ def test_first_start_killed_before_a_commit_leaves_a_whole_store(tmp_path: Path,
     else:
         assert rows_of(tmp_path, {FORMAT, APPLIED}) == {row: before[row] for row in before if row[1] != FORMAT}
         assert names_of(tmp_path) == set(TABLES)
-    assert Scribe(tmp_path).store.recovery.boot == 2
+    assert recovered(tmp_path).boot == 2
     assert check(tmp_path).findings == []
 
 
@@ -393,6 +425,13 @@ def test_store_of_an_earlier_format_is_renamed_and_compacted(tmp_path: Path, num
     compact(tmp_path)
     assert rows_of(tmp_path, {APPLIED, NODE}) == {row: before[row] for row in before if row[1] != NODE}
     assert names_of(tmp_path) == set(tables_of(number))
+
+
+def recovered(path: Path) -> Recovery:
+    """Of a start; it is stopped again."""
+    store = Scribe(path).store
+    store.close()
+    return store.recovery
 
 
 def entries_behind(path: Path) -> list[WalEntry]:
