@@ -16,7 +16,7 @@ from radiator.model.writes import (
     Write,
 )
 from radiator.storage.codec import blocks, records
-from radiator.storage.lmdb.store import LmdbStore, open_store
+from tests.storage.opened import opened_store
 from tests.storage.scribe import MAP_BYTES
 
 NOW_MS = 1_800_000_000_000
@@ -36,7 +36,7 @@ class Journalist:
     def __init__(self, path: Path, log: int = 1, name: str = "l") -> None:
         self.path = path
         self.log = log
-        self.store: LmdbStore = open_store(path, MAP_BYTES)
+        self.store = opened_store(path, MAP_BYTES)
         if not self.store.recovery.logs:
             self.store.commit([DeclareLog(log, name)])
         self.segments = {(row.log, row.partition): row for one in self.store.recovery.logs for row in one.segments}

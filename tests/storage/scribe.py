@@ -39,7 +39,8 @@ from radiator.model.writes import (
     StorePrepared,
     Write,
 )
-from radiator.storage.lmdb.store import LmdbStore, open_store
+from radiator.storage.lmdb.store import LmdbStore
+from tests.storage.opened import opened_store
 
 MAP_BYTES = 64 * 1024 * 1024
 DUE_MS = 1_850_000_000_000
@@ -62,7 +63,7 @@ class Scribe:
     def __init__(self, path: Path, map_size: int = MAP_BYTES, log_keep: LogKeep = KEEP_NOTHING) -> None:
         self.path = path
         self.keeps_up = True
-        self.store: LmdbStore = open_store(path, map_size, log_keep=log_keep)
+        self.store = opened_store(path, map_size, log_keep=log_keep)
         recovery = self.store.recovery
         self.boot = recovery.boot
         self.ledgers = {queue.number: queue.ledger for queue in recovery.queues}

@@ -23,6 +23,7 @@ from radiator.storage.codec import records, transactions
 from radiator.storage.codec.tables import APPS, PREPARED_SENDS, TRANSACTIONS
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.breaking import rewrite
+from tests.storage.opened import opened_store
 from tests.storage.scribe import MAP_BYTES, send_of
 
 NOW_MS = 1_800_000_000_000
@@ -36,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> LmdbStore:
     """One transaction of five SENDs is prepared in it, and one app has a version."""
-    store = open_store(path, MAP_BYTES)
+    store = opened_store(path, MAP_BYTES)
     sends = [send_of(number) for number in range(5)]
     store.commit([row(5), StorePrepared(1, 0, sends), KeepApp("app", 3, NOW_MS)])
     return store
@@ -49,7 +50,7 @@ def row(count: int, applied: int = 0, name: str = "ö", transaction: int = 1) ->
 
 def again(store: LmdbStore, path: Path) -> LmdbStore:
     store.close()
-    return open_store(path, MAP_BYTES)
+    return opened_store(path, MAP_BYTES)
 
 
 def load(
@@ -131,7 +132,7 @@ def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
     store.close()
     for number in (1, 2):
         rewrite(path, PREPARED_SENDS, transactions.send_key(1, number), b"x" * 80)
-    store = open_store(path, MAP_BYTES)
+    store = opened_store(path, MAP_BYTES)
     assert load(store) == LoadedPrepared(7, [send_of(0), send_of(3), send_of(4)], 2)
     assert load(store, 1, most=2) == LoadedPrepared(7, [], 2)
     store.close()
