@@ -180,11 +180,13 @@ class Books:
     def judge_body(self, body: bytes, reported: Sent, queues: list[str], came: dict[str, int]) -> None:
         """queues: where it goes whatever is bound. What was bound all the time gets it as often as these."""
         end_s = reported.receipted_s if reported.receipted_s is not None else self.now_s()
+        # what was said on a connection that is cut while the broker does not read may be carried out after the next one
+        last_s = end_s if reported.times == 1 else self.now_s()
         whole, must, may = {*queues}, {*queues}, {*queues}
         for to in reported.job:
             whole |= self.routes.sure(to, reported.first_s, end_s)
             must |= self.routes.sure(to, reported.last_s, end_s)
-            may |= self.routes.possible(to, reported.first_s, end_s)
+            may |= self.routes.possible(to, reported.first_s, last_s)
         ended = self.routes.ended()
         times = {queue: came.get(queue, 0) for queue in sorted(whole - ended)}
         lost = [queue for queue in sorted(must - ended) if not came.get(queue)]
