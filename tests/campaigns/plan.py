@@ -24,6 +24,7 @@ MODULES: tuple[str, ...] = (
     "journal",
     "stories",
     "workers",
+    "shares",
     "prepared",
     "rights",
     "user_rights",

@@ -51,11 +51,25 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "newcomer-gets-no-key",
+        "A key stays with its consumer for ever: one that comes later gets none of those that always have messages.",
+        function="Assignments.assign",
+        old="return before if poorer is None else poorer",
+        new="return before",
+    ),
+    Mutant(
         "returned-behind-the-next-of-its-key",
         "A message that came back goes behind those of its key that are in memory.",
         function="Partitions.add",
         old="heapq.heappush(partition.line, position)",
         new="partition.line.append(position)",
+    ),
+    Mutant(
+        "shares-as-the-ring-has-them",
+        "Keys are assigned by consistent hashing alone: some consumers have twice as many as others.",
+        function="Assignments.assign",
+        old="if load < KEYS_MIN or load + 1 <= ABOVE * (self.total + 1) / self.known:",
+        new="if True:",
     ),
     Mutant(
         "skipped-counted-once",
