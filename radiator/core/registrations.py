@@ -3,56 +3,75 @@
 They are in memory alone: a restart forgets them, and clients register again.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from radiator.core.connections import Subscription
 from radiator.core.deadlines import Deadlines
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.registered import NamedConsumers, Registration
 from radiator.core.turn import TurnContext
 from radiator.model.errors import Refusal
-from radiator.model.limits import OVERDUE_AT_ONCE, REGISTERED_MS, REGISTERED_STEP_S, REGISTRATIONS_MAX
+from radiator.model.limits import (
+    DRAINS_MAX,
+    REGISTERED_ENDS_AT_ONCE,
+    REGISTERED_MS,
+    REGISTERED_STEP_S,
+    REGISTRATIONS_MAX,
+)
 
 
 @dataclass(slots=True, eq=False)
 class DrainWait:
-    """A request that waits for a consumer to be drained. due_s: until when at most. done: answers it, with how many
-    messages the consumer has still. is_over: whether nobody waits for the answer.
+    """A request that waits for a consumer to be drained. subscription: that of the consumer; what it has counts behind
+    its UNSUBSCRIBE, too. due_s: until when at most. done: answers it, with how many messages the consumer has still.
+    is_over: whether nobody waits for the answer.
     """
 
-    registration: Registration
+    subscription: Subscription
     due_s: float
     done: Callable[[int], None]
     is_over: Callable[[], bool]
 
 
 class Registrations:
-    """count: of all queues. deadlines: the leases of those that are away. waiting: who waits for a drain."""
+    """count: of all queues; away_count: of those that are away. deadlines: their leases. waiting: who waits for a
+    drain.
+    """
 
-    __slots__ = ("context", "count", "deadlines", "waiting")
+    __slots__ = ("away_count", "context", "count", "deadlines", "waiting")
 
     def __init__(self, context: TurnContext) -> None:
         self.context = context
-        self.count = 0
+        self.count = self.away_count = 0
         self.deadlines: Deadlines[Registration] = Deadlines(REGISTERED_STEP_S)
-        self.waiting: list[DrainWait] = []
+        self.waiting: deque[DrainWait] = deque()
 
     def register(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> bool:
         """Registers a consumer, or hears of it again; whether it was not there before. Raises Refusal
-        `too-many-registrations`.
+        `too-many-registrations` for one that is not subscribed: subscriptions have a bound of their own.
         """
         known = None if queue.named is None else queue.named.registered.get(name)
         if known is not None:
             known.consumers.heard(known, is_ready, lease_ms)
-        else:
-            self._add(queue, name, is_ready, lease_ms)
-        return known is None
+            return False
+        is_away = queue.named is None or name not in queue.named.subscribed
+        if is_away and self.away_count >= REGISTRATIONS_MAX:
+            raise Refusal(
+                "too-many-registrations",
+                f"{self.away_count} registered consumers, of all queues, are away: no more may be. Shorter leases, and "
+                "a SUBSCRIBE before the registration, make room.",
+            )
+        self._add(queue, name, is_ready, lease_ms)
+        return True
 
     def drain(
         self, queue: Queue, name: str, wait_ms: int, done: Callable[[int], None], is_over: Callable[[], bool]
     ) -> None:
         """A consumer gets nothing more, registered or not. `done` is called with how many messages it has still: once
-        it has none, or after wait_ms, unless is_over() by then. Raises Refusal `too-many-registrations`.
+        it has none, or after wait_ms, unless is_over() by then. Where more than DRAINS_MAX wait, the oldest is
+        answered early.
         """
         consumers = queue.named
         registration = None if consumers is None else consumers.registered.get(name)
@@ -60,37 +79,30 @@ class Registrations:
             registration = self._add(queue, name, True, REGISTERED_MS)
         if registration is not None:
             registration.consumers.drain(registration)
-        unacked = 0 if registration is None else self.unacked(registration)
-        if registration is None or not unacked or not wait_ms:
-            done(unacked)
+        subscription = None if registration is None else registration.subscription
+        if subscription is None or not subscription.in_flight or not wait_ms:
+            done(0 if subscription is None else subscription.in_flight)
             return
-        self.waiting.append(DrainWait(registration, self.context.now_s + wait_ms / 1000, done, is_over))
+        if len(self.waiting) >= DRAINS_MAX:
+            self._answer(self.waiting.popleft())
+        self.waiting.append(DrainWait(subscription, self.context.now_s + wait_ms / 1000, done, is_over))
 
     def ticked(self) -> None:
         """Called at each Tick: forgets those whose leases are over, and answers who has waited long enough."""
         now_s = self.context.now_s
-        for registration in self.deadlines.take_due(now_s, OVERDUE_AT_ONCE):
+        for registration in self.deadlines.take_due(now_s, REGISTERED_ENDS_AT_ONCE):
             registration.consumers.forget(registration)
-        if not self.waiting:
-            return
-        waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            unacked = self.unacked(one.registration)
-            if unacked and one.due_s > now_s and not one.is_over():
+        for _ in range(len(self.waiting)):
+            one = self.waiting.popleft()
+            if one.subscription.in_flight and one.due_s > now_s and not one.is_over():
                 self.waiting.append(one)
             else:
-                one.done(unacked)
+                self._answer(one)
 
-    def unacked(self, registration: Registration) -> int:
-        """How many messages a consumer has."""
-        return 0 if registration.subscription is None else registration.subscription.in_flight
+    def _answer(self, one: DrainWait) -> None:
+        one.done(one.subscription.in_flight)
 
     def _add(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> Registration:
-        if self.count >= REGISTRATIONS_MAX:
-            raise Refusal(
-                "too-many-registrations",
-                f"{self.count} consumers are registered, of all queues: no more may be. Shorter leases make room.",
-            )
         if queue.named is None:
             queue.named = NamedConsumers(queue)
         registration = Registration(queue.named, name, self, is_ready, lease_ms)
@@ -101,8 +113,12 @@ class Registrations:
     # ---- of each registration ---------------------------------------------------------------------------------------
 
     def away(self, registration: Registration) -> None:
-        """It has no subscription: its lease runs, from now on."""
+        """It has no subscription: its lease runs, from now on. It is forgotten where too many are away."""
         self.back(registration)
+        if self.away_count >= REGISTRATIONS_MAX:
+            registration.consumers.forget(registration)
+            return
+        self.away_count += 1
         registration.due_s = self.context.now_s + registration.lease_ms / 1000
         self.deadlines.add(registration, registration.due_s)
 
@@ -111,6 +127,7 @@ class Registrations:
         if registration.due_s:
             self.deadlines.remove(registration, registration.due_s)
             registration.due_s = 0.0
+            self.away_count -= 1
 
     def ended(self, registration: Registration) -> None:
         """It is forgotten."""

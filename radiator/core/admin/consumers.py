@@ -30,9 +30,11 @@ class ConsumersPort(AnsweringPort, Protocol):
 def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None:
     """Registers a consumer, or hears that it lives."""
     queue, name = there(request, command.queue), command.name
+    held = 0 if queue.named is None else len(queue.named.held)
     created = request.parts.registrations.register(queue, name, command.is_ready, command.lease_ms)
-    request.costs(len(queue.subscriptions))
     assert queue.named is not None, "a registration is in it"
+    if len(queue.named.held) != held:
+        request.costs(key_numbers.free_keys(queue))
     registration = queue.named.registered[name]
     request.answer(
         ConsumerRegistered(
@@ -41,21 +43,11 @@ def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None
             draining=registration.is_draining,
             lease_ms=registration.lease_ms,
             subscribe={"destination": queue.address, "consumer-name": name},
-            share=1 / sharing(queue, name),
+            share=1 / queue.named.sharing(name, len(queue.subscriptions)),
             consumers=len(queue.subscriptions),
             created=created,
         )
     )
-
-
-def sharing(queue: Queue, name: str) -> int:
-    """Among how many consumers the work of the queue is shared, if that one is ready: those that may be given
-    something, and those that are waited for.
-    """
-    there = sum(not one.is_held and one.consumer_name != name for one in queue.subscriptions)
-    registered = () if queue.named is None else queue.named.registered.values()
-    waited_for = sum(one.subscription is None and one.is_ready and one.name != name for one in registered)
-    return there + waited_for + 1
 
 
 def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
@@ -67,13 +59,7 @@ def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
         answered()
         request.answer(ConsumerDrained(not unacked, unacked))
 
-    try:
-        request.parts.registrations.drain(
-            queue, command.name, command.wait_ms, done, lambda: request.connection.is_closing
-        )
-    except Refusal:
-        answered()
-        raise
+    request.parts.registrations.drain(queue, command.name, command.wait_ms, done, lambda: request.connection.is_closing)
 
 
 def listed(request: Request[ConsumersPort], command: ListConsumers) -> None:

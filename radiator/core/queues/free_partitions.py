@@ -68,6 +68,7 @@ class FreePartitions:
         """A consumer is not there: what is assigned to it is for others."""
         self.unassigned += assignee.heads
         heapq.heapify(self.unassigned)
+        self._trim(self.unassigned)
         assignee.heads = []
 
     def clear(self) -> None:
@@ -81,6 +82,9 @@ class FreePartitions:
     def _list(self, position: int, heap: list[int], assignee: Assignee | None = None) -> None:
         """Puts a place into a heap; now and then those that have left go."""
         heapq.heappush(heap, position)
+        self._trim(heap, assignee)
+
+    def _trim(self, heap: list[int], assignee: Assignee | None = None) -> None:
         if len(heap) > 2 * (len(self.by_place) + STALE_PLACES):
             known = self.by_place
             heap[:] = sorted({one for one in heap if one in known and self._belongs(heap, known[one], assignee)})

@@ -35,6 +35,11 @@ def active_keys(queue: Queue) -> int | None:
     return len(queue.partitions.keyed) + queue.partitions.keyless
 
 
+def free_keys(queue: Queue) -> int:
+    """How many keys are looked at where a consumer is held, or released."""
+    return len(queue.partitions.free) if isinstance(queue, Partitioned) else 0
+
+
 def key_moves(queue: Queue) -> int | None:
     """How often a key went to another consumer than before; None: the queue is not partitioned."""
     return queue.partitions.moves if isinstance(queue, Partitioned) else None

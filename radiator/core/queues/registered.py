@@ -64,14 +64,18 @@ class Registration:
 
 
 class NamedConsumers:
-    """subscribed: the subscription that has each name. registered: the registrations, by name."""
+    """subscribed: the subscription that has each name. registered: the registrations, by name; awaited: those of them
+    that are ready and away. held: subscriptions that get nothing for now.
+    """
 
-    __slots__ = ("queue", "registered", "subscribed")
+    __slots__ = ("awaited", "held", "queue", "registered", "subscribed")
 
     def __init__(self, queue: NamedQueue) -> None:
         self.queue = queue
         self.subscribed: dict[str, Subscription] = {}
         self.registered: dict[str, Registration] = {}
+        self.awaited: set[Registration] = set()
+        self.held: set[Subscription] = set()
 
     def names(self) -> list[str]:
         """Of all that are subscribed or registered."""
@@ -81,6 +85,14 @@ class NamedConsumers:
         """Whether a consumer of that name is waited for when it is away."""
         registration = self.registered.get(name)
         return registration is not None and not registration.is_draining
+
+    def sharing(self, name: str, count: int) -> int:
+        """Among how many consumers the work is shared, if the one of that name is ready: of `count` subscriptions those
+        that may be given something, and those that are waited for.
+        """
+        own = self.subscribed.get(name)
+        others = count - len(self.held) - (own is not None and not own.is_held)
+        return 1 + others + len(self.awaited) - (self.registered.get(name) in self.awaited)
 
     # ---- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -105,11 +117,15 @@ class NamedConsumers:
         if registration is not None:
             registration.subscription = subscription
             registration.leases.back(registration)
-            subscription.is_held = not registration.is_ready
+            self.awaited.discard(registration)
+            if not registration.is_ready:
+                subscription.is_held = True
+                self.held.add(subscription)
 
     def left(self, subscription: Subscription) -> None:
         """It has gone. Where another one has its name by now, nothing changes."""
         name = subscription.consumer_name
+        self.held.discard(subscription)
         if self.subscribed.get(name) is not subscription:
             return
         del self.subscribed[name]
@@ -120,7 +136,7 @@ class NamedConsumers:
         if registration.is_draining:
             self.forget(registration)
         else:
-            registration.leases.away(registration)
+            self._is_away(registration)
 
     # ---- registrations ----------------------------------------------------------------------------------------------
 
@@ -129,7 +145,7 @@ class NamedConsumers:
         self.registered[registration.name] = registration
         registration.subscription = self.subscribed.get(registration.name)
         if registration.subscription is None:
-            registration.leases.away(registration)
+            self._is_away(registration)
         elif not registration.is_ready:
             self.hold(registration.subscription)
 
@@ -138,7 +154,7 @@ class NamedConsumers:
         registration.is_ready, registration.lease_ms = is_ready, lease_ms
         subscription = registration.subscription
         if subscription is None:
-            registration.leases.away(registration)
+            self._is_away(registration)
         elif not is_ready:
             self.hold(subscription)
         elif subscription.is_held and not registration.is_draining:
@@ -156,8 +172,17 @@ class NamedConsumers:
     def forget(self, registration: Registration) -> None:
         """Nobody waits for it any more."""
         del self.registered[registration.name]
+        self.awaited.discard(registration)
         registration.leases.ended(registration)
         self.queue.forget_consumer(registration.name)
+
+    def _is_away(self, registration: Registration) -> None:
+        """Its lease runs from now on; it is forgotten where too many are away."""
+        if registration.is_ready:
+            self.awaited.add(registration)
+        else:
+            self.awaited.discard(registration)
+        registration.leases.away(registration)
 
     # ---- who gets something -----------------------------------------------------------------------------------------
 
@@ -166,6 +191,7 @@ class NamedConsumers:
         if subscription.is_held or subscription.is_over:
             return
         subscription.is_held = True
+        self.held.add(subscription)
         subscription.connection.forget(subscription)
         if subscription.is_listed:
             del self.queue.ring[subscription]
@@ -175,5 +201,6 @@ class NamedConsumers:
     def release(self, subscription: Subscription) -> None:
         """It may be given something again."""
         subscription.is_held = False
+        self.held.discard(subscription)
         self.queue.release_consumer(subscription)
         self.queue.join(subscription)

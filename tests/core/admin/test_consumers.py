@@ -1,14 +1,17 @@
 """Requests about consumers: what each of them answers. What becomes of messages: queues/test_registered.py."""
 
+from dataclasses import replace
+
 import pytest
 
+from radiator.model.limits import LOOKED_AT_PER_COPY
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.admin.asking import code
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe
 
 KEYED = QueueSettings(partition_key=("header:key",))
-DECLARED = Declarations(queues={"q": KEYED, "plain": QueueSettings(), "mem": QueueSettings(persistent=False)})
+DECLARED = Declarations(queues={"q": KEYED, "plain": QueueSettings(), "mem": replace(KEYED, persistent=False)})
 
 
 @pytest.fixture
@@ -30,8 +33,8 @@ def rows(node: Node, queue: str = "q", **more: object) -> list[dict[str, object]
     return found
 
 
-def fill(node: Node, *keys: int) -> None:
-    node.say(*(send(1, "q", b"%d" % key, headers=b"key:%d\n" % key) for key in keys))
+def fill(node: Node, *keys: int, to: str = "q") -> None:
+    node.say(*(send(1, to, b"%d" % key, headers=b"key:%d\n" % key) for key in keys))
 
 
 @pytest.mark.parametrize("queue", ["q", "plain", "mem"])
@@ -117,6 +120,19 @@ def test_a_drain_that_waits_is_answered_by_the_last_ack(node: Node) -> None:
     node.say(ack(message))
     node.wait(0.25)
     assert connection.awaits == 0
+
+
+def test_who_is_held_or_released_costs_as_much_as_the_keys_that_are_looked_at(node: Node) -> None:
+    """So that a client that says both again and again does not make one long turn; a heart-beat costs nothing."""
+    admission = node.broker.parts.admission
+    node.say(subscribe(1, "mem", consumer_name="a", prefetch_count=1))
+    fill(node, *range(100), to="mem")
+    costs = []
+    for ready in (True, True, False, False, True):
+        admission.copies = 0
+        asked(node, "consumer-register", "mem", name="a", ready=ready)
+        costs.append(admission.copies)
+    assert costs[0] == costs[1] == costs[3] and costs[2] == costs[4] == costs[0] + 99 // LOOKED_AT_PER_COPY
 
 
 @pytest.mark.parametrize("do", ["consumers", "consumer-register", "consumer-drain", "scale"])

@@ -10,7 +10,7 @@ from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from tests.core import bare
 from tests.core.conftest import shrink
 from tests.core.keyed import consume, got, is_clean, keyed, names, partitions, say
-from tests.core.words import ack, nack, unsubscribe
+from tests.core.words import ack, nack, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "memory"])
 
@@ -202,6 +202,19 @@ def test_heaps_do_not_grow_behind_a_slow_consumer(persistent: bool) -> None:
     ):
         assert len(heap) <= 2 * (len(one.free) + STALE_PLACES) + 1
     assert len(one.ages) <= 2 * (len(one.entries) + STALE_PLACES) + 1
+
+
+@BOTH
+def test_heaps_do_not_grow_with_a_consumer_that_is_held_and_released(persistent: bool) -> None:
+    node = keyed(persistent, max_messages=10**6)
+    node.say(subscribe(1, "q", consumer_name="a", prefetch_count=1))
+    say(node, " ".join(chr(number) for number in range(200, 500)))
+    asked = {"do": "consumer-register", "queue": "q", "name": "a"}
+    for number in range(40):
+        assert node.admin(9, **asked, ready=number % 2 == 1)["ok"]
+    one = partitions(node)
+    one.look()
+    assert len(one.free) == 299 and len(one.free_ones.unassigned) <= 2 * (len(one.free) + STALE_PLACES)
 
 
 def test_keys_that_are_out_are_not_looked_at_while_there_is_no_room(

@@ -1,5 +1,7 @@
 """Consumers with names: who has a name, whose keys are kept for it while it is away, and who gets nothing for now."""
 
+from random import Random
+
 import pytest
 
 from radiator.core.queues.queue import Queue
@@ -222,6 +224,37 @@ def test_one_that_is_not_ready_gets_nothing_until_it_is() -> None:
     named(node).heard(registration, False, LEASE_MS)
     node.say(keyed(2, b"2"))
     assert len(found(node).entries_out) == 1
+
+
+def test_among_how_many_the_work_is_shared() -> None:
+    """Counted as things change: each heart-beat asks for it, of thousands."""
+    chance = Random(7)
+    node = Node(queue(partition_key=("header:key",)))
+    node.open(*range(1, 7))
+    subscribed: set[int] = set()
+    for _ in range(400):
+        connection, name = chance.randrange(1, 7), chance.choice("abc")
+        deed = chance.choice(("come", "come", "go", "register", "register", "unready", "drain", "forget"))
+        registrations = node.broker.parts.registrations
+        if deed == "come" and connection not in subscribed:
+            node.say(subscribe(connection, "q", consumer_name=chance.choice(("a", "b", "c", ""))))
+            subscribed.add(connection)
+        elif deed == "go" and connection in subscribed:
+            node.say(unsubscribe(connection, "q"))
+            subscribed.discard(connection)
+        elif deed in ("register", "unready"):
+            registrations.register(found(node), name, deed == "register", LEASE_MS)
+        elif deed == "drain":
+            registrations.drain(found(node), name, 0, lambda unacked: None, lambda: False)
+        elif deed == "forget" and found(node).named is not None and name in named(node).registered:
+            named(node).forget(named(node).registered[name])
+        if found(node).named is None:
+            continue
+        subscriptions = found(node).subscriptions
+        for asked in "abcd":
+            there = sum(not one.is_held and one.consumer_name != asked for one in subscriptions)
+            away = [one for one in named(node).registered.values() if one.subscription is None and one.name != asked]
+            assert named(node).sharing(asked, len(subscriptions)) == 1 + there + sum(one.is_ready for one in away)
 
 
 def test_one_that_is_drained_gets_nothing_more_and_is_forgotten_when_it_has_gone() -> None:
