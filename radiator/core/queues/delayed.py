@@ -28,7 +28,6 @@ class DelayingQueue(Stored, Protocol):
     name: str
     number: int
     ledger: Ledger
-    damaged: int
     is_gone: bool
     next_due_ms: int
     window: Window
@@ -41,6 +40,9 @@ class DelayingQueue(Stored, Protocol):
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
         """It goes to its place. False: there is no room for it."""
+
+    def report_damaged(self, position: int) -> None:
+        """Reports a message that cannot be read: nothing waits for it any more."""
 
     def hash_held(self, entry: DelayedEntry) -> bytes:
         """The hash of the key that it holds."""
@@ -207,8 +209,7 @@ class Delayed:
             return self.queue.make_due(due_ms, stored.message, stored)
         if (due_ms, stored.position) not in self.damaged:
             self.damaged.add((due_ms, stored.position))
-            self.queue.damaged += 1
-            self.context.note("error", "damaged_record", queue=self.queue.name, position=f"{stored.position:x}")
+            self.queue.report_damaged(stored.position)
         return True
 
     def pass_over(self, due_ms: int) -> None:

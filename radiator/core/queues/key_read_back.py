@@ -35,10 +35,11 @@ class AskedKey:
 
 class KeyReadBack(ReadBack):
     """See ReadBack. is_recovering: it is not known yet which keys are held by messages that were delayed when the
-    broker ended; nothing is delivered before. was_scan: the last read was of a stretch.
+    broker ended; nothing is delivered before. was_scan: the last read was of a stretch. damaged: places of what was
+    reported as damaged; strays: of these, by the hash of their keys, how many may be of several.
     """
 
-    __slots__ = ("is_recovering", "partitions", "was_scan")
+    __slots__ = ("damaged", "is_recovering", "partitions", "strays", "was_scan")
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class KeyReadBack(ReadBack):
         self.partitions = partitions
         self.is_recovering = is_recovering
         self.was_scan = False
+        self.damaged: set[int] = set()
+        self.strays: dict[bytes, int] = {}
 
     def refill(self, is_needed: bool) -> None:
         """One read at a time: bytes of stubs, keys whose next messages are on the disk alone, or the next stretch; the
@@ -145,12 +148,15 @@ class KeyReadBack(ReadBack):
     def key_read(self, asked: AskedKey, through: int, found: KeyMessages) -> None:
         """The next messages of one key. Raises StoreError where they are missing."""
         partitions, partition = self.partitions, asked.partition
-        count, after = 0, partition.after
+        count, damaged, after = 0, 0, partition.after
+        is_last = found.is_complete and asked.is_certain
         for stored in found.messages:
             message, after = stored.message, stored.position
             if message is None:
-                count += 1
-                self.queue.report_damaged(after)
+                # what was reported before counts no more; what is in memory is another key's, and needs no reading
+                if after not in self.damaged and after not in partitions.at:
+                    damaged += 1
+                    self.queue.report_damaged(after)
                 continue
             if partitions.find_key(message) != partition.key:
                 continue  # another key of the same hash
@@ -164,12 +170,28 @@ class KeyReadBack(ReadBack):
         # D32: a message that was not removed never counts as gone
         if left < 0:
             raise StoreError(f"/queue/{self.queue.name} has more messages of a key than were stored")
-        if left > 0 and found.is_complete and asked.is_certain:
+        if damaged or self.strays:
+            its = self.damaged_of(partition, damaged, left, is_last)
+            count, left = count + its, left - its
+        if left > 0 and is_last:
             missing = count_text(left, "further message")
             raise StoreError(f"/queue/{self.queue.name} ends for a key behind message {after:x}, but has {missing}")
-        if found.is_complete and asked.is_certain:
+        if is_last:
             after = max(after, through)  # else there may be some up to there that were not on the disk yet
         partitions.was_read(partition, count, after, found.is_complete)
+
+    def damaged_of(self, partition: QueuePartition, found: int, left: int, is_last: bool) -> int:
+        """How many damaged records, of those just found and of strays, count as messages of that key, of which `left`
+        are still to be found. What key they had cannot be read: where others of the same hash wait on the disk as well,
+        they count for those that lack them in the end.
+        """
+        key_hash = partition.hash
+        found += self.strays.pop(key_hash, 0)
+        is_alone = not any(one.hash == key_hash and one is not partition for one in self.partitions.behind)
+        its = min(found, left) if is_last or is_alone else 0
+        if its < found and not is_alone:
+            self.strays[key_hash] = found - its
+        return its
 
     def is_whole(self, entry: Entry) -> None:
         self.partitions.touched[self.partitions.at[entry.position]] = None

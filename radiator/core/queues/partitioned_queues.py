@@ -167,6 +167,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def report_damaged(self, position: int) -> None:
         super().report_damaged(position)
+        assert isinstance(self.read_back, KeyReadBack)
+        self.read_back.damaged.add(position)
         self.partitions.gone(position)
 
     def pump(self) -> None:

@@ -1,8 +1,11 @@
 """Delayed messages of a partitioned queue: what came back holds its key, what was sent late joins it."""
 
+from dataclasses import replace
+
 import pytest
 
 from radiator.core.queues import partitions
+from radiator.model.reads import LoadedDelayed, ReadDelayed
 from radiator.model.writes import MakeDue
 from tests.core.backlogs import durable
 from tests.core.conftest import shrink
@@ -39,6 +42,33 @@ def test_a_held_key_with_a_long_backlog_waits_and_others_go_on(small: None, is_r
     node.wait(1)
     assert drained(node) == [f"a{number}" for number in range(30)]
     assert node.numbers("q")["messages"] == 0 and is_clean(node) and not node.disk.platter.held
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_key_does_not_wait_for_a_damaged_record_that_is_due(small: None, is_restarted: bool) -> None:
+    """It stays where it is, and is delivered no more: nobody could ever settle it."""
+    node = keyed()
+    node.say(consume(1))
+    say(node, " ".join(f"a{number}" for number in range(30)))
+    stuck(node, "a")
+    if is_restarted:
+        node = node.crashed()
+        node.open(1, 2, 9)
+        node.say(consume(1))
+    real = node.disk.load_delayed
+
+    def load(asked: ReadDelayed) -> LoadedDelayed:
+        answer = real(asked)
+        for row in answer.messages:
+            row.stored = replace(row.stored, message=None)
+        return answer
+
+    node.disk.load_delayed = load  # type: ignore[method-assign]
+    assert drained(node) == []
+    node.wait(1)
+    assert drained(node) == [f"a{number}" for number in range(1, 30)]
+    assert node.numbers("q")["damaged"] == 1 and node.numbers("q")["delayed"] == 0
+    assert [note.fields["queue"] for note in node.notes if note.event == "damaged_record"] == ["q"]
 
 
 def test_a_full_window_takes_what_a_key_waits_for(small: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """What was passed over is read back by its key: in order, once, and never twice; what is missing ends the broker."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -216,6 +218,75 @@ def test_a_damaged_record_is_reported_stays_and_the_next_of_its_key_goes_on(smal
     assert node.stored("q") == [b"a10", b"a11", b"b19"] and node.numbers("q")["damaged"] == 3
     assert [note.fields["queue"] for note in node.notes if note.event == "damaged_record"] == ["q"] * 3
     assert is_clean(node)
+
+
+def damage(node: Node, *bodies: bytes) -> None:
+    """On the disk, whatever reads them."""
+    real = node.disk._stored
+
+    def stored(place: tuple[int, int]) -> StoredMessage:
+        found = real(place)
+        return replace(found, message=None) if found.message is not None and found.message.body in bodies else found
+
+    node.disk._stored = stored  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("bodies", [(b"a10", b"a11"), (b"a0",), (b"a19",), (b"b10", b"a10")])
+def test_one_that_a_stretch_has_found_damaged_is_not_counted_when_its_key_is_read(
+    small: None, bodies: tuple[bytes, ...]
+) -> None:
+    node = keyed()
+    backlog(node, 20)
+    again = node.crashed()
+    again.open(1, 9)
+    damage(again, *bodies)
+    again.say(consume(1, prefetch_count=1))
+    seen = drained(again)
+    for key in "ab":
+        assert of_key(seen, key) == [name for name in numbered(key, 20) if name.encode() not in bodies]
+    assert again.numbers("q")["damaged"] == len(bodies) and is_clean(again)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_records_of_keys_with_the_same_hash_are_reported_once_and_all_others_come(
+    small: None, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can say of which of the keys they were."""
+    monkeypatch.setattr("radiator.core.queues.partitions.hash_of", lambda key: bytes(8))
+    chance = Random(seed)
+    node = keyed()
+    backlog(node, 20, "abc")
+    if chance.random() < 0.5:
+        node = node.crashed()
+        node.open(1, 9)
+    whole = [f"{key}{number}" for key in "abc" for number in range(20)]
+    gone = chance.sample(whole, chance.choice((1, 2, 10)))
+    node.say(consume(1, prefetch_count=chance.choice((1, 2, 100))))
+    seen = []
+    for _ in range(chance.randrange(30)):
+        for deliver in node.messages(1):
+            seen.append(deliver.message.body.decode())
+            node.say(ack(deliver))
+    damage(node, *(name.encode() for name in gone))
+    say(node, "a20 b20 c20")
+    seen += drained(node)
+    for key in "abc":
+        # what was in memory by then needed no reading
+        expected = [name for name in numbered(key, 21) if name not in gone or name in seen]
+        assert of_key(seen, key) == expected
+    assert node.numbers("q")["damaged"] == len([name for name in gone if name not in seen]) and is_clean(node)
+
+
+@pytest.mark.durability("D32")
+def test_one_that_is_missing_beside_a_damaged_one_ends_the_broker(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.core.queues.partitions.hash_of", lambda key: bytes(8))
+    node = keyed()
+    backlog(node, 20)
+    damage(node, b"a10")
+    changed(node, lambda rows: [row for row in rows if row.message is None or row.message.body != b"b15"])
+    node.say(consume(1, prefetch_count=1))
+    with pytest.raises(StoreError, match="ends for a key behind message .*, but has 1 further message"):
+        drained(node)
 
 
 @pytest.mark.durability("D32")
