@@ -37,7 +37,7 @@ from radiator.model.replies import (
 )
 from radiator.model.settings import QueueSettings
 
-# what subscriptions beyond the first few take, and a temp queue, which takes as much as two more
+# what subscriptions beyond the first few take; a temp queue as much as two more, one to a queue with keys as three more
 SUBSCRIPTION_COST_BYTES = 1024
 SUBSCRIPTIONS_FREE = 16
 WINDOW_HELP = (
@@ -278,10 +278,10 @@ class Connection(Producer):
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
         "buffered_bytes", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes", "idle_subscriptions",
-        "is_closing", "is_idle", "is_link", "last_own_place", "last_place", "next_place", "number", "outbox_bytes",
-        "outbox_max_bytes", "peer", "posted_turn", "principal", "queue_subscriptions", "shared_in_flight",
-        "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked",
-        "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
+        "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place", "next_place",
+        "number", "outbox_bytes", "outbox_max_bytes", "peer", "posted_turn", "principal", "queue_subscriptions",
+        "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions",
+        "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int, awake: "list[Connection] | None" = None) -> None:
@@ -304,7 +304,7 @@ class Connection(Producer):
         # has room, so it is the outgoing buffer that has none, or `offer` will come to them
         self.unlisted_shared: list[Subscription] = []
         self.unlisted_private: dict[Subscription, None] = {}
-        self.next_place = 0
+        self.next_place = self.keyed_subscriptions = 0
         self.last_place = self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
         self.had_auto = self.had_topic = False
@@ -339,7 +339,7 @@ class Connection(Producer):
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
         held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + self.found_bytes
         held_bytes += waiting_bytes + unacked_bytes
-        subscriptions = self.subscriptions_count + 2 * len(self.temp_queues)
+        subscriptions = self.subscriptions_count + 2 * len(self.temp_queues) + 3 * self.keyed_subscriptions
         if subscriptions > SUBSCRIPTIONS_FREE:
             held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
         return held_bytes

@@ -54,7 +54,7 @@ class Memory:
     def on_disk_too(self) -> int:
         """Bytes in memory of what can be read back."""
         windows = self.destinations.windows
-        return windows.size + windows.out + self.destinations.readers.memory_bytes
+        return windows.size + windows.out + windows.held + self.destinations.readers.memory_bytes
 
     @property
     def in_all_bytes(self) -> int:
@@ -85,19 +85,20 @@ class Weighing:
 
     bytes: found so far; unread: of these, in outgoing buffers, and unread_most in the fullest; largest: the holders
     of most; large: connections that hold least_bytes or more, a heap of (-bytes, number, connection); growing: those
-    above their share that held less at the last weighing; awaited: queues that producers wait for.
+    above their share that held less at the last weighing; awaited: queues that producers wait for; held: of keys that
+    delays hold, which are on the disk too.
     """
 
     __slots__ = (
-        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_private", "large", "largest",
-        "memory", "unread", "unread_most",
+        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_private", "held", "large",
+        "largest", "memory", "unread", "unread_most",
     )  # fmt: skip
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.began_bytes = memory.bytes
         self.began_waiting_bytes = memory.waiting_bytes
-        self.bytes = self.unread = self.unread_most = self.found = 0
+        self.bytes = self.unread = self.unread_most = self.found = self.held = 0
         self.has_private = False
         self.large: list[tuple[int, int, Connection]] = []
         self.growing: list[Connection] = []
@@ -164,6 +165,7 @@ class Weighing:
         memory = self.memory
         since = max(0, memory.bytes - self.began_bytes) + max(0, self.began_waiting_bytes)
         memory.weighed_bytes = self.bytes
+        memory.destinations.windows.held = self.held
         memory.outbox_bytes, memory.outbox_largest_bytes = self.unread, self.unread_most
         memory.bytes = self.bytes + since
         memory.holders = [(holder.address, size) for size, _, holder in sorted(self.largest, reverse=True)]

@@ -133,6 +133,7 @@ class Rounds:
             self.has_dedup = True
         if not queue.is_persistent and not queue.is_gone:
             self.weighing.queue(queue)
+        self.weighing.held += queue.held_keys_bytes
         if queue.maker is not None:
             self.look_at_stored(queue.maker, queue.ledger.stored_bytes)
 

@@ -1,7 +1,10 @@
-"""Why messages of a partitioned queue wait although a consumer has room: each of their keys is busy, or delayed."""
+"""Why messages of a partitioned queue wait although a consumer has room: each of their keys is busy, or delayed; or too
+many keys are.
+"""
 
 from radiator.core.queues.key_numbers import Hot
 from radiator.core.queues.partitioned import Partitioned
+from radiator.core.queues.partitioned_queues import PartitionedDurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.queue_partition import QueuePartition
 from radiator.model.errors import count_text
@@ -13,6 +16,12 @@ def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
     """
     if not isinstance(asked, Partitioned):
         return None
+    if isinstance(asked, PartitionedDurableQueue) and asked.holds_too_many:
+        return "keys", (
+            f"{ready}, and a consumer has room, but very many keys are held by messages that were given back with a "
+            f"delay: to know these keys takes {count_text(asked.held_keys_bytes, 'byte')} of memory, and nothing is "
+            f"delivered while that is {asked.windows.held_max} or more. It goes on as soon as some are due."
+        )
     partitions = asked.partitions
     partitions.look()
     if partitions.free or partitions.lacking or partitions.wanting or hot.partition is None:

@@ -77,4 +77,4 @@ def is_clean(node: Node, name: str = "q") -> bool:
         one.found_held, one.held_by_hash, one.held_back,
     )  # fmt: skip
     assert not any(left), left
-    return one.behind_count == one.assignments.total == 0
+    return one.behind_count == one.assignments.total == one.held_bytes == 0

@@ -13,7 +13,7 @@ from radiator.model.settings import DROP_OLDEST, Declarations, LogSettings, Queu
 from tests.core.backlogs import durable
 from tests.core.node import Node
 from tests.core.stubs import BODY, SMALL, body, filled, is_exact, numbers_of, out
-from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe
+from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe, unsubscribe
 
 
 def test_who_never_acks_is_no_burden_to_producers_and_all_comes_back_in_order() -> None:
@@ -332,6 +332,17 @@ def test_a_record_that_retention_has_taken_meanwhile_is_told_of() -> None:
             node.say(ack(one))
     readers = node.broker.destinations.readers
     assert not node.is_refused(2) and (readers.out, readers.size) == (0, 0)
+
+
+def test_a_subscription_to_a_queue_with_keys_counts_as_four() -> None:
+    node = Node(queues(k=QueueSettings(partition_key=("header:key",))))
+    node.open(1)
+    free = SUBSCRIPTIONS_FREE // 4
+    for number in range(free + 2):
+        node.say(subscribe(1, "k", name=b"%d" % number))
+    assert node.broker.connections[1].held_bytes == 2 * 4 * SUBSCRIPTION_COST_BYTES
+    node.say(unsubscribe(1, "0"), unsubscribe(1, "1"))
+    assert node.broker.connections[1].held_bytes == 0
 
 
 def test_subscriptions_beyond_a_few_count_for_their_connection() -> None:

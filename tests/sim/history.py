@@ -15,6 +15,7 @@ from zlib import crc32
 
 import pytest
 
+from radiator.core.connections import SUBSCRIPTION_COST_BYTES
 from radiator.core.queues import partitions
 from radiator.core.rights import Rights
 from radiator.core.turn import Batch
@@ -106,14 +107,16 @@ def drawn_bounds(random: Random) -> dict[str, int]:
         "BATCH_BYTES": random.choice([200, 1500, 4 * MIB]),
         "FORGET_MESSAGES": random.choice([1, 1000]),
         "KEY_MESSAGES": random.choice([1, 2, 16]),
+        "KEYS_HELD_BYTES": random.choice([1, 1300, 64 * MIB]),
     }
 
 
-def drawn_limits(random: Random) -> Limits:
+def drawn_limits(random: Random, keyed: int = 0) -> Limits:
+    """keyed: how many queues have keys. There is memory for who subscribes to all of these."""
     return Limits(
         block_timeout_s=random.choice([0.5, 5, 60]),
         outbox_max_bytes=random.choice([1, 4000, 4 * MIB]),
-        max_memory_bytes=random.choice([4000, 20_000, GIB, GIB, GIB]),
+        max_memory_bytes=random.choice([4000, 20_000, GIB, GIB, GIB]) + 4 * SUBSCRIPTION_COST_BYTES * keyed,
     )
 
 
@@ -150,11 +153,12 @@ class History:
 
     def drawn_node(self, random: Random) -> SimNode:
         authorizer = random.choice([None, Rights(USERS, 0)])
-        node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random), authorizer=authorizer)
+        self.books.keyed = {name for name, settings in self.queues.items() if settings.partition_key}
+        limits = drawn_limits(random, len(self.books.keyed))
+        node = SimNode(self.scheduler, "one", self.declarations, limits, authorizer=authorizer)
         draw_slowness(random, node)
         settings_of = self.declarations.queue_settings
         self.keys = KeyJudge(node, self.books)
-        self.books.keyed = {name for name, settings in self.queues.items() if settings.partition_key}
 
         def handed(deliver: Deliver) -> None:
             self.books.handed(deliver, settings_of, node.now_ms, node.boots)
@@ -186,7 +190,7 @@ class History:
         leasable = sorted(set(self.queues) - {"brief"})
         self.lessees = [
             Lessee(scheduler, node, books, b"l%d" % n, random.sample(leasable, 3), self.tokens, USER_OF[n % 2])
-            for n in range(random.randrange(4) if node.limits.max_memory_bytes == GIB else 0)
+            for n in range(random.randrange(4) if node.limits.max_memory_bytes >= GIB else 0)
         ]
         self.consumers = [
             Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4))

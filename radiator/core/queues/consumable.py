@@ -71,6 +71,11 @@ class Consumable:
         """The memory that its messages take where they are stored nowhere else, in bytes."""
         return 0
 
+    @property
+    def held_keys_bytes(self) -> int:
+        """The memory that keys take which delays hold, of what is on the disk, in bytes."""
+        return 0
+
     def pump(self) -> None:
         """Delivers what is ready to the consumers that have room."""
         raise NotImplementedError

@@ -14,6 +14,8 @@ from radiator.model.message import Message
 from radiator.model.reads import StoredMessage
 from radiator.model.writes import Count, Put
 
+PASSED_OVER_MS = 5000  # for so long one that others go before is not read again; there may be very many
+
 
 class DueQueue(Stored, Protocol):
     """What Due needs of its queue."""
@@ -63,6 +65,9 @@ class Due:
         # an empty window takes one of any size, if need be without its bytes: else it would never be asked for
         is_stub = not (fits or is_behind or is_apart) and (window.count == 0 or self.is_awaited(entry))
         if not (fits or is_behind or is_apart or is_stub):
+            if self.is_before_others():
+                queue.delayed.pass_over(self.context.now_ms + PASSED_OVER_MS)
+                return True
             queue.delayed.blocked_bytes = max(1, size)
             return False
         # D20: the MakeDue and the Put are in one batch
@@ -110,6 +115,10 @@ class Due:
 
     def is_awaited(self, entry: DelayedEntry) -> bool:
         """Whether others wait for it: then it needs no room."""
+        return False
+
+    def is_before_others(self) -> bool:
+        """Whether one that is due later must have its place first, or there would never be room."""
         return False
 
     def is_beyond(self, message: Message, position: int, *, is_apart: bool) -> None:

@@ -34,6 +34,10 @@ class KeyDue(Due):
         self.partitions.look()
         return entry.redeliveries > 0 or not self.partitions.free
 
+    def is_before_others(self) -> bool:
+        # nothing is delivered before some that came back are at their places
+        return self.partitions.held_bytes >= self.window.windows.held_max
+
     def is_beyond(self, message: Message, position: int, *, is_apart: bool) -> None:
         # nothing of its key that is in memory has a place behind it, so it holds nothing any more
         self.partitions.gone(position)

@@ -28,11 +28,13 @@ class Partitioned(Queue):
 
     def subscribe(self, subscription: Subscription) -> None:
         super().subscribe(subscription)
+        subscription.connection.keyed_subscriptions += 1
         if not subscription.is_held:
             self.partitions.come(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         super().unsubscribe(subscription)
+        subscription.connection.keyed_subscriptions -= 1
         if subscription.is_held:
             return
         self.partitions.go_away(subscription)

@@ -12,6 +12,7 @@ from radiator.core.queues.partition_window import PartitionWindow
 from radiator.core.queues.partitioned import Partitioned
 from radiator.core.queues.partitions import Partitions
 from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.queue_partition import KEY_COST_BYTES
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
@@ -63,6 +64,11 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
     @property
     def ready_count(self) -> int:
         return len(self.partitions)
+
+    @property
+    def memory_bytes(self) -> int:
+        known = len(self.partitions.keyed) + self.partitions.keyless
+        return super().memory_bytes + known * KEY_COST_BYTES
 
 
 class PartitionedDurableQueue(DurableQueue, Partitioned):
@@ -128,7 +134,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         window, partitions = self.window, self.partitions
         if partitions.touched:
             partitions.look()
-        may_go = bool(self.ring) and not self.purge.through and not self.is_recovering()
+        may_go = self.ring and not (self.purge.through or self.is_recovering() or self.holds_too_many)
         out_bytes = self.out_bytes
         for entry in part.storing:
             if entry.state is State.STORING:
@@ -177,7 +183,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             return
         if partitions.touched:
             partitions.look()
-        if partitions.matched or (partitions.free and self.ring):
+        if (partitions.matched or (partitions.free and self.ring)) and not self.holds_too_many:
             out_bytes = self.out_bytes
             Partitioned.pump(self)
             if self.windows.out > self.windows.out_max:
@@ -235,6 +241,17 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         return any(partition.after < through for partition in self.partitions.behind)
 
     # ---- delayed messages -------------------------------------------------------------------------------------------
+
+    @property
+    def held_keys_bytes(self) -> int:
+        return self.partitions.held_bytes
+
+    @property
+    def holds_too_many(self) -> bool:
+        """Whether delays hold so many keys that nothing is delivered before some are due: what is not out cannot come
+        back.
+        """
+        return self.held_keys_bytes >= self.windows.held_max
 
     def delay(self, entry: Entry, due_ms: int) -> None:
         super().delay(entry, due_ms)

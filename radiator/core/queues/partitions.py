@@ -15,7 +15,7 @@ from radiator.core.connections import Subscription
 from radiator.core.queues.assignments import Assignee, Assignments
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.free_partitions import STALE_PLACES, FreePartitions
-from radiator.core.queues.queue_partition import QueuePartition
+from radiator.core.queues.queue_partition import KEY_COST_BYTES, QueuePartition
 from radiator.model.keys import hash_of
 from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from radiator.model.message import Message
@@ -32,13 +32,13 @@ class Partitions:
     to be looked at. matched: consumers that have room, and keys of their own that are free. window: how many of one key
     may be with its consumer. moves: how often a key went to another consumer than before. found_held: of the start, the
     hash of each key that is held, by place; held_by_hash: the places, in order; held_back: partitions that wait for
-    them.
+    them. held_bytes: what all that are held take in memory.
     """
 
     __slots__ = (
         "ages", "assignments", "at", "behind", "behind_count", "early", "entries", "find_key", "found_held", "free",
-        "free_ones", "held_back", "held_by_hash", "keyed", "keyless", "lacking", "matched", "moves", "ring", "touched",
-        "wanting", "window",
+        "free_ones", "held_back", "held_by_hash", "held_bytes", "keyed", "keyless", "lacking", "matched", "moves",
+        "ring", "touched", "wanting", "window",
     )  # fmt: skip
 
     def __init__(
@@ -61,7 +61,7 @@ class Partitions:
         self.behind_count = 0
         self.touched: dict[QueuePartition, None] = {}
         self.matched: dict[Subscription, None] = {}
-        self.moves = self.keyless = 0
+        self.moves = self.keyless = self.held_bytes = 0
         self.found_held: dict[int, bytes] = {}
         self.held_by_hash: dict[bytes, list[int]] = {}
         self.held_back: dict[bytes, dict[QueuePartition, None]] = {}
@@ -202,12 +202,14 @@ class Partitions:
             self.keyless -= 1
             return
         insort(partition.held, position)
+        self.held_bytes += partition.held_cost_bytes
         self.touched[partition] = None
 
     def let_go(self, position: int) -> None:
         """A message is not delayed any more."""
         key_hash = self.found_held.pop(position, None)
         if key_hash is not None:
+            self.held_bytes -= KEY_COST_BYTES
             places = self.held_by_hash[key_hash]
             places.remove(position)
             if not places:
@@ -216,11 +218,13 @@ class Partitions:
         partition = self.at.get(position)
         if partition is not None and position in partition.held:
             partition.held.remove(position)
+            self.held_bytes -= partition.held_cost_bytes
             self.touched[partition] = None
 
     def recover_held(self, position: int, key_hash: bytes) -> None:
         """At the start: a message that came back was delayed when the broker ended."""
         self.found_held[position] = key_hash
+        self.held_bytes += KEY_COST_BYTES
         insort(self.held_by_hash.setdefault(key_hash, []), position)
 
     def gone(self, position: int, was_coming: bool = False) -> None:
@@ -466,4 +470,4 @@ class Partitions:
         self.touched.clear()
         self.held_back.clear()
         self.matched.clear()
-        self.keyless = 0
+        self.keyless = self.held_bytes = 0

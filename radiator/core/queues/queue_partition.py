@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from radiator.core.connections import Subscription
 from radiator.core.queues.assignments import Assignee
 
+KEY_COST_BYTES = 600  # what a key takes in memory beside its own bytes, while it is known
+
 
 @dataclass(slots=True, eq=False)
 class QueuePartition:
@@ -34,6 +36,11 @@ class QueuePartition:
     free_at: int = 0
     assignee: Assignee | None = None
     last: Assignee | None = None
+
+    @property
+    def held_cost_bytes(self) -> int:
+        """What it takes in memory for each message that holds it."""
+        return KEY_COST_BYTES + len(self.key or b"")
 
     @property
     def is_empty(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Protocol
 from radiator.core.turn import TurnContext
 from radiator.model.limits import (
     DELAYED_READS_AT_ONCE,
+    KEYS_HELD_BYTES,
     LOAD_BYTES,
     LOAD_MESSAGES,
     OUT_BYTES,
@@ -31,7 +32,8 @@ class DelayedReader(Protocol):
 
 class Windows:
     """The bytes in all windows (`size`), those in flight (`out`), their bounds, and the reads under way (`waiting`, by
-    request). load_bytes: what one read brings.
+    request). load_bytes: what one read brings. held: the bytes of all keys that delays hold, as last weighed; held_max:
+    the bound of one queue's.
 
     At most DELAYED_READS_AT_ONCE reads (`delayed_reads`) are of delayed messages, and further ones wait
     (`next_delayed_reads`); at most OLDEST_AT_ONCE (`oldest`) are for a queue's oldest message. released,
@@ -40,14 +42,15 @@ class Windows:
     """
 
     __slots__ = (
-        "is_disk_tight", "load_bytes", "next_delayed_reads", "oldest", "out", "out_max", "size", "size_max", "waiting",
-        "delayed_reads", "released", "released_bytes", "released_in",
+        "delayed_reads", "held", "held_max", "is_disk_tight", "load_bytes", "next_delayed_reads", "oldest", "out",
+        "out_max", "released", "released_bytes", "released_in", "size", "size_max", "waiting",
     )  # fmt: skip
 
     def __init__(self, max_memory_bytes: int) -> None:
         self.bound(max_memory_bytes)
         self.size = 0
         self.out = 0
+        self.held = 0
         self.waiting: dict[int, Callable[..., None]] = {}
         self.is_disk_tight = False
         self.delayed_reads = self.oldest = 0
@@ -58,6 +61,7 @@ class Windows:
         """Sets the bounds, as shares of that many bytes. What is above a bound goes as it is consumed."""
         self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.out_max = min(OUT_BYTES, self.size_max // 2)
+        self.held_max = min(KEYS_HELD_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
 
     @property

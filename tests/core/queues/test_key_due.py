@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from radiator.core.queues import partitions
+from radiator.core.queues.due import PASSED_OVER_MS
 from radiator.model.reads import LoadedDelayed, ReadDelayed
 from radiator.model.writes import MakeDue
 from tests.core.backlogs import durable
@@ -42,6 +43,27 @@ def test_a_held_key_with_a_long_backlog_waits_and_others_go_on(small: None, is_r
     node.wait(1)
     assert drained(node) == [f"a{number}" for number in range(30)]
     assert node.numbers("q")["messages"] == 0 and is_clean(node) and not node.disk.platter.held
+
+
+def test_one_that_was_sent_late_and_finds_no_room_keeps_nobody_from_what_makes_some(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delays hold as many keys as they may, so nothing is delivered, and the window stays full until some are due."""
+    shrink(monkeypatch, {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 1, "STEP_MESSAGES": 1})
+    node = keyed()
+    node.say(consume(1))
+    say(node, "x0 y0 z0", delay_ms=1000)
+    say(node, "a1")
+    stuck(node, "a", delay_ms=2000)
+    durable(node).windows.held_max = 1
+    say(node, "b1 c1 d1 e1")
+    node.wait(1)
+    assert names(node) == "" and node.numbers("q")["delayed"] == 4
+    node.wait(1)
+    seen = drained(node)
+    assert {*seen} >= {"a1", "b1", "c1", "d1", "e1"}
+    node.wait(PASSED_OVER_MS / 1000)
+    assert {*seen, *drained(node)} == {"a1", "b1", "c1", "d1", "e1", "x0", "y0", "z0"} and is_clean(node)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -3,6 +3,8 @@
 import pytest
 
 from radiator.core.queues import partitions
+from radiator.core.queues.queue import cost_of
+from radiator.core.queues.queue_partition import KEY_COST_BYTES
 from radiator.model.commands import Read
 from radiator.model.writes import Delay, MakeDue, Put, Remove
 from tests.core.backlogs import durable
@@ -111,6 +113,62 @@ def test_however_many_keys_are_held_all_are_found(at_once: int, monkeypatch: pyt
     again.say(consume(2))
     again.close(1)
     assert names(again, 2) == "e1"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_nothing_is_delivered_while_delays_hold_as_many_keys_as_they_may(is_restarted: bool) -> None:
+    """Each takes memory until it is due, which may be in a year."""
+    node = keyed(True)
+    node.say(consume(1, prefetch_count=1))
+    say(node, " ".join(f"{key}{number}" for key in "abcde" for number in (1, 2)) + " 1")
+    durable(node).windows.held_max = 3 * KEY_COST_BYTES
+    for key in "abc":
+        (deliver,) = node.messages(1)
+        assert deliver.message.body.decode() == f"{key}1"  # one less than the bound does no harm
+        node.say(nack(deliver, delay_ms=60_000 if key == "a" else 120_000))
+    if is_restarted:
+        node = node.crashed()
+        node.open(1, 2, 9)
+        durable(node).windows.held_max = 3 * KEY_COST_BYTES
+        node.say(consume(1, prefetch_count=1))
+    assert durable(node).held_keys_bytes >= 3 * KEY_COST_BYTES and drained(node) == []
+    why = node.admin(9, do="why", queue="q")
+    assert (
+        why["verdict"] == "keys"
+        and "very many keys are held by messages that were given back with a delay" in why["sentence"]
+    )
+    node.wait(1)
+    assert node.broker.destinations.windows.held == durable(node).held_keys_bytes  # and counts
+    node.wait(60)
+    seen = drained(node)
+    assert seen[0] == "a1" and {*seen} == {"a1", "a2", "d1", "d2", "e1", "e2", "1"}
+    node.wait(60)
+    assert of_key(drained(node), "b") == ["b1", "b2"] and is_clean(node)
+
+
+def test_those_that_are_out_may_be_held_beyond_the_bound() -> None:
+    node = keyed(True)
+    node.say(consume(1))
+    say(node, "a1 b1 c1 a2")
+    durable(node).windows.held_max = KEY_COST_BYTES
+    node.say(*(nack(deliver, delay_ms=1000) for deliver in node.messages(1)))
+    say(node, "d1")
+    assert durable(node).held_keys_bytes == 3 * (KEY_COST_BYTES + 1) and names(node) == ""
+    node.wait(1)
+    assert {*drained(node)} == {"a1", "a2", "b1", "c1", "d1"} and is_clean(node)
+
+
+def test_what_keys_of_a_queue_in_memory_take_counts() -> None:
+    node = keyed(False)
+    queue = node.broker.destinations.queues.find("q")
+    assert queue is not None
+    say(node, "a1 a2 1")
+    ledger = queue.ledger
+    assert queue.memory_bytes == cost_of(ledger.stored, ledger.stored_bytes) + 2 * KEY_COST_BYTES
+    node.say(consume(1))
+    drained(node)
+    partitions.Partitions.look(queue.partitions)  # type: ignore[attr-defined]
+    assert queue.memory_bytes == 0
 
 
 def test_a_purge_after_a_restart_frees_keys_that_are_held() -> None:
