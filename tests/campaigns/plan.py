@@ -24,6 +24,7 @@ MODULES: tuple[str, ...] = (
     "journal",
     "stories",
     "workers",
+    "consumers",
     "shares",
     "prepared",
     "rights",

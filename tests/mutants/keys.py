@@ -4,6 +4,13 @@ from tests.mutants import Mutant
 
 MUTANTS = (
     Mutant(
+        "drain-ended-by-a-heart-beat",
+        "A consumer that is drained, and registers again, gets messages.",
+        function="NamedConsumers.heard",
+        old="elif subscription.is_held and not registration.is_draining:",
+        new="elif subscription.is_held:",
+    ),
+    Mutant(
         "hash-taken-for-the-key",
         "Messages that are read back for a key are taken for its own wherever the hash of their keys is the same.",
         function="KeyReadBack.key_read",
@@ -56,6 +63,13 @@ MUTANTS = (
         function="Assignments.assign",
         old="return before if poorer is None else poorer",
         new="return before",
+    ),
+    Mutant(
+        "older-consumer-goes-on",
+        "Of two subscriptions with one name the older one gets messages still.",
+        function="NamedConsumers.joined",
+        old="self.hold(before)",
+        new="pass",
     ),
     Mutant(
         "returned-behind-the-next-of-its-key",
