@@ -22,10 +22,10 @@ from typing import Any
 from radiator.client import Address, AddressError
 from radiator.model.checks import Check, meant, shown
 from radiator.model.errors import ConfigError
-from radiator.model.limits import CONFIG_MAX_BYTES
 from radiator.model.users import user_name_mistake
 from radiator.tools.config.mistakes import Mistakes, lines_of_keys
 from radiator.tools.config.tables import settings
+from radiator.tools.config.toml_file import read_toml
 from radiator.tools.config.values import path_of, quoted
 
 ENVIRONMENT = "RADIATOR_CONTEXT"
@@ -106,18 +106,11 @@ def read_contexts() -> Contexts:
         if found.st_mode & stat.S_IWOTH:
             # whoever writes it chooses the broker that gets the password
             raise ConfigError([f"{path} can be changed by everybody on this machine: chmod 600 {path}."])
-        if found.st_size > CONFIG_MAX_BYTES:
-            raise ConfigError([f"{path} has {found.st_size} bytes: it may have at most {CONFIG_MAX_BYTES}."])
-        text = path.read_bytes().decode("utf-8")
-        tables = tomllib.loads(text)
+        text, tables = read_toml(path)
     except (FileNotFoundError, NotADirectoryError):
         return Contexts(path)
     except OSError as error:
         raise ConfigError([f"{path} cannot be read: {error.strerror}."]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from None
     mistakes = Mistakes()
     contexts = _read(tables, path.parent, mistakes)
     current = tables.get("current", "")

@@ -8,7 +8,6 @@ import json
 import os
 import stat
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from radiator.model.errors import ConfigError
 from radiator.model.keys import as_written
 from radiator.model.limits import (
     CHANGE_CHARACTERS,
-    CONFIG_MAX_BYTES,
     MAP_BATCHES_MIN,
     MIB,
     PEER_OUTBOXES_SHARE,
@@ -56,6 +54,7 @@ from radiator.tools.config.mistakes import Mistakes, dotted
 from radiator.tools.config.rules import File, judge, settings_in_force
 from radiator.tools.config.secret import how_to_make, read_secret
 from radiator.tools.config.tables import settings
+from radiator.tools.config.toml_file import read_toml
 from radiator.tools.config.useless import find_in_users, find_useless
 from radiator.tools.config.users import have_secrets, mode_mistake, read_users, read_users_file, together, user_table
 from radiator.tools.config.values import (
@@ -103,14 +102,9 @@ def load(path: Path | None) -> Config:
         listen: list[ListenAddress] = [DEFAULT_LISTEN, DEFAULT_WEB_LISTEN]
         return Config(listen=listen, data_dir=Path("data").absolute(), declarations=everything)
     try:
-        text = path.read_bytes().decode("utf-8")
-        tables = tomllib.loads(text)
+        text, tables = read_toml(path)
     except OSError as error:
         raise ConfigError([f"{path} cannot be read: {error.strerror}. Name a file that is there, or none."]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
-    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits, and of deep nesting
-        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from error
     mistakes, useless = Mistakes(), Mistakes()
     config = _read(tables, path.absolute().parent, mistakes, useless)
     if mistakes.found:
@@ -151,15 +145,13 @@ def reread(path: Path, refused: Callable[[ListenAddress], str], running: Config)
 
 
 def _check_file(path: Path) -> None:
-    """ConfigError: what is there now would never end, or would take a running broker's memory."""
+    """ConfigError: what is there now might never come."""
     try:
-        found = path.stat()
+        mode = path.stat().st_mode
     except OSError:
         return  # `load` says why
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise ConfigError([f"{path} is no regular file: a running broker reads no pipe and no device."])
-    if found.st_size > CONFIG_MAX_BYTES:
-        raise ConfigError([f"{path} has {found.st_size} bytes: a running broker reads at most {CONFIG_MAX_BYTES}."])
 
 
 def _plain(value: Any) -> Any:

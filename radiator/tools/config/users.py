@@ -4,7 +4,6 @@ in no answer and no log.
 
 import pwd
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime
@@ -15,12 +14,13 @@ from typing import Any
 from radiator.auth import scrypt, tokens
 from radiator.model.checks import TIB, Check, choice, flag, shown, size, whole
 from radiator.model.errors import ConfigError
-from radiator.model.limits import CONFIG_MAX_BYTES, NEXT_TO_NOTHING_BYTES, TOKENS_MAX, USERS_MAX
+from radiator.model.limits import NEXT_TO_NOTHING_BYTES, TOKENS_MAX, USERS_MAX
 from radiator.model.rights import RIGHTS, ROLES, Rules, rule_mistake
 from radiator.model.users import ANONYMOUS, BOUNDS, Token, User, UserBounds, user_name_mistake
 from radiator.tools.config.jwt import judge_jwt
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.tables import settings
+from radiator.tools.config.toml_file import read_toml
 from radiator.tools.config.values import each_of
 
 Table = dict[str, Any]
@@ -201,21 +201,13 @@ def mode_mistake(path: Path, has_secrets: bool = True) -> str:
 def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
     """The users in a file of their own. has_jwt: whether there is a table [jwt]. ConfigError: all mistakes."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError([f"{path} is no regular file: users_file must name one."])
         if mistake := mode_mistake(path):
             raise ConfigError([mistake])
-        if found.st_size > CONFIG_MAX_BYTES:
-            raise ConfigError([f"{path} has {found.st_size} bytes: users_file may have at most {CONFIG_MAX_BYTES}."])
-        text = path.read_bytes().decode("utf-8")
-        tables = tomllib.loads(text)
+        text, tables = read_toml(path)
     except OSError as error:
         raise ConfigError([f"{path}, which users_file names, cannot be read: {error.strerror}."]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from error
     mistakes = Mistakes()
     for name in tables:
         if name != "user":

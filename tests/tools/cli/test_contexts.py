@@ -144,9 +144,13 @@ def test_a_file_that_is_none_or_too_long_or_no_text(home: Path) -> None:
     file = written(home, "#" * CONFIG_MAX_BYTES)
     assert read_contexts().named == {}
     file.write_bytes(b"#" * (CONFIG_MAX_BYTES + 1))
-    assert f"has {CONFIG_MAX_BYTES + 1} bytes" in mistakes()[0]
+    assert f"has more than the {CONFIG_MAX_BYTES} bytes" in mistakes()[0]
     file.write_bytes(b"\xff")
     assert "not UTF-8 at byte 0" in mistakes()[0]
+    file.write_bytes(WHOLE.encode("utf-16"))
+    assert "is UTF-16; save it as UTF-8" in mistakes()[0]
+    file.write_bytes(WHOLE.encode("utf-8-sig"))
+    assert len(read_contexts().named) == 2
     file.unlink()
     os.mkfifo(file)
     assert "is no regular file" in mistakes()[0]

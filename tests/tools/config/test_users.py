@@ -245,6 +245,13 @@ def test_a_file_that_is_none_or_no_utf8(tmp_path: Path) -> None:
     (tmp_path / "users.toml").write_bytes(b"\xff")
     (tmp_path / "users.toml").chmod(0o600)
     assert "not UTF-8 at byte 0" in mistakes(tmp_path, FILE)[0]
+    (tmp_path / "users.toml").write_bytes(A.encode("utf-16"))
+    assert "users.toml is UTF-16; save it as UTF-8" in mistakes(tmp_path, FILE)[0]
+    (tmp_path / "users.toml").write_bytes(A.encode("utf-8-sig"))
+    assert set(loaded(tmp_path, FILE).users) == {"a"}
+    (tmp_path / "users.toml").unlink()
+    os.mkfifo(tmp_path / "users.toml", 0o600)
+    assert "no regular file" in mistakes(tmp_path, FILE)[0]
     (tmp_path / "users.toml").unlink()
     (tmp_path / "users.toml").mkdir()
     assert "no regular file" in mistakes(tmp_path, FILE)[0]
