@@ -1,15 +1,22 @@
 """A password, or token, in a file of its own."""
 
 import stat
+from codecs import BOM_UTF8
 from pathlib import Path
+from typing import BinaryIO
 
 from radiator.auth.jwt import is_jwt
 from radiator.model.errors import ConfigError
+from radiator.model.file_text import unmarked
 from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
+
+_AROUND_BYTES = len(BOM_UTF8) + len("\r\n")  # what a first line may have that is no part of the password
 
 
 def from_file(path: Path) -> str:
-    """The first line of a file that nobody else may read. Raises ConfigError."""
+    """The first line of a file that nobody else may read. A pipe, as that of `<(...)`, is waited for, as it is by every
+    program. Raises ConfigError.
+    """
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):  # before its mode, which is right for a directory
@@ -19,10 +26,21 @@ def from_file(path: Path) -> str:
                 [f"{path} holds a password, and everybody on this machine may read it: chmod 600 {path}."]
             )
         with path.open("rb") as file:
-            line = file.readline(JWT_MAX_BYTES + 2).removesuffix(b"\n")
+            return first_line(file, f"The password in {path}")
     except OSError as error:
         raise ConfigError([f"{path} cannot be read: {error.strerror}."]) from None
-    return checked(line.decode("utf-8", "surrogateescape"), f"The password in {path}")
+
+
+def first_line(file: BinaryIO, what: str) -> str:
+    """A password on a line of its own, without its end, LF or CR LF, and without a byte order mark before it; of a
+    longer one no more is read than may be there. Raises ConfigError, OSError.
+    """
+    line = file.readline(JWT_MAX_BYTES + 1 + _AROUND_BYTES).removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        line = unmarked(line)
+    except ValueError as wrong:
+        raise ConfigError([f"{what} {wrong}."]) from None
+    return checked(line.decode("utf-8", "surrogateescape"), what)
 
 
 def checked(password: str, what: str) -> str:

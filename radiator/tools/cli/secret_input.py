@@ -7,9 +7,8 @@ import sys
 
 from radiator.auth.jwt import is_jwt
 from radiator.auth.tokens import is_token
-from radiator.client.password_file import checked
+from radiator.client.password_file import checked, first_line
 from radiator.model.errors import ConfigError
-from radiator.model.limits import JWT_MAX_BYTES
 
 
 def asked(prompt: str) -> str:
@@ -19,7 +18,7 @@ def asked(prompt: str) -> str:
 
 def from_stdin() -> str:
     """The first line of standard input."""
-    return checked(sys.stdin.readline(JWT_MAX_BYTES + 2).removesuffix("\n"), "The password")
+    return first_line(sys.stdin.buffer, "The password")
 
 
 def no_token(password: str) -> str:
