@@ -5,6 +5,7 @@ The system's `openssl` makes them. Nothing that is there is changed, so more cli
 """
 
 import argparse
+import fcntl
 import ipaddress
 import os
 import re
@@ -13,6 +14,8 @@ import stat
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from radiator.model.errors import RadiatorError
@@ -26,6 +29,8 @@ NAMES = ("localhost", "127.0.0.1", "::1")  # where none is given
 CA_DAYS, PAIR_DAYS = 3650, 365
 OPENSSL_MAX_S = 60
 COMMON_NAME_MAX = 64  # RFC 5280, appendix A.1: ub-common-name
+_BESIDE = ".new-"  # there new files are made, within one file system, before they are renamed
+_CONFIG_FILE = "openssl.cnf"
 
 _CONFIG = """\
 [req]
@@ -107,8 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
             _check_is_there(directory, name)
     names = arguments.name or (_names_of(directory / f"{SERVER}.pem") if is_renewal else NAMES)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as beside:  # to be renamed within one file system
-        config = Path(beside, "openssl.cnf")
+    with _alone_in(directory), tempfile.TemporaryDirectory(prefix=_BESIDE, dir=directory) as beside:
+        config = Path(beside, _CONFIG_FILE)
         config.write_text(_CONFIG.format(names=",".join(map(_alternative, names))))
         if not _is_kept(directory, CA):
             _make(directory, CA, "Radiator trial CA", config, CA_DAYS)
@@ -125,6 +130,31 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"{CA}.key can make a certificate for any name that these clients trust.")
     print(f"The CA is for ten years, each pair for one: before that, radiator certificates {where} --renew")
     return 0
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Another run in that directory is waited for. What one that was killed has left beside is gone."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in directory.glob(f"{_BESIDE}????????"):
+            if _is_left(left):
+                shutil.rmtree(left)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a run has made that directory, and it holds nothing else."""
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        return False
+    return all(
+        stat.S_ISREG(one.lstat().st_mode) and (one.name == _CONFIG_FILE or one.suffix in (".key", ".pem"))
+        for one in path.iterdir()
+    )
 
 
 def _alternative(name: str) -> str:

@@ -2,7 +2,10 @@
 
 import os
 import stat
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -167,6 +170,65 @@ def test_each_file_is_whole_whenever_it_is_read(tmp_path: Path) -> None:
         assert main(["certificates", str(tmp_path), "--renew"]) == 0
         assert (certificate.read(), key.read()) == (before["server.pem"], before["server.key"])
     assert set(contents(tmp_path)) == set(before)  # nothing is left beside
+
+
+KILLED = """
+import os, signal, sys
+from radiator.tools import cli
+from radiator.tools.cli import certificates
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+certificates.os.replace = killed
+cli.main(["certificates", sys.argv[1], "--renew"])
+"""
+
+
+def test_what_a_killed_run_has_left_is_gone_with_the_next(tmp_path: Path) -> None:
+    """It holds a key."""
+    assert main(["certificates", str(tmp_path)]) == 0
+    before = contents(tmp_path)
+    assert subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False, timeout=60).returncode == -9
+    (left,) = tmp_path.glob(".new-*")
+    assert (left / "server.key").exists()
+    assert main(["certificates", str(tmp_path)]) == 0
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("what", ["other file", "directory within", "file", "link", "other name"])
+def test_what_no_run_has_left_stays(tmp_path: Path, what: str) -> None:
+    beside, elsewhere = tmp_path / ".new-abcdefgh", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "server.key").touch()
+    if what == "other file":
+        beside.mkdir()
+        (beside / "notes.txt").touch()
+    elif what == "directory within":
+        (beside / "old.key").mkdir(parents=True)
+    elif what == "file":
+        beside.touch()
+    elif what == "link":
+        beside.symlink_to(elsewhere)
+    else:
+        beside = tmp_path / ".new-pairs"
+        beside.mkdir()
+        (beside / "server.key").touch()
+    found = sorted(tmp_path.rglob("*"))
+    assert main(["certificates", str(tmp_path)]) == 0
+    assert set(found) <= set(tmp_path.rglob("*"))
+
+
+def test_two_runs_in_one_directory_wait_for_each_other(tmp_path: Path) -> None:
+    """Else the one would remove what the other is making, and each would make a CA."""
+    tls = tmp_path / "tls"
+    program = [sys.executable, "-m", "radiator", "certificates", tls, "--client"]
+    with ExitStack() as stack:
+        runs = [stack.enter_context(subprocess.Popen([*program, name])) for name in ("a", "b", "c")]
+        assert [run.wait(60) for run in runs] == [0, 0, 0]
+    for name in ("server", "a", "b", "c"):
+        assert openssl("verify", "-CAfile", tls / "ca.pem", tls / f"{name}.pem")
+    assert not list(tls.glob(".new-*"))
 
 
 @pytest.mark.parametrize(
