@@ -1,11 +1,11 @@
 """`radiator certificates`: what it makes is what the broker and its clients take."""
 
+import fcntl
 import os
 import stat
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -221,14 +221,18 @@ def test_what_no_run_has_left_stays(tmp_path: Path, what: str) -> None:
 
 def test_two_runs_in_one_directory_wait_for_each_other(tmp_path: Path) -> None:
     """Else the one would remove what the other is making, and each would make a CA."""
-    tls = tmp_path / "tls"
-    program = [sys.executable, "-m", "radiator", "certificates", tls, "--client"]
-    with ExitStack() as stack:
-        runs = [stack.enter_context(subprocess.Popen([*program, name])) for name in ("a", "b", "c")]
-        assert [run.wait(60) for run in runs] == [0, 0, 0]
-    for name in ("server", "a", "b", "c"):
-        assert openssl("verify", "-CAfile", tls / "ca.pem", tls / f"{name}.pem")
-    assert not list(tls.glob(".new-*"))
+    program = [sys.executable, "-m", "radiator", "certificates", tmp_path]
+    lock = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as run:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                run.wait(1)
+            assert not list(tmp_path.iterdir())
+        finally:
+            os.close(lock)
+        assert run.communicate(timeout=60) and run.returncode == 0
+    assert openssl("verify", "-CAfile", tmp_path / "ca.pem", tmp_path / "server.pem")
 
 
 @pytest.mark.parametrize(
