@@ -5,8 +5,10 @@ the address among its names. There is no way around it.
 """
 
 import contextlib
+import os
 import socket
 import ssl
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 from radiator.client import arguments
 from radiator.client.address import Address, AddressError, addresses_of
 from radiator.client.errors import ConnectionLost
+from radiator.model.file_text import unmarked
+from radiator.model.limits import TLS_FILE_BYTES
 
 NAMES_SHOWN = 8
 # where a sentence says how a file is given: programs that have other names for it put these in its place
@@ -51,6 +55,8 @@ def addresses_with(
 
 def context_of(address: Address) -> ssl.SSLContext:
     """For a connection to that address. Raises AddressError where its files cannot be used."""
+    for name in ("ca_file", "certificate", "key"):
+        _check_file(name, getattr(address, name))
     try:
         context = ssl.create_default_context(cafile=address.ca_file or None)
     except OSError as failed:
@@ -62,6 +68,16 @@ def context_of(address: Address) -> ssl.SSLContext:
     if address.certificate:
         _show(context, address)
     return context
+
+
+def _check_file(name: str, file: str) -> None:
+    """They are read again for each connection, which no pipe can be. Raises AddressError."""
+    try:
+        mode = os.stat(file).st_mode if file else stat.S_IFREG
+    except (OSError, ValueError):  # OpenSSL says why
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise AddressError(f"{name} {file!r} cannot be used: it is no regular file.")
 
 
 def _show(context: ssl.SSLContext, address: Address) -> None:
@@ -77,8 +93,23 @@ def _show(context: ssl.SSLContext, address: Address) -> None:
         context.load_cert_chain(address.certificate, address.key or None, no_passphrase)
     except OSError as failed:
         files = f"certificate {address.certificate!r}" + f" with key {address.key!r}" * bool(address.key)
-        why = "its key has a passphrase, and nobody is asked for it" if is_encrypted else reason(failed)
+        why = "its key has a passphrase, and nobody is asked for it" if is_encrypted else _wrong_pair(address, failed)
         raise AddressError(f"The {files} cannot be used: {why}.") from None
+
+
+def _wrong_pair(address: Address, failed: OSError) -> str:
+    """OpenSSL has no words for a key that is none."""
+    if not isinstance(failed, ssl.SSLError) or failed.reason is not None:
+        return reason(failed)
+    file = address.key or address.certificate
+    try:
+        with open(file, "rb") as key:
+            data = unmarked(key.read(TLS_FILE_BYTES))
+    except ValueError as wrong:
+        return f"{file!r} {wrong}"
+    except OSError as wrong:
+        return reason(wrong)
+    return "one of them is damaged" if b"PRIVATE KEY-----" in data else f"{file!r} has no private key in PEM"
 
 
 def reason(failed: OSError) -> str:

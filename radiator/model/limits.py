@@ -145,6 +145,7 @@ WRITTEN_AT_ONCE_BYTES = 64 * KIB  # such a write is reported to the broker at on
 HANDSHAKES_PER_TURN = 4  # wait: steps of TLS handshakes in one turn of the loop, of up to 1 ms each
 TLS_SLICE_BYTES = 6 * KIB  # what is encrypted or decrypted at once: OpenSSL's two buffers keep a third more
 TLS_FILE_BYTES = 64 * KIB  # refuse: a certificate with its chain, or a key; a handshake must fit the system's buffer
+TLS_CA_BYTES = 2 * MIB  # refuse: a file of CAs; that of all which a system trusts has a quarter of a MiB
 TLS_UNSENT_BYTES = MIB  # close: encrypted bytes, other than a write's, that a client does not read
 CERTIFICATE_READY_S = 86_400  # refuse: a broker whose certificate is over so soon is not ready for clients
 CERTIFICATE_WARN_DAYS = 30  # logged, each day: from so long before the certificate's end on

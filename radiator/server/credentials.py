@@ -14,7 +14,7 @@ from radiator.model.errors import ConfigError
 from radiator.model.limits import JWT_KEYS_MAX_BYTES
 from radiator.model.reloading import NOW
 from radiator.model.settings import Config, JwtSettings
-from radiator.server.tls import Pair, load_pair
+from radiator.server.tls_pair import Pair, load_pair
 
 _NOT_FOR_A_SECRET = 0o037  # a group may read it, as that of systemd's credentials does
 
@@ -55,8 +55,13 @@ def differences(old: Credentials, new: Credentials) -> list[dict[str, Any]]:
     before, after = ({"tls": one.pair, **{f'tls."{key}"': own for key, own in one.own.items()}} for one in (old, new))
     for table, pair in after.items():
         was = before.get(table)
-        if was is not None and pair is not None and was.certificate.sha256 != pair.certificate.sha256:
+        if was is None or pair is None:
+            continue
+        if was.certificate.sha256 != pair.certificate.sha256:
             found.append((f"{table}.certificate", str(was.certificate), str(pair.certificate)))
+        found += [
+            (f"{table}.{key}", was.cas[key], cas) for key, cas in pair.cas.items() if was.cas.get(key, cas) != cas
+        ]
     if old.jwt is not None and new.jwt is not None and old.jwt.text != new.jwt.text:
         found.append(("jwt.keys", "keys", "other keys"))
     return [{"setting": key, "old": was, "new": is_, "takes_effect": NOW} for key, was, is_ in found]

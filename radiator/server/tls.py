@@ -2,178 +2,37 @@
 
     socket --bytes--> TlsTransport --do_handshake, then records--> what was sent
 
-The certificate and its key are read as a pair and checked before they are used: at the start before anything is
-listened on, and by a reload before they take the place of the old ones. Connections keep what they began with.
+Connections keep the pair of certificate and key that they began with.
 """
 
 import contextlib
 import errno
 import hashlib
-import os
 import ssl
-import stat
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from radiator.model.errors import ConfigError
 from radiator.model.limits import (
     CERTIFICATE_LOOK_S,
     CERTIFICATE_WARN_DAYS,
     HANDSHAKES_PER_TURN,
-    TLS_FILE_BYTES,
     TLS_SLICE_BYTES,
     TLS_UNSENT_BYTES,
     WRITE_BYTES,
 )
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
-from radiator.model.settings import NONE, OPTIONAL, REQUIRED, TlsSettings
 from radiator.model.users import User
 from radiator.protocols.needs_tls import needs_tls
 from radiator.protocols.peer.session import NEEDS_TLS
-from radiator.server.certificate import Certificate, day_text, read_certificate, user_of
+from radiator.server.certificate import day_text, user_of
 from radiator.server.log import EventLog
+from radiator.server.tls_pair import Pair, reason_of
 from radiator.server.transport import PeerActivity, Sendable, SocketTransport
 
 HANDSHAKE = 0x16
 """The first byte of every TLS connection."""
 _ALERT = 0x15  # or of its answer
-
-# others are too weak, or keep all other clients waiting: one handshake with RSA 4096 takes 5 ms
-KEYS = ("EC P-256", "EC P-384", "Ed25519", "RSA 2048")
-_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all as good
-_VERIFY = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
-_LINK = "radiator-link"  # the protocol between nodes
-_NOT_FOR_A_KEY = 0o037  # a group may read it, as that of systemd's credentials and of Debian's ssl-cert does
-
-
-@dataclass(slots=True, frozen=True)
-class Pair:
-    """A certificate and its key, which belong together, ready to be used.
-
-    context: for clients. of_nodes: for nodes that dial this one, which are asked for no certificate. to_nodes: for
-    those that this one dials; None: without peer_ca.
-    """
-
-    certificate: Certificate
-    context: ssl.SSLContext
-    of_nodes: ssl.SSLContext
-    to_nodes: ssl.SSLContext | None
-
-
-def load_pair(settings: TlsSettings) -> Pair:
-    """Reads and checks the files of [tls]. ConfigError: what is wrong with them."""
-    try:
-        return _load(settings)
-    except ValueError as wrong:
-        raise ConfigError([f"{wrong}."]) from None
-
-
-def _load(settings: TlsSettings) -> Pair:
-    certificate = _certificate(settings.certificate)
-    _check("key", settings.key, _NOT_FOR_A_KEY)
-    context, of_nodes = _context(ssl.PROTOCOL_TLS_SERVER, "stomp"), _context(ssl.PROTOCOL_TLS_SERVER, _LINK)
-    for one in (context, of_nodes):
-        _load_key(one, settings)
-    context.verify_mode = _VERIFY[settings.client_certificates]
-    if settings.client_ca is not None:
-        _load_ca(context, "client_ca", settings.client_ca, "clients'")
-    to_nodes = None
-    if settings.peer_ca is not None:
-        to_nodes = _context(ssl.PROTOCOL_TLS_CLIENT, _LINK)  # it verifies the certificate and its name
-        to_nodes.hostname_checks_common_name = False  # names stand in subjectAltName alone (RFC 9525)
-        _load_ca(to_nodes, "peer_ca", settings.peer_ca, "nodes'")
-    if _certificate(settings.certificate) != certificate:
-        raise ValueError(f"tls.certificate is {settings.certificate}, which was replaced as it was read; read it again")
-    return Pair(certificate, context, of_nodes, to_nodes)
-
-
-def _context(side: int, protocol: str) -> ssl.SSLContext:
-    """protocol: as ALPN names it."""
-    context = ssl.SSLContext(side)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.set_ciphers(_CIPHERS)
-    context.set_alpn_protocols([protocol])
-    return context
-
-
-def _check(key: str, path: Path, forbidden: int = 0) -> None:
-    """forbidden: bits that the file's mode must not have. ValueError where it cannot be used."""
-    try:
-        found = path.stat()
-        if not os.access(path, os.R_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        raise ValueError(f"tls.{key} is {path}, which cannot be read ({error.strerror}); name a file in PEM") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"tls.{key} is {path}, which is no file; name one in PEM")
-    if found.st_mode & forbidden:
-        wrong = f"tls.{key} is {path}, of mode {stat.S_IMODE(found.st_mode):04o}, so others may read or change it"
-        raise ValueError(f"{wrong}; chmod 600 {path.name}, or 640 for a group that may read it")
-
-
-def _certificate(path: Path) -> Certificate:
-    """The broker's own. ValueError where it cannot be used."""
-    _check("certificate", path)
-    with path.open("rb") as file:
-        data = file.read(TLS_FILE_BYTES + 1)
-    if len(data) > TLS_FILE_BYTES:
-        right = f"a certificate and those that lead to its CA have at most {TLS_FILE_BYTES} bytes"
-        raise ValueError(f"tls.certificate is {path}, which has more; {right}")
-    try:
-        certificate = read_certificate(data.decode("utf-8", "replace"))
-    except ValueError as wrong:
-        right = "it must have a certificate in PEM, and behind it those that lead to its CA"
-        raise ValueError(f"tls.certificate is {path}, which {wrong}; {right}") from None
-    if certificate.key not in KEYS:
-        weak = f"tls.certificate is {path}, whose key is {certificate.key}, too weak or too slow for a broker"
-        raise ValueError(f"{weak}; it must be {', '.join(KEYS[:-1])} or {KEYS[-1]}")
-    return certificate
-
-
-def _load_ca(context: ssl.SSLContext, key: str, path: Path, whose: str) -> None:
-    _check(key, path, stat.S_IWOTH)
-    try:
-        context.load_verify_locations(path)
-    except OSError as error:
-        wrong = f"tls.{key} is {path}, which has no certificate of a CA ({_reason(error)})"
-        raise ValueError(f"{wrong}; it must have in PEM the CAs that {whose} certificates come from") from None
-
-
-def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Raises ValueError where the two do not belong together."""
-    is_encrypted = False
-
-    def no_passphrase() -> str:
-        nonlocal is_encrypted
-        is_encrypted = True
-        return ""
-
-    try:
-        context.load_cert_chain(settings.certificate, settings.key, no_passphrase)
-    except (ssl.SSLError, OSError) as error:
-        if is_encrypted:
-            wrong = f"tls.key is {settings.key}, which has a passphrase, and nobody is asked for it at a start"
-            right = f"write it without: openssl pkey -in {settings.key.name} -out plain.key; chmod 600 plain.key"
-        elif isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-            wrong = f"tls.key is {settings.key}, which does not belong to the certificate {settings.certificate}"
-            right = "name the key that the certificate was requested with"
-        else:
-            wrong = f"tls.certificate is {settings.certificate} and tls.key {settings.key}, which cannot be used"
-            wrong, right = f"{wrong} ({_reason(error)})", "both must be in PEM, and belong together"
-        raise ValueError(f"{wrong}; {right}") from None
-
-
-def _reason(error: OSError) -> str:
-    """In OpenSSL's words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is not accepted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or "unknown error").replace("_", " ").lower()
-    return error.strerror or type(error).__name__
 
 
 class TlsListeners:
@@ -344,7 +203,7 @@ class TlsTransport:
         except ssl.SSLZeroReturnError:
             pass
         except ssl.SSLError as error:
-            self._fail(_reason(error))
+            self._fail(reason_of(error))
         return True
 
     def _recognise(self) -> None:

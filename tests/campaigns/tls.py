@@ -23,7 +23,8 @@ from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_UNSENT_BYTES, WRITE_B
 from radiator.model.settings import TlsSettings
 from radiator.model.users import User
 from radiator.server.certificate import subject_text, user_of
-from radiator.server.tls import TlsListeners, load_pair
+from radiator.server.tls import TlsListeners
+from radiator.server.tls_pair import load_pair
 from tests.campaigns.campaign import Campaign, Run
 from tests.certificates import Authority, MadePair
 from tests.server.shell import KeptLog

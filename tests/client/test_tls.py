@@ -1,6 +1,7 @@
 """The client over TLS: what is verified before anything is said, and the sentences where it is not."""
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
@@ -208,6 +209,26 @@ def test_files_that_cannot_be_used_are_refused_before_anything_is_dialled(broker
     other = broker.authority.pair("one"), broker.authority.pair("another")
     with pytest.raises(AddressError, match="cannot be used: key values mismatch"):
         Client(nowhere, certificate=str(other[0].certificate), key=str(other[1].key))
+    file = tmp_path / "file"
+    for data, why in (
+        (b"", f"'{file}' has no private key in PEM."),
+        (other[0].key.read_text().encode("utf-16"), f"'{file}' is UTF-16; save it as UTF-8."),
+        (other[0].key.read_bytes()[:100], "one of them is damaged."),
+    ):
+        file.write_bytes(data)
+        with pytest.raises(AddressError) as caught:
+            Client(nowhere, certificate=str(other[0].certificate), key=str(file))
+        assert str(caught.value) == f"The certificate '{other[0].certificate}' with key '{file}' cannot be used: {why}"
+
+
+@pytest.mark.parametrize("name", ["ca_file", "certificate", "key"])
+def test_a_file_that_may_never_come_or_end_is_refused(broker: TlsBroker, tmp_path: Path, name: str) -> None:
+    made = broker.authority.pair("shown")
+    os.mkfifo(tmp_path / "pipe")
+    files = {"ca_file": broker.ca_file, "certificate": str(made.certificate), "key": str(made.key)}
+    for wrong in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(AddressError, match=f"^{name} '{wrong}' cannot be used: it is no regular file.$"):
+            Client("stomps://127.0.0.1:1", **{**files, name: wrong})  # type: ignore[arg-type]
 
 
 def test_files_without_tls_are_refused(broker: TlsBroker) -> None:

@@ -118,8 +118,8 @@ def test_a_client_does_not_make_it_negotiate_again(broker: TlsBroker) -> None:
 def test_a_broker_that_agrees_to_weaker_ones_is_seen(tmp_path: Path) -> None:
     """A negative control."""
     weaker = (
-        "import sys; from radiator.server import tls; from radiator.tools.cli import main;"
-        "tls._CIPHERS = 'ALL:@SECLEVEL=0'; sys.exit(main())"
+        "import sys; from radiator.server import tls_pair; from radiator.tools.cli import main;"
+        "tls_pair._CIPHERS = 'ALL:@SECLEVEL=0'; sys.exit(main())"
     )
     with TlsBroker(tmp_path, CONFIG, ("-c", weaker)) as broker:
         assert f"Cipher is {NEVER_EC}\n" in s_client(broker, "-tls1_2", "-cipher", f"{NEVER_EC}:@SECLEVEL=0")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ pytest.importorskip("jwt", reason="JSON Web Tokens need PyJWT: scripts/setup tes
 
 from radiator.model.errors import ConfigError
 from radiator.model.limits import JWT_KEYS_MAX_BYTES
-from radiator.model.settings import Config, JwtSettings, TlsSettings
+from radiator.model.settings import OPTIONAL, Config, JwtSettings, TlsSettings
 from radiator.server.credentials import Credentials, differences, load_credentials
 from tests.acceptance.test_login import answer, login, reloaded
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess, environment
+from tests.certificates import Authority
 from tests.issuer import AUDIENCE, ISSUER, TABLE, Issuer, jwks, written
 
 ONE, OTHER = Issuer(), Issuer(kid="two")
@@ -91,6 +93,22 @@ def test_other_keys_are_a_difference_that_shows_nothing_of_them(tmp_path: Path) 
     assert differences(old, old) == [] == differences(Credentials(), new) == differences(old, Credentials())
     (found,) = differences(old, new)
     assert found == {"setting": "jwt.keys", "old": "keys", "new": "other keys", "takes_effect": "now"}
+
+
+def test_other_cas_in_a_file_of_the_same_name_are_a_difference(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path / "other", "new")
+    made, ca = authority.pair("server"), tmp_path / "trusted.pem"
+    right = TlsSettings(certificate=made.certificate, key=made.key, client_certificates=OPTIONAL)
+    for key in ("client_ca", "peer_ca"):
+        given = Config(data_dir=Path("/d"), tls=replace(right, **{key: ca}), tls_of_listeners={"stomps://a:1": right})
+        ca.write_bytes(authority.certificate.read_bytes())
+        old = load_credentials(given)
+        assert differences(old, load_credentials(given)) == []
+        assert differences(load_credentials(replace(given, tls=right)), old) == []  # the name of the file tells it
+        ca.write_bytes(other.certificate.read_bytes())
+        (found,) = differences(old, load_credentials(given))
+        assert found["setting"] == f"tls.{key}" and found["takes_effect"] == "now"
+        assert found["old"].startswith("CN=Trial ca; SHA-256") and found["new"].startswith("CN=Trial new; SHA-256")
 
 
 # ---- a broker

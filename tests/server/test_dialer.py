@@ -13,7 +13,8 @@ from radiator.model.settings import Address, Node, TlsSettings
 from radiator.server.dialer import Dialer, back_off_s
 from radiator.server.links import LinkDialer
 from radiator.server.log import EventLog
-from radiator.server.tls import TlsListeners, load_pair
+from radiator.server.tls import TlsListeners
+from radiator.server.tls_pair import load_pair
 from tests.certificates import Authority
 
 B = Address("peer", "127.0.0.1", 61614)

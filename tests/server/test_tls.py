@@ -1,14 +1,12 @@
 """TLS below a connection: the pair of certificate and key, the transport, and a broker whose listener encrypts."""
 
 import re
-import shutil
 import socket
 import ssl
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +15,7 @@ import gevent
 import pytest
 
 from radiator.client import Client
-from radiator.model.errors import ConfigError
-from radiator.model.limits import HANDSHAKES_PER_TURN, TLS_FILE_BYTES, WRITE_BYTES
+from radiator.model.limits import HANDSHAKES_PER_TURN, WRITE_BYTES
 from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.settings import OPTIONAL, REQUIRED, TlsSettings
 from radiator.model.users import User
@@ -26,10 +23,11 @@ from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.protocols.prometheus.exposition import exposition
 from radiator.server import tls
 from radiator.server.certificate import read_certificate
-from radiator.server.tls import TlsListeners, load_pair
+from radiator.server.tls import TlsListeners
+from radiator.server.tls_pair import load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
 from tests.acceptance.wire import Wire
-from tests.certificates import LOCALHOST, Authority, MadePair, openssl
+from tests.certificates import LOCALHOST, Authority, MadePair
 from tests.ports import free_ports
 from tests.server.shell import KeptLog
 from tests.server.tls_pipe import Ends, Pipe
@@ -50,91 +48,6 @@ def pair(authority: Authority) -> MadePair:
 
 def settings(pair: MadePair, **others: Any) -> TlsSettings:
     return TlsSettings(certificate=pair.certificate, key=pair.key, **others)
-
-
-# ---- the files
-
-
-def refused(given: TlsSettings) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_pair(given)
-    (sentence,) = caught.value.mistakes
-    return sentence
-
-
-@pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640])
-def test_a_key_is_its_owners_and_perhaps_a_groups_to_read(pair: MadePair, tmp_path: Path, mode: int) -> None:
-    key = Path(shutil.copy(pair.key, tmp_path))
-    key.chmod(mode)
-    load_pair(TlsSettings(certificate=pair.certificate, key=key))
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o604, 0o601, 0o602, 0o660, 0o650, 0o777])
-def test_a_key_that_others_may_read_or_change_is_refused(pair: MadePair, tmp_path: Path, mode: int) -> None:
-    key = Path(shutil.copy(pair.key, tmp_path))
-    key.chmod(mode)
-    assert refused(TlsSettings(certificate=pair.certificate, key=key)) == (
-        f"tls.key is {key}, of mode {mode:04o}, so others may read or change it; chmod 600 server.key, or 640 for a "
-        "group that may read it."
-    )
-
-
-def test_a_key_of_another_certificate_is_refused(authority: Authority, pair: MadePair) -> None:
-    other = authority.pair("other")
-    sentence = refused(TlsSettings(certificate=pair.certificate, key=other.key))
-    assert f"tls.key is {other.key}, which does not belong to the certificate {pair.certificate}" in sentence
-
-
-@pytest.mark.parametrize("key", [("rsa:1024",), ("rsa:3072",), ("rsa:4096",)])
-def test_a_key_that_is_weak_or_slow_is_refused(authority: Authority, key: tuple[str, ...]) -> None:
-    made = authority.pair("rsa", key=("-newkey", *key))
-    size = key[0].partition(":")[2]
-    assert f"whose key is RSA {size}, too weak or too slow for a broker; it must be EC P-256," in refused(
-        settings(made)
-    )
-
-
-@pytest.mark.parametrize("key", [("rsa:2048",), ("ed25519",), ("ec", "-pkeyopt", "ec_paramgen_curve:secp384r1")])
-def test_other_usual_keys_are_taken(authority: Authority, key: tuple[str, ...]) -> None:
-    load_pair(settings(authority.pair("usual", key=("-newkey", *key))))
-
-
-def test_a_key_with_a_passphrase_asks_nobody(pair: MadePair, tmp_path: Path) -> None:
-    key = tmp_path / "locked.key"
-    openssl("pkey", "-in", pair.key, "-aes256", "-passout", "pass:secret", "-out", key)
-    key.chmod(0o600)
-    sentence = refused(TlsSettings(certificate=pair.certificate, key=key))
-    assert "has a passphrase, and nobody is asked for it at a start; write it without: openssl pkey" in sentence
-
-
-def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_path: Path) -> None:
-    right = settings(pair)
-    assert "cannot be read (No such file or directory)" in refused(replace(right, certificate=tmp_path / "none"))
-    assert "cannot be read (No such file or directory)" in refused(replace(right, key=tmp_path / "none"))
-    assert "which is no file; name one in PEM" in refused(replace(right, key=tmp_path))
-    empty = tmp_path / "empty"
-    empty.write_text("")
-    empty.chmod(0o600)
-    assert "has no -----BEGIN CERTIFICATE-----; it must have a certificate" in refused(
-        replace(right, certificate=empty)
-    )
-    assert "cannot be used" in refused(replace(right, key=empty))
-    for key, whose in (("client_ca", "clients'"), ("peer_ca", "nodes'")):
-        assert "cannot be read (No such file or directory)" in refused(replace(right, **{key: tmp_path / "none"}))
-        sentence = refused(replace(right, **{key: empty}))
-        assert f"tls.{key} is {empty}, which has no certificate of a CA" in sentence
-        assert f"it must have in PEM the CAs that {whose} certificates come from" in sentence
-
-
-def test_a_certificate_with_its_chain_has_a_bound(pair: MadePair, tmp_path: Path) -> None:
-    text = pair.certificate.read_text()
-    long = tmp_path / "long.pem"
-    long.write_text(text + "\n" * (TLS_FILE_BYTES - len(text)))
-    load_pair(replace(settings(pair), certificate=long))
-    long.write_text(text + "\n" * (TLS_FILE_BYTES - len(text) + 1))
-    assert "which has more; a certificate and those that lead to its CA have at most 65536 bytes" in refused(
-        replace(settings(pair), certificate=long)
-    )
 
 
 # ---- the transport
@@ -418,27 +331,6 @@ def test_a_node_that_speaks_no_tls_is_told_so_without(pair: MadePair, authority:
     assert log.lines == []
 
 
-class Renewed(type(Path())):  # type: ignore[misc]
-    """A file that is another one as soon as it was read."""
-
-    def open(self, *arguments: Any, **others: Any) -> Any:
-        found = super().open(*arguments, **others)
-        following = Path(self).with_suffix(".next")
-        if following.exists():
-            following.rename(self)
-        return found
-
-
-def test_a_certificate_that_changes_while_it_is_read_is_refused(authority: Authority, tmp_path: Path) -> None:
-    """Else the proof of links would be of another one than is shown."""
-    made = authority.pair("often")
-    for name in ("now.pem", "now.next"):
-        signed = (made.key.with_suffix(".csr"), "-CA", authority.certificate, "-CAkey", authority.key)
-        openssl("x509", "-req", "-in", *signed, "-CAcreateserial", "-days", 9, "-out", tmp_path / name)
-    wrong = refused(TlsSettings(certificate=Renewed(tmp_path / "now.pem"), key=made.key))
-    assert "which was replaced as it was read; read it again." in wrong
-
-
 @pytest.mark.parametrize(("certificate", "name"), [("CN=ops,O=Shop", "operations"), ("Till.example", "operations")])
 def test_a_clients_certificate_says_who_it_is(
     opened: Open, authority: Authority, pair: MadePair, certificate: str, name: str
@@ -508,20 +400,6 @@ def test_a_certificate_with_names_that_are_no_text_costs_its_own_connection(
     with pytest.raises(ConnectionAbortedError, match="certificate has a name that is no text"):
         pipe.shake()
     assert not pipe.transport.says_first and pipe.transport.principal == ANYONE
-
-
-@pytest.mark.parametrize(("mode", "is_right"), [(0o644, True), (0o664, True), (0o666, False), (0o602, False)])
-def test_a_client_ca_that_everybody_may_change_is_refused(
-    pair: MadePair, authority: Authority, tmp_path: Path, mode: int, is_right: bool
-) -> None:
-    own = tmp_path / "clients.pem"
-    own.write_bytes(authority.certificate.read_bytes())
-    own.chmod(mode)
-    given = settings(pair, client_ca=own, client_certificates=OPTIONAL)
-    if is_right:
-        load_pair(given)
-    else:
-        assert f"of mode {mode:04o}, so others may read or change it" in refused(given)
 
 
 # ---- the end of a certificate

@@ -8,7 +8,8 @@ import gevent
 
 from radiator.model.settings import TlsSettings
 from radiator.server.log import EventLog
-from radiator.server.tls import TlsListeners, TlsTransport, load_pair
+from radiator.server.tls import TlsListeners, TlsTransport
+from radiator.server.tls_pair import load_pair
 from radiator.server.transport import PeerActivity, SocketTransport
 
 

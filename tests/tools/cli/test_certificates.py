@@ -13,7 +13,7 @@ import pytest
 from radiator.client import Client
 from radiator.model.settings import TlsSettings
 from radiator.server.certificate import read_certificate
-from radiator.server.tls import load_pair
+from radiator.server.tls_pair import load_pair
 from radiator.tools.cli import main
 from tests.broker_process import BrokerProcess
 from tests.certificates import Authority, openssl
