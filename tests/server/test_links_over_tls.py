@@ -275,6 +275,25 @@ def test_renewed_ca_counts_after_a_reload(place: TlsPlace, tmp_path: Path) -> No
     a.wait_for_log(" linked ", 25)
 
 
+def test_swapped_ca_leaves_the_link_that_is_there_and_counts_for_the_next(place: TlsPlace, tmp_path: Path) -> None:
+    a, b = place.pair()
+    for one in (a, b):
+        one.wait_for_log(" linked ")
+    other = Authority(tmp_path / "other")
+    shutil.copy(other.certificate, place.directory / "ca.pem")
+    reloaded(a)
+    assert "setting=tls.peer_ca" in "".join(lines_of(a, "setting_changed"))
+    time.sleep(3 * HEART_BEAT_MS / 1000)
+    assert why(a, "b")[0] == "up" and not lines_of(a, "link_lost")
+    b.stop()
+    b.start()
+    assert "unable to get local issuer certificate" in a.wait_for_log("the certificate is not accepted", 20)
+    place.replace(other.pair("server"))
+    reloaded(b)
+    begun = len(a.log.splitlines())
+    a.wait_for_log(" linked ", 25, since=begun)
+
+
 # ---- TLS at one end only
 
 
