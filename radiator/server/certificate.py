@@ -187,6 +187,25 @@ def _escaped(value: str) -> str:
     return f"{text[:-1]}\\ " if value[1:].endswith(" ") else text
 
 
+def ends_s(cas: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
+    """Until when each of these is valid, as `ssl` gives them; by its subject. Of the same subject the last one counts,
+    as a CA that was renewed keeps it.
+    """
+    found: dict[Any, int] = {}
+    for one in cas:
+        end_s = int(ssl.cert_time_to_seconds(one["notAfter"]))
+        found[one["subject"]] = max(end_s, found.get(one["subject"], end_s))
+    return found
+
+
+def end_s(found: Mapping[str, Any], cas: Mapping[Any, int]) -> int:
+    """Until when a verified one, as `ssl` gives it, would be verified again: until its own end, or that of the CA that
+    has signed it. cas: those that are trusted, as of `ends_s`; one between them and it counts as the last of them.
+    """
+    own_s = int(ssl.cert_time_to_seconds(found["notAfter"]))
+    return min(own_s, cas.get(found.get("issuer"), max(cas.values(), default=own_s)))
+
+
 def user_of(found: Mapping[str, Any], users: Iterable[User]) -> User | None:
     """The user whose `certificate` is the subject, or a DNS name, of a verified one as `ssl` gives it; None: nobody's.
     What has a `=` is compared with subjects only, so no DNS name can pass for a subject.

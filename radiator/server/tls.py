@@ -25,7 +25,7 @@ from radiator.model.principal import ANYONE, Principal, RecognisedBy
 from radiator.model.users import User
 from radiator.protocols.needs_tls import needs_tls
 from radiator.protocols.peer.session import NEEDS_TLS
-from radiator.server.certificate import day_text, user_of
+from radiator.server.certificate import day_text, end_s, user_of
 from radiator.server.log import EventLog
 from radiator.server.tls_pair import Pair, reason_of
 from radiator.server.transport import PeerActivity, Sendable, SocketTransport
@@ -275,12 +275,13 @@ class AcceptedTls(TlsTransport):
     is_link: the other end is a node, and whoever has accepted it says in the log what comes of that.
     """
 
-    __slots__ = ("_certificate", "_is_link", "_listeners")
+    __slots__ = ("_certificate", "_client_ends_s", "_is_link", "_listeners")
 
     def __init__(self, below: SocketTransport, listeners: TlsListeners, pair: Pair, is_link: bool = False) -> None:
         super().__init__(below, pair.of_nodes if is_link else pair.context, None)
         self.certificate_sha256 = bytes.fromhex(pair.certificate.sha256)
         self._certificate: Any = None
+        self._client_ends_s = pair.client_ends_s
         self._is_link = is_link
         self._listeners = listeners
 
@@ -304,9 +305,9 @@ class AcceptedTls(TlsTransport):
             self._certificate = self._tls.getpeercert()
         except ValueError:  # of names that are no UTF-8
             self._fail("the client's certificate has a name that is no text")
-        # a ticket is of a certificate that was verified then: OpenSSL does not look at its end again
-        if self._certificate and ssl.cert_time_to_seconds(self._certificate["notAfter"]) <= time.time():
-            self._fail("the client's certificate is over")
+        # a ticket is of a certificate that was verified then: OpenSSL does not look at its end again, nor its CA's
+        if self._certificate and self._end_s <= time.time():
+            self._fail("the client's certificate is over, or its CA")
 
     @property
     def principal(self) -> Principal:
@@ -316,8 +317,12 @@ class AcceptedTls(TlsTransport):
         user = user_of(self._certificate, self._listeners.users)
         if user is None:
             return ANYONE
-        until_ms = int(ssl.cert_time_to_seconds(self._certificate["notAfter"])) * 1000
-        return Principal(user.name, RecognisedBy.CERTIFICATE, until_ms=until_ms, proof=user.certificate or "")
+        proof = user.certificate or ""
+        return Principal(user.name, RecognisedBy.CERTIFICATE, until_ms=self._end_s * 1000, proof=proof)
+
+    @property
+    def _end_s(self) -> int:
+        return end_s(self._certificate, self._client_ends_s)
 
     def _fail(self, reason: str) -> None:
         if not self._is_shaken and not self._is_link:

@@ -16,7 +16,7 @@ from radiator.model.errors import ConfigError
 from radiator.model.file_text import unmarked
 from radiator.model.limits import TLS_CA_BYTES, TLS_FILE_BYTES
 from radiator.model.settings import NONE, OPTIONAL, REQUIRED, TlsSettings
-from radiator.server.certificate import Certificate, read_certificate, subject_text
+from radiator.server.certificate import Certificate, ends_s, read_certificate, subject_text
 
 # others are too weak, or keep all other clients waiting: one handshake with RSA 4096 takes 5 ms
 KEYS = ("EC P-256", "EC P-384", "Ed25519", "RSA 2048")
@@ -34,7 +34,7 @@ class Pair:
 
     context: for clients. of_nodes: for nodes that dial this one, which are asked for no certificate. to_nodes: for
     those that this one dials; None: without peer_ca. cas: what was in the files of CAs, as the report of a reload
-    names it, by their settings.
+    names it, by their settings. client_ends_s: the ends of the CAs of clients, as of `ends_s`.
     """
 
     certificate: Certificate
@@ -42,6 +42,7 @@ class Pair:
     of_nodes: ssl.SSLContext
     to_nodes: ssl.SSLContext | None
     cas: Mapping[str, str] = field(default_factory=dict)
+    client_ends_s: Mapping[Any, int] = field(default_factory=dict)
 
 
 def load_pair(settings: TlsSettings) -> Pair:
@@ -69,7 +70,7 @@ def _load(settings: TlsSettings) -> Pair:
         cas["peer_ca"] = _load_ca(to_nodes, "peer_ca", settings.peer_ca, "nodes'")
     if _certificate(settings.certificate) != certificate:
         raise ValueError(f"tls.certificate is {settings.certificate}, which was replaced as it was read; read it again")
-    return Pair(certificate, context, of_nodes, to_nodes, cas)
+    return Pair(certificate, context, of_nodes, to_nodes, cas, ends_s(_cas_of(context)))
 
 
 def _context(side: int, protocol: str) -> ssl.SSLContext:
@@ -140,11 +141,18 @@ def _load_ca(context: ssl.SSLContext, key: str, path: Path, whose: str) -> str:
     except OSError as error:
         wrong = f"tls.{key} is {path}, which has no certificate of a CA ({reason_of(error)})"
         raise ValueError(f"{wrong}; it must have in PEM the CAs that {whose} certificates come from") from None
-    found: list[dict[str, Any]] = context.get_ca_certs()
-    names = [subject_text(one["subject"]) for one in found]
+    names = [subject_text(one["subject"]) for one in _cas_of(context)]
     more = len(names) - _CAS_SHOWN
     shown = ", ".join(names[:_CAS_SHOWN]) + f" and {more} more" * (more > 0)
-    return f"{shown or 'no CA'}; SHA-256 of the file {hashlib.sha256(data).hexdigest()[:16]}"
+    return f"{shown}; SHA-256 of the file {hashlib.sha256(data).hexdigest()[:16]}".removeprefix("; ")
+
+
+def _cas_of(context: ssl.SSLContext) -> list[dict[str, Any]]:
+    """Those that it trusts; none where one of them has a name that is no UTF-8, which Python does not read."""
+    try:
+        return context.get_ca_certs()
+    except ValueError:
+        return []
 
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:

@@ -256,7 +256,7 @@ def test_a_certificate_ends_by_the_clock_of_the_broker_too(tmp_path: Path) -> No
             assert "has run out" in wire.read("ERROR", timeout_s=5)["message"]
         with pytest.raises((OSError, Gone)):
             broker.answers(context, given)
-        broker.wait_for_log('reason="the client\'s certificate is over"')
+        broker.wait_for_log('reason="the client\'s certificate is over, or its CA"')
         broker.move(0)
         assert broker.answers(context, given) == "CONNECTED"
 
@@ -275,17 +275,24 @@ commonName = supplied
 """
 
 
-def valid_within(authority: Authority, name: str, from_s: float, to_s: float) -> MadePair:
-    """That pair with another certificate, of those days."""
-    made = authority.pair(name, f"/CN={name}")
-    directory = made.key.parent
-    (directory / "index.txt").touch()
-    (directory / "ca.cnf").write_text(CA_OF_DAYS.format(directory=directory))
+def ca_of_days(directory: Path, more: str = "") -> None:
+    (directory / "index.txt").write_text("")
+    (directory / "ca.cnf").write_text(CA_OF_DAYS.format(directory=directory) + more)
+
+
+def between(directory: Path, from_s: float, to_s: float) -> list[str]:
+    """Arguments of `openssl ca`: of a certificate for that time."""
     begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(one)) for one in (from_s, to_s))
+    return ["-batch", "-notext", "-config", f"{directory}/ca.cnf", "-startdate", begin, "-enddate", end]
+
+
+def valid_within(authority: Authority, name: str, from_s: float, to_s: float) -> MadePair:
+    """That pair with another certificate, for that time."""
+    made = authority.pair(name, f"/CN={name}")
+    ca_of_days(made.key.parent)
     openssl(
-        "ca", "-batch", "-notext", "-config", directory / "ca.cnf", "-cert", authority.certificate,
-        "-keyfile", authority.key, "-in", made.key.with_suffix(".csr"), "-extfile", made.key.with_suffix(".ext"),
-        "-startdate", begin, "-enddate", end, "-out", made.certificate,
+        "ca", "-cert", authority.certificate, "-keyfile", authority.key, "-in", made.key.with_suffix(".csr"),
+        "-extfile", made.key.with_suffix(".ext"), *between(made.key.parent, from_s, to_s), "-out", made.certificate,
     )  # fmt: skip
     return made
 
@@ -317,6 +324,35 @@ def test_a_broker_whose_certificate_begins_later_is_told_of_at_both_ends(tmp_pat
         broker.wait_for_log("certificate_not_valid of=[tls]")
         with pytest.raises(ConnectionLost, match="is not valid yet: look at the clocks of both machines"):
             Client(broker.tls_address, ca_file=broker.ca_file)
+
+
+CA_EXTENSIONS = "[ca_extensions]\nbasicConstraints = critical,CA:TRUE\nkeyUsage = critical,keyCertSign\n"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_end_of_a_ca_ends_what_was_recognised_by_it_and_its_tickets(
+    broker: Trusting, version: ssl.TLSVersion
+) -> None:
+    authority, directory, end_s = broker.clients, broker.clients.certificate.parent, int(time.time()) + 5
+    context = broker.context(authority.pair("ops", "/CN=ops", ""), version)
+    ca_of_days(directory, CA_EXTENSIONS)
+    openssl("req", "-new", "-key", authority.key, "-subj", "/CN=Trial clients", "-out", directory / "again.csr")
+    openssl(
+        "ca", "-selfsign", "-keyfile", authority.key, "-in", directory / "again.csr", "-extensions", "ca_extensions",
+        *between(directory, end_s - HOUR_S, end_s), "-out", authority.certificate,
+    )  # fmt: skip
+    broker.trust(authority)
+    broker.hang_up("reloaded")
+    with broker.resumed(context, None) as there:
+        there.connect(login(None, None))
+        session = session_of(there)
+        assert broker.gets_in(context, session)
+        assert "has run out" in there.read("ERROR", timeout_s=15)["message"]
+    assert end_s - 1 <= time.time() < end_s + 3
+    assert not broker.gets_in(context, session)
+    broker.wait_for_log('reason="the client\'s certificate is over, or its CA"')
+    assert not broker.gets_in(context)
+    broker.wait_for_log('reason="certificate has expired"')
 
 
 # ---- who may reload

@@ -1,14 +1,16 @@
 """What is read from certificates: the end and the key of the broker's own, and whom a client's stands for."""
 
+import calendar
 import ssl
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from radiator.model.users import User
-from radiator.server.certificate import Certificate, day_text, read_certificate, subject_text, user_of
+from radiator.server.certificate import Certificate, day_text, end_s, ends_s, read_certificate, subject_text, user_of
 from tests.certificates import Authority, openssl
 
 KEYS = {
@@ -183,3 +185,30 @@ def test_a_dns_name_that_only_looks_like_a_users_is_not_his() -> None:
     kiosk = [User(name="kiosk", certificate="kiosk.example")]
     assert user_of({"subjectAltName": (("DNS", "KIOSK.example"),)}, kiosk) == kiosk[0]
     assert user_of({"subjectAltName": (("DNS", "\u212aiosk.example"),)}, kiosk) is None  # the sign of kelvin
+
+
+def name(text: str) -> tuple[tuple[tuple[str, str]]]:
+    return ((("commonName", text),),)
+
+
+def of(issuer: str, day: int, subject: str = "x") -> dict[str, Any]:
+    return {"subject": name(subject), "issuer": name(issuer), "notAfter": f"Jan  {day} 00:00:00 2030 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("certificate", "cas", "day"),
+    [
+        (of("a", 3), [], 3),
+        (of("a", 3), [of("a", 4, "a")], 3),
+        (of("a", 3), [of("a", 2, "a"), of("b", 9, "b")], 2),
+        (of("a", 3), [of("a", 2, "a"), of("a", 9, "a")], 3),  # it was renewed
+        (of("a", 8), [of("a", 5, "a"), of("a", 2, "a")], 5),
+        (of("between", 8), [of("a", 5, "a"), of("b", 6, "b")], 6),
+        (of("between", 8), [of("a", 9, "a")], 8),
+    ],
+)
+def test_one_is_valid_until_its_end_or_that_of_its_ca(
+    certificate: dict[str, Any], cas: list[dict[str, Any]], day: int
+) -> None:
+    first_s = calendar.timegm((2030, 1, 1, 0, 0, 0))
+    assert end_s(certificate, ends_s(cas)) == first_s + (day - 1) * 86_400

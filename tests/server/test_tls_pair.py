@@ -12,8 +12,9 @@ import pytest
 from radiator.model.errors import ConfigError
 from radiator.model.limits import TLS_CA_BYTES, TLS_FILE_BYTES
 from radiator.model.settings import OPTIONAL, TlsSettings
+from radiator.server.certificate import read_certificate
 from radiator.server.tls_pair import load_pair
-from tests.certificates import Authority, MadePair, openssl
+from tests.certificates import P_256, Authority, MadePair, openssl
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +184,24 @@ def test_the_cas_are_named(authority: Authority, pair: MadePair, tmp_path: Path)
     both.write_text("".join(one.certificate.read_text() for one in (authority, *more)))
     named = load_pair(replace(given, peer_ca=both)).cas["peer_ca"]
     assert named.startswith("CN=Trial ca, CN=Trial ca0") and "CN=Trial ca6 and 1 more; SHA-256" in named
+
+
+def test_a_ca_with_names_that_are_no_text_is_taken(pair: MadePair, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.pem"
+    openssl(
+        "req", "-x509", *P_256, "-nodes", "-subj", "/CN=odd", "-addext", "keyUsage=critical,keyCertSign", "-addext",
+        "subjectAltName=DER:30:04:82:02:ff:fe", "-keyout", tmp_path / "odd.key", "-out", odd,
+    )  # fmt: skip
+    found = load_pair(settings(pair, client_ca=odd, peer_ca=odd, client_certificates=OPTIONAL))
+    assert re.fullmatch("SHA-256 of the file [0-9a-f]{16}", found.cas["client_ca"])
+    assert found.cas["peer_ca"] == found.cas["client_ca"] and found.client_ends_s == {}
+
+
+def test_the_ends_of_the_cas_of_clients_are_known(authority: Authority, pair: MadePair) -> None:
+    assert load_pair(settings(pair, peer_ca=authority.certificate)).client_ends_s == {}
+    found = load_pair(settings(pair, client_ca=authority.certificate, client_certificates=OPTIONAL)).client_ends_s
+    end_s = read_certificate(authority.certificate.read_text()).valid_to_s
+    assert found == {((("commonName", "Trial ca"),),): end_s}
 
 
 def test_a_certificate_with_its_chain_has_a_bound(pair: MadePair, tmp_path: Path) -> None:
