@@ -235,7 +235,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def run(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("a password\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a password\n")))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place.directory))
     (place.directory / "radiator.toml").write_text(f'[context.here]\nbroker = "{place.broker.address}"\n')
 
