@@ -3,6 +3,7 @@ no answer.
 """
 
 import stat
+from codecs import BOM_UTF8
 from pathlib import Path
 
 from radiator.model.limits import SECRET_MAX_BYTES, SECRET_MIN_BYTES
@@ -12,7 +13,9 @@ _OF_OTHERS = 0o037  # a group may read it, as that of systemd's credentials does
 
 
 def read_secret(path: Path) -> bytes:
-    """The file's bytes without the newline at their end. ValueError as a check."""
+    """The file's bytes without the newline at their end, LF or CR LF, and without a byte order mark before them, which
+    an editor may have put there on one node alone. ValueError as a check.
+    """
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -23,7 +26,8 @@ def read_secret(path: Path) -> bytes:
             )
             raise ValueError(f"{wrong}; chmod 600 {path.name}, or 640 for a group that may read it")
         with path.open("rb") as file:
-            secret = file.read(SECRET_MAX_BYTES + 2).removesuffix(b"\n")
+            data = file.read(SECRET_MAX_BYTES + 1 + len(BOM_UTF8) + len("\r\n")).removeprefix(BOM_UTF8)
+            secret = data.removesuffix(b"\r\n" if data.endswith(b"\r\n") else b"\n")
     except OSError as error:
         wrong = f"is {quoted(str(path))}, which cannot be read ({error.strerror})"
         raise ValueError(f"{wrong}; {how_to_make(path)}, and copy it to every node") from error

@@ -34,6 +34,11 @@ def why_not(file: Path) -> str:
         (b" \0\xff" * 10, b" \0\xff" * 10),
         (b"x" * 1024, b"x" * 1024),
         (b"x" * 1024 + b"\n", b"x" * 1024),
+        (b"0123456789abcdef\r\n", b"0123456789abcdef"),
+        (b"0123456789abcdef\r", b"0123456789abcdef\r"),
+        (b"0123456789abcde\n\r\n", b"0123456789abcde\n"),
+        (b"\xef\xbb\xbf0123456789abcdef\n", b"0123456789abcdef"),
+        (b"\xef\xbb\xbf" + b"x" * 1024 + b"\r\n", b"x" * 1024),
     ],
 )
 def test_a_secret_is_read_without_one_newline(file: Path, data: bytes, secret: bytes) -> None:
@@ -49,6 +54,8 @@ def test_a_secret_is_read_without_one_newline(file: Path, data: bytes, secret: b
         (b"0123456789abcde\n", "15"),
         (b"x" * 1025, "more than 1024"),
         (b"x" * 1025 + b"\n", "more than 1024"),
+        (b"\xef\xbb\xbf0123456789abcde\r\n", "15"),
+        (b"\xef\xbb\xbf" + b"x" * 1025 + b"\r\n", "more than 1024"),
         (b"x" * 100_000, "more than 1024"),
     ],
 )
