@@ -112,6 +112,32 @@ def test_a_client_ca_that_is_swapped_counts_for_all_who_come_from_then_on(
     assert not broker.gets_in(old) and broker.gets_in(new)
 
 
+@pytest.mark.parametrize("is_user_gone", [False, True])
+def test_who_has_connected_before_a_ca_goes_is_ended_with_the_users_certificate(
+    broker: Trusting, is_user_gone: bool
+) -> None:
+    """As docs/SECURITY.md has it of a CA that has lost its keys."""
+    context = broker.context(broker.clients.pair("ops", "/CN=ops", ""))
+    with (
+        broker.resumed(context, None) as there,
+        broker.resumed(context, None) as shaken,
+        Wire((broker.host, broker.tls_port)) as silent,
+    ):
+        there.connect(login(None, None))
+        broker.trust(broker.others)
+        if is_user_gone:
+            broker.config_file.write_text(CONFIG)
+        broker.hang_up("reloaded")
+        silent.socket = context.wrap_socket(silent.socket, server_hostname="localhost")
+        for one in (shaken, silent):
+            one.send_frame("CONNECT", login(None, None))
+            assert one.read_frame().command == ("ERROR" if is_user_gone else "CONNECTED")
+        if is_user_gone:
+            assert there.read("ERROR")["code"] == "forbidden"
+        else:
+            there.send("/queue/q", "still there")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_ticket_of_a_user_who_is_gone_lets_nobody_in(broker: Trusting, version: ssl.TLSVersion) -> None:
     context = broker.context(broker.clients.pair("ops", "/CN=ops", ""), version)
