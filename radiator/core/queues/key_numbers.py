@@ -62,13 +62,13 @@ def backlog(queue: Queue) -> int:
 
 
 def useful_consumers(queue: Queue) -> int:
-    """How many consumers could be busy at once: one for each message, of a partitioned queue one for each active key.
-    Where anything is to be processed it is one at least: which keys there are on the disk is known once there is one.
+    """How many consumers could be busy at once: one for each message, of a partitioned queue one for each active key
+    that no delay holds. Where anything is to be processed it is one at least: which keys there are on the disk is known once there is one.
     """
     waiting, keys = backlog(queue), active_keys(queue)
-    if keys is None or not waiting:
+    if keys is None or not waiting or not isinstance(queue, Partitioned):
         return waiting
-    return max(1, min(waiting, keys))
+    return max(1, min(waiting, keys - queue.partitions.held_keys))
 
 
 def look_for_hot(queue: Queue, hot: Hot) -> Iterator[PauseRow]:

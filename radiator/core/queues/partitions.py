@@ -32,12 +32,13 @@ class Partitions:
     to be looked at. matched: consumers that have room, and keys of their own that are free. window: how many of one key
     may be with its consumer. moves: how often a key went to another consumer than before. found_held: of the start, the
     hash of each key that is held, by place; held_by_hash: the places, in order; held_back: partitions that wait for
-    them. held_bytes: what all that are held take in memory.
+    them. held_bytes: what all that are held take in memory. held_keys: how many
+    keys are held since this start.
     """
 
     __slots__ = (
         "ages", "assignments", "at", "behind", "behind_count", "early", "entries", "find_key", "found_held", "free",
-        "free_ones", "held_back", "held_by_hash", "held_bytes", "keyed", "keyless", "lacking", "matched", "moves",
+        "free_ones", "held_back", "held_by_hash", "held_bytes", "held_keys", "keyed", "keyless", "lacking", "matched", "moves",
         "ring", "touched", "wanting", "window",
     )  # fmt: skip
 
@@ -61,7 +62,7 @@ class Partitions:
         self.behind_count = 0
         self.touched: dict[QueuePartition, None] = {}
         self.matched: dict[Subscription, None] = {}
-        self.moves = self.keyless = self.held_bytes = 0
+        self.moves = self.keyless = self.held_bytes = self.held_keys = 0
         self.found_held: dict[int, bytes] = {}
         self.held_by_hash: dict[bytes, list[int]] = {}
         self.held_back: dict[bytes, dict[QueuePartition, None]] = {}
@@ -201,6 +202,7 @@ class Partitions:
             del self.at[position]  # it holds nothing up, and there may be very many
             self.keyless -= 1
             return
+        self.held_keys += not partition.held
         insort(partition.held, position)
         self.held_bytes += partition.held_cost_bytes
         self.touched[partition] = None
@@ -218,6 +220,7 @@ class Partitions:
         partition = self.at.get(position)
         if partition is not None and position in partition.held:
             partition.held.remove(position)
+            self.held_keys -= not partition.held
             self.held_bytes -= partition.held_cost_bytes
             self.touched[partition] = None
 
@@ -470,4 +473,4 @@ class Partitions:
         self.touched.clear()
         self.held_back.clear()
         self.matched.clear()
-        self.keyless = self.held_bytes = 0
+        self.keyless = self.held_bytes = self.held_keys = 0

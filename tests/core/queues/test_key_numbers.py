@@ -16,7 +16,7 @@ from radiator.core.queues.queue import Queue
 from radiator.model.commands import Send
 from radiator.model.limits import SHOWN_KEY_CHARACTERS
 from tests.core.node import Node
-from tests.core.words import ack, queue, send, subscribe, unsubscribe
+from tests.core.words import ack, nack, queue, send, subscribe, unsubscribe
 
 PERSISTENT = pytest.mark.parametrize("persistent", [True, False])
 
@@ -100,3 +100,15 @@ def test_a_key_that_goes_to_another_consumer_is_a_move() -> None:
 ])  # fmt: skip
 def test_a_key_is_shown_without_what_does_not_print(key: bytes, text: str) -> None:
     assert key_text(key) == text
+
+
+@PERSISTENT
+def test_for_a_key_that_a_delay_holds_no_consumer_is_useful(persistent: bool) -> None:
+    node = node_of(persistent)
+    node.say(subscribe(1, "q", prefetch_count=9))
+    node.say(*(keyed(key) for key in (b"a", b"a", b"b", b"b", b"c", b"c")))
+    out = node.messages(1)
+    node.say(*(nack(deliver, delay_ms=1000) for deliver in out[:2]))
+    assert (len(out), active_keys(found(node)), useful_consumers(found(node)), backlog(found(node))) == (3, 3, 1, 4)
+    node.wait(2)
+    assert (active_keys(found(node)), useful_consumers(found(node)), backlog(found(node))) == (3, 3, 6)
