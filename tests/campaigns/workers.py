@@ -27,6 +27,7 @@ KEYS = {"quick": 200, "nightly": 1000, "release": 1000}
 MESSAGES_OF_A_KEY = 30  # of a life
 DEED_S = (0.1, 0.5)  # between two of the supervisor
 DRAINED_WITHIN_S = 60.0
+STUCK_AFTER_S = 60.0  # without a single SEND that was receipted
 CONFIG = (
     SERVER
     + """
@@ -78,7 +79,7 @@ class Producer(threading.Thread):
 
     def run(self) -> None:
         left = self.jobs
-        end_s = time.monotonic() + DRAINED_WITHIN_S
+        end_s = time.monotonic() + STUCK_AFTER_S
         while left and time.monotonic() < end_s:
             try:
                 with Client(self.broker.address) as client:
@@ -86,6 +87,7 @@ class Producer(threading.Thread):
                         key, number = left[0]
                         client.send("/queue/orders", str(number), {"customer": key})
                         left.pop(0)
+                        end_s = time.monotonic() + STUCK_AFTER_S
             except (RadiatorError, OSError):
                 time.sleep(0.05)
         if left:

@@ -155,9 +155,9 @@ MUTANTS = (
     Mutant(
         "load-skips-a-message",
         "What is read back begins one position too late: off by one.",
-        function="ReadBack.refill",
-        old="load = ReadQueue(context.next_position(), queue.number, window.end, LOAD_MESSAGES, bytes_max)",
-        new="load = ReadQueue(context.next_position(), queue.number, window.end + 1, LOAD_MESSAGES, bytes_max)",
+        function="ReadBack.read_stretch",
+        old="load = ReadQueue(context.next_position(), self.queue.number, window.end, LOAD_MESSAGES, bytes_max)",
+        new="load = ReadQueue(context.next_position(), self.queue.number, window.end + 1, LOAD_MESSAGES, bytes_max)",
     ),
     Mutant(
         "max-messages-off-by-one",

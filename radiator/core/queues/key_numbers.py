@@ -63,7 +63,8 @@ def backlog(queue: Queue) -> int:
 
 def useful_consumers(queue: Queue) -> int:
     """How many consumers could be busy at once: one for each message, of a partitioned queue one for each active key
-    that no delay holds. Where anything is to be processed it is one at least: which keys there are on the disk is known once there is one.
+    that no delay holds. Where anything is to be processed it is one at least: which keys there are on the disk is known
+    once there is one.
     """
     waiting, keys = backlog(queue), active_keys(queue)
     if keys is None or not waiting or not isinstance(queue, Partitioned):

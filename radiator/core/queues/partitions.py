@@ -38,8 +38,8 @@ class Partitions:
 
     __slots__ = (
         "ages", "assignments", "at", "behind", "behind_count", "early", "entries", "find_key", "found_held", "free",
-        "free_ones", "held_back", "held_by_hash", "held_bytes", "held_keys", "keyed", "keyless", "lacking", "matched", "moves",
-        "ring", "touched", "wanting", "window",
+        "free_ones", "held_back", "held_by_hash", "held_bytes", "held_keys", "keyed", "keyless", "lacking", "matched",
+        "moves", "ring", "touched", "wanting", "window",
     )  # fmt: skip
 
     def __init__(
