@@ -34,6 +34,11 @@ class DrainWait:
     done: Callable[[int], None]
     is_over: Callable[[], bool]
 
+    @property
+    def unacked(self) -> int:
+        """How many messages the consumer has; those of a queue that was deleted are nobody's any more."""
+        return 0 if self.subscription.queue.is_gone else self.subscription.in_flight
+
 
 class Registrations:
     """count: of all queues; away_count: of those that are away. deadlines: their leases. waiting: who waits for a
@@ -84,7 +89,8 @@ class Registrations:
             done(0 if subscription is None else subscription.in_flight)
             return
         if len(self.waiting) >= DRAINS_MAX:
-            self._answer(self.waiting.popleft())
+            oldest = self.waiting.popleft()
+            oldest.done(oldest.unacked)
         self.waiting.append(DrainWait(subscription, self.context.now_s + wait_ms / 1000, done, is_over))
 
     def ticked(self) -> None:
@@ -94,13 +100,10 @@ class Registrations:
             registration.consumers.forget(registration)
         for _ in range(len(self.waiting)):
             one = self.waiting.popleft()
-            if one.subscription.in_flight and one.due_s > now_s and not one.is_over():
+            if one.unacked and one.due_s > now_s and not one.is_over():
                 self.waiting.append(one)
             else:
-                self._answer(one)
-
-    def _answer(self, one: DrainWait) -> None:
-        one.done(one.subscription.in_flight)
+                one.done(one.unacked)
 
     def _add(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> Registration:
         if queue.named is None:

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from radiator.client import Client
+from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
+from tests.protocols.http.asking import request
 from tests.server.web import OPEN, WebClient, port_of
 
-CONFIG = OPEN + '\n[queue.jobs]\npersistent = false\npartition_key = "header:customer"\n'
+CONFIG = OPEN + '\n[queue.jobs]\npersistent = %s\npartition_key = "header:customer"\n'
 PATH = "/v1/queues/jobs/consumers"
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path, CONFIG) as running:
+@pytest.fixture(params=["true", "false"], ids=["persistent", "memory"])
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path, CONFIG % request.param) as running:
         running.wait_for_log("listening address=http://")
         yield running
         assert running.is_running and "Traceback" not in running.log, running.log
@@ -77,6 +79,25 @@ def test_a_newer_subscription_takes_a_name_over(broker: BrokerProcess) -> None:
         for number in range(5):
             new.send("/queue/jobs", b"x", headers={"customer": str(number)})
         assert sum(new.receive(5) is not None for _ in range(5)) == 5 and old.receive(0.2) is None
+
+
+def test_a_drain_waits_for_what_is_acked_behind_its_unsubscribe(broker: BrokerProcess, web: WebClient) -> None:
+    with Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        wire.subscribe("/queue/jobs", headers={"consumer-name": "pod-3"})
+        wire.send("/queue/jobs", "1", {"customer": "a"})
+        message = wire.message()
+        web.send(request("DELETE", f"{PATH}/pod-3?wait_ms=10000"))
+        with WebClient(port_of(broker.log, "http")) as other:
+            while not consumers(other)[0]["draining"]:
+                pass
+        wire.ask("UNSUBSCRIBE", {"id": "0"})
+        web.socket.settimeout(0.6)
+        with pytest.raises(TimeoutError):
+            web.answer()
+        wire.ask("ACK", {"id": message["ack"]})
+        web.socket.settimeout(10)
+        assert json.loads(web.answer().body) == {"ok": True, "drained": True, "unacked": 0}
 
 
 def test_what_is_wrong_is_a_problem_with_a_sentence(web: WebClient) -> None:

@@ -149,6 +149,19 @@ def test_what_it_has_counts_behind_its_unsubscribe_too(node: Node) -> None:
     assert answers == [0]
 
 
+def test_a_drain_does_not_wait_for_messages_of_a_queue_that_was_deleted(node: Node) -> None:
+    node.say(send(9, "new"), subscribe(1, "new", consumer_name="a"))
+    new = node.broker.destinations.queues.find("new")
+    assert new is not None and len(node.messages(1)) == 1
+    answers: list[int] = []
+    all_of(node).drain(new, "a", 60_000, answers.append, lambda: False)
+    pass_s(node, 0.25)
+    assert answers == []
+    assert node.admin(9, do="delete", queue="new", if_unused=False)["ok"]
+    pass_s(node, 0.25)
+    assert answers == [0]
+
+
 def test_of_very_many_that_wait_for_a_drain_the_oldest_is_answered_early(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,11 +127,11 @@ class Asked:
             raise mistake(key, f"must be a pattern of names with {right}; it is {shown(text)}")
         return pattern
 
-    def whole(self, key: str, default: int | None, most: int | None = None) -> int:
-        """A whole number from 1 up."""
+    def whole(self, key: str, default: int | None, most: int | None = None, least: int = 1) -> int:
+        """A whole number from `least` up."""
         count = self.given.get(key, default)
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
-            bound = f"from 1 to {most}" if most is not None else "from 1"
+        if not isinstance(count, int) or isinstance(count, bool) or count < least or (most and count > most):
+            bound = f"from {least} to {most}" if most else f"from {least}"
             raise Refusal("bad-request", f"`{key}` must be a whole number {bound}; it is {shown(count)}.")
         return count
 
@@ -478,10 +478,7 @@ def _consumers(asked: Asked) -> AdminCommand:
 
 def _consumer_register(asked: Asked) -> AdminCommand:
     asked.has_only("queue", "name", "ready", "lease_ms")
-    lease_ms = asked.whole("lease_ms", REGISTERED_MS, REGISTERED_MAX_MS)
-    if lease_ms < REGISTERED_MIN_MS:
-        right = f"must be a whole number from {REGISTERED_MIN_MS} to {REGISTERED_MAX_MS}"
-        raise mistake("lease_ms", f"{right}; it is {lease_ms}")
+    lease_ms = asked.whole("lease_ms", REGISTERED_MS, REGISTERED_MAX_MS, REGISTERED_MIN_MS)
     return commands.RegisterConsumer(asked.name("queue"), asked.consumer(), asked.flag("ready", True), lease_ms)
 
 

@@ -312,6 +312,7 @@ def test_what_is_no_id_is_not_repeated_at_length(key: str) -> None:
     ({"do": "consumer-register", "name": "p", "ready": 1}, "`ready` must be true or false"),
     ({"do": "consumer-register", "name": "p", "lease_ms": REGISTERED_MIN_MS - 1}, "whole number from 1000 to 3600000"),
     ({"do": "consumer-register", "name": "p", "lease_ms": REGISTERED_MAX_MS + 1}, "`lease_ms` must be"),
+    ({"do": "consumer-register", "name": "p", "lease_ms": 0}, "whole number from 1000 to 3600000"),
     ({"do": "consumer-drain", "name": "p", "wait_ms": DRAIN_WAIT_MAX_MS + 1}, "`wait_ms` must be"),
     ({"do": "consumer-drain", "name": "p", "force": True}, 'has no "force" here'),
     ({"do": "scale", "name": "p"}, 'has no "name" here'),
