@@ -100,6 +100,7 @@ class Assignments:
             return
         assignee.is_known = False
         self.known -= 1
+        assignee.heads = []
         for point in _points_of(assignee.name):
             if self._owners.get(point) is assignee:
                 del self._owners[point]

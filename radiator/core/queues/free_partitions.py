@@ -10,6 +10,7 @@ import heapq
 from radiator.core.queues.assignments import Assignee
 from radiator.core.queues.queue_partition import QueuePartition
 
+HEAPIFY_SHARE = 8  # of a heap: where a larger part of it comes, making it anew is quicker than pushing each
 STALE_PLACES = 64  # heaps are made anew when so many more places than messages are in them, twice over
 
 
@@ -31,10 +32,11 @@ class FreePartitions:
         self.by_place[position] = partition
         self._list(position, self.heads)
         assignee = partition.assignee
+        if assignee is not None:
+            self._list(position, assignee.heads, assignee)
         if assignee is None or not assignee.is_there:
             self._list(position, self.unassigned)
             return None
-        self._list(position, assignee.heads, assignee)
         return assignee
 
     def discard(self, partition: QueuePartition) -> None:
@@ -60,16 +62,15 @@ class FreePartitions:
         """Whether one is assigned to that consumer."""
         return self._top(assignee.heads, assignee) is not None
 
-    def come(self, assignee: Assignee) -> None:
-        """A consumer is there again: what is assigned to it is its own."""
-        assignee.heads = sorted(place for place, one in self.by_place.items() if one.assignee is assignee)
-
     def go_away(self, assignee: Assignee) -> None:
-        """A consumer is not there: what is assigned to it is for others."""
-        self.unassigned += assignee.heads
-        heapq.heapify(self.unassigned)
+        """A consumer is not there: what is assigned to it is for others, and in its own heap, too, until it is back."""
+        if HEAPIFY_SHARE * len(assignee.heads) > len(self.unassigned):
+            self.unassigned += assignee.heads
+            heapq.heapify(self.unassigned)
+        else:  # a thousand consumers may go at once, each with some of very many keys
+            for place in assignee.heads:
+                heapq.heappush(self.unassigned, place)
         self._trim(self.unassigned)
-        assignee.heads = []
 
     def clear(self) -> None:
         """None is free."""

@@ -343,10 +343,8 @@ class Partitions:
             assignee.full_since_ms = now_ms
 
     def come(self, subscription: Subscription) -> None:
-        """A consumer comes, or is back: what is assigned to its name is its own."""
-        assignee = self.assignments.join(subscription.assignee_name(), subscription)
-        if assignee.load:
-            self.free_ones.come(assignee)
+        """A consumer comes, or is back: what is assigned to its name is its own, and in its heap all the time."""
+        self.assignments.join(subscription.assignee_name(), subscription)
 
     def go_away(self, subscription: Subscription) -> None:
         """A consumer goes: what is free of its keys is for others, and assigned to it until it is forgotten."""

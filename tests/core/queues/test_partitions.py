@@ -1,7 +1,12 @@
 """Which message may go to whom, and what it costs to know: never a look at all keys, nor a list that only grows."""
 
+import heapq
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from radiator.core.queues import free_partitions
 from radiator.core.queues.entry import Stub
 from radiator.core.queues.free_partitions import STALE_PLACES
 from radiator.core.queues.partitions import SLOW_MS, Partitions
@@ -10,7 +15,7 @@ from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from tests.core import bare
 from tests.core.conftest import shrink
 from tests.core.keyed import consume, got, is_clean, keyed, names, partitions, say
-from tests.core.words import ack, nack, subscribe, unsubscribe
+from tests.core.words import ack, nack, send, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "memory"])
 
@@ -215,6 +220,46 @@ def test_heaps_do_not_grow_with_a_consumer_that_is_held_and_released(persistent:
     one = partitions(node)
     one.look()
     assert len(one.free) == 299 and len(one.free_ones.unassigned) <= 2 * (len(one.free) + STALE_PLACES)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_consumers_that_go_and_come_together_do_not_each_look_at_all_keys(
+    is_registered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one turn: a thousand of them, at a hundred thousand keys, took seconds."""
+    consumers, keys = 100, 3000
+    node = keyed(False, max_messages=10**6)
+    queue = node.broker.destinations.queues.find("q")
+    assert queue is not None
+    come = [
+        subscribe(1, "q", name=b"%d" % number, prefetch_count=1, consumer_name=f"c{number}" if is_registered else "")
+        for number in range(consumers)
+    ]
+    node.say(*come)
+    for number in range(consumers if is_registered else 0):
+        node.broker.parts.registrations.register(queue, f"c{number}", True, 30_000)
+    node.say(*(send(9, "q", headers=b"key:%d\n" % number) for number in range(keys)))
+    looked_at = 0
+
+    class Counting(dict[int, object]):
+        def items(self) -> Any:
+            nonlocal looked_at
+            looked_at += len(self)
+            return super().items()
+
+    def heapify(heap: list[Any]) -> None:
+        nonlocal looked_at
+        looked_at += len(heap)
+        heapq.heapify(heap)
+
+    one = partitions(node)
+    one.free = one.free_ones.by_place = Counting(one.free)  # type: ignore[assignment]
+    monkeypatch.setattr(free_partitions, "heapq", SimpleNamespace(**{**vars(heapq), "heapify": heapify}))
+    node.close(1)
+    node.open(1)
+    node.say(*come)
+    one.look()
+    assert looked_at < 10 * keys and len(one.free) == keys - consumers
 
 
 def test_keys_that_are_out_are_not_looked_at_while_there_is_no_room(
