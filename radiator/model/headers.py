@@ -42,9 +42,10 @@ class Field:
             start = block.find(self._later) + len(self._later)
             if start < len(self._later):
                 return None
-        value = unescape(block[start : block.index(b"\n", start)], escaping)
-        # clients of STOMP 1.0 pad their values
-        return value.strip(b" ") if escaping == ESCAPING_NONE else value
+        value = block[start : block.index(b"\n", start)]
+        if escaping == ESCAPING_NONE:
+            return value.strip(b" ")  # clients of STOMP 1.0 pad their values
+        return unescape(value, escaping) if b"\\" in value else value
 
     def line(self, value: bytes, escaping: int) -> bytes:
         """One line of a block."""

@@ -116,8 +116,14 @@ class Partitioned(Queue):
         self.partitions.add(entry)
 
     def left_out(self, entry: Entry) -> None:
-        Queue.left_out(self, entry)  # each message comes here, and each `super()` is an object
-        self.partitions.settled(entry.position)
+        # written out, not `super().left_out` and `Partitions.settled`: each message comes here
+        position = entry.position
+        del self.entries_out[position]
+        self.out_bytes -= entry.size
+        partition = self.partitions.at[position]
+        partition.out -= 1
+        if not partition.out:
+            partition.holder = None
 
     # ---- what is in memory ------------------------------------------------------------------------------------------
 

@@ -179,7 +179,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def pump(self) -> None:
         window, partitions = self.window, self.partitions
-        if self.is_recovering():
+        if self.key_read_back.is_recovering:
+            self.is_recovering()
             return
         if partitions.touched:
             partitions.look()
@@ -190,7 +191,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
         if self.has_due:
             self.delayed.ask()
-        if self.subscriptions:
+        # of most queues nothing is on the disk alone, and each message comes here
+        if (window.beyond or window.stubs or partitions.behind) and self.subscriptions:
             has_few = window.beyond > 0 and 2 * len(partitions.free) < LOAD_MESSAGES
             if has_few or partitions.wanting or partitions.early or partitions.lacking:
                 self.refill()

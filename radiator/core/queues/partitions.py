@@ -119,9 +119,11 @@ class Partitions:
             return None
         assignee = partition.assignee
         if partition.key is not None:
-            assignee = self.assignments.assign(partition.hash, assignee)
-            self._assign(partition, assignee)
-        if assignee is not None and assignee.is_listed:
+            before, assignee = assignee, self.assignments.assign(partition.hash, assignee)
+            if assignee is not before:
+                self.assignments.moved(before, assignee)
+                partition.assignee = assignee
+        if assignee is not None and assignee.is_there and assignee.subscription.is_listed:
             subscription = assignee.subscription
         elif self.ring:
             subscription = next(iter(self.ring))
@@ -186,14 +188,6 @@ class Partitions:
         self.touched[partition] = None
 
     # ---- what becomes of them ---------------------------------------------------------------------------------------
-
-    def settled(self, position: int) -> QueuePartition:
-        """A message is no longer with a consumer: what becomes of it is said next."""
-        partition = self.at[position]
-        partition.out -= 1
-        if not partition.out:
-            partition.holder = None
-        return partition
 
     def hold(self, position: int) -> None:
         """A message that came back is delayed: nothing of its key passes it."""
@@ -396,7 +390,8 @@ class Partitions:
         if partition.key is not None and self.keyed.get(partition.key) is partition:
             del self.keyed[partition.key]
         if partition.assignee is not None:
-            self._assign(partition, None)
+            self.assignments.moved(partition.assignee, None)
+            partition.assignee = None
 
     def is_held(self, partition: QueuePartition) -> bool:
         """Whether a delayed message is before all that may be delivered of it."""

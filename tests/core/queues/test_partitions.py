@@ -77,7 +77,7 @@ def test_what_is_held_holds_only_what_is_behind_it() -> None:
         put(one, position)
     one.take(one.entries[3])
     one.at[3].out = 1
-    one.settled(3)
+    one.at[3].out = 0
     one.hold(3)
     assert free(one) == []
     put(one, 2)
@@ -351,6 +351,7 @@ def test_who_had_a_key_before_gets_none_of_it_while_another_has_some() -> None:
         after = one.choose(subscription, 0)
         assert after is one.entries[position + 1] and one.choose(other, 0) is None
         if position == 1:
-            one.settled(1)
+            one.at[1].out -= 1
+            one.at[1].holder = None
             one.gone(1)
             one.assignments.of[first].flows[one.keyed[b"a"]] = None  # as while it had no room
