@@ -134,6 +134,11 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         window, partitions = self.window, self.partitions
         if partitions.touched:
             partitions.look()
+        for entry in part.due:
+            if entry.state is State.DUE:
+                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+                del window.due[entry.position]
+                partitions.came(entry)
         may_go = self.ring and not (self.purge.through or self.is_recovering() or self.holds_too_many)
         out_bytes = self.out_bytes
         for entry in part.storing:
@@ -148,11 +153,6 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
                     partitions.came(entry)
         if self.windows.out > self.windows.out_max:
             self.let_go_of_bytes(self.out_bytes - out_bytes)
-        for entry in part.due:
-            if entry.state is State.DUE:
-                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
-                del window.due[entry.position]
-                partitions.came(entry)
 
     def committed(self, part: QueueChanges) -> None:
         super().committed(part)

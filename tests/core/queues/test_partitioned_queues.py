@@ -442,6 +442,19 @@ def test_a_message_is_behind_the_first_of_its_key_and_goes_to_who_has_room() -> 
     assert names(node, 2) == "c1"
 
 
+def test_one_that_is_due_goes_before_one_that_was_sent_in_the_same_batch() -> None:
+    node = keyed()
+    node.say(consume(1), word("a1", delay_ms=1000))
+    node.auto = False
+    node.wait(1)
+    while node.read_requests:
+        node.answer()
+    node.turn([Read(9, [word("a2")])])
+    node.auto = True
+    node.turn([])
+    assert names(node) == "a1" and len(partitions_of(node).entries) == 1
+
+
 @pytest.mark.parametrize("ttl_ms", [None, 60_000])  # one that expires is looked at before it goes out
 def test_what_has_no_key_goes_to_all_by_turns(ttl_ms: int | None) -> None:
     node = keyed(message_ttl_ms=ttl_ms)
