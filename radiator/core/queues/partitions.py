@@ -32,8 +32,7 @@ class Partitions:
     to be looked at. matched: consumers that have room, and keys of their own that are free. window: how many of one key
     may be with its consumer. moves: how often a key went to another consumer than before. found_held: of the start, the
     hash of each key that is held, by place; held_by_hash: the places, in order; held_back: partitions that wait for
-    them. held_bytes: what all that are held take in memory. held_keys: how many
-    keys are held since this start.
+    them. held_bytes: what all that are held take in memory. held_keys: how many keys are held since this start.
     """
 
     __slots__ = (
