@@ -38,6 +38,10 @@ class DelayingQueue(Stored, Protocol):
     def ready_count(self) -> int:
         """Messages that a consumer could be given now or after a read."""
 
+    @property
+    def held_keys_bytes(self) -> int:
+        """What the keys that delays hold take in memory: at `Windows.held_max` nothing is delivered."""
+
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
         """It goes to its place. False: there is no room for it."""
 
@@ -135,12 +139,14 @@ class Delayed:
     def ask(self) -> None:
         """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window.
 
-        While the disk is short of room, only if nothing else is ready: a message may take more disk at its own place.
+        While the disk is short of room, only if nothing else can be delivered: a message may take more disk at its own
+        place.
         """
         queue, context = self.queue, self.context
         if queue.is_gone or queue.window.is_loading:
             return
-        if queue.windows.is_disk_tight and queue.ready_count and not queue.purge.through:
+        can_deliver = queue.ready_count > 0 and queue.held_keys_bytes < queue.windows.held_max
+        if queue.windows.is_disk_tight and can_deliver and not queue.purge.through:
             return
         if queue.windows.have_released_enough(context):
             context.part(queue)  # `committed` goes on

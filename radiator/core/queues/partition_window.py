@@ -33,7 +33,7 @@ class PartitionWindow(Window):
         return self.takes_beside(self.count, size)
 
     def takes_again(self, size: int) -> bool:
-        if not self.partitions.free:
+        if not self.partitions.free or self.partitions.held_bytes >= self.windows.held_max:
             return True  # all that is in memory may wait for what is due
         has_little = self.count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
         return has_little and (self.count == 0 or self.takes(size))

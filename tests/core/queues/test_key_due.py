@@ -6,6 +6,7 @@ import pytest
 
 from radiator.core.queues import partitions
 from radiator.core.queues.due import PASSED_OVER_MS
+from radiator.model.commands import Tick
 from radiator.model.reads import LoadedDelayed, ReadDelayed
 from radiator.model.writes import MakeDue
 from tests.core.backlogs import durable
@@ -64,6 +65,39 @@ def test_one_that_was_sent_late_and_finds_no_room_keeps_nobody_from_what_makes_s
     assert {*seen} >= {"a1", "b1", "c1", "d1", "e1"}
     node.wait(PASSED_OVER_MS / 1000)
     assert {*seen, *drained(node)} == {"a1", "b1", "c1", "d1", "e1", "x0", "y0", "z0"} and is_clean(node)
+
+
+def test_what_found_no_room_before_keys_held_too_much_does_not_keep_them_held(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch, {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 1})
+    node = keyed()
+    node.say(consume(1, prefetch_count=1))
+    say(node, "x0", delay_ms=1000)
+    say(node, "a1 b1 c1")
+    out = got(node)
+    node.wait(1)
+    assert [*out] == ["a1"] and durable(node).delayed.blocked_bytes > 0
+    durable(node).windows.held_max = 1
+    node.say(nack(out["a1"], delay_ms=1000))
+    assert names(node) == ""
+    node.wait(1)
+    seen = drained(node)
+    node.wait(PASSED_OVER_MS / 1000)
+    assert sorted([*seen, *drained(node)]) == ["a1", "b1", "c1", "x0"] and is_clean(node)
+
+
+def test_where_keys_held_too_much_a_short_disk_does_not_keep_them_held() -> None:
+    node = keyed()
+    node.say(consume(1, prefetch_count=1))
+    say(node, "a1 b1")
+    out = got(node)
+    durable(node).windows.held_max = 1
+    node.say(nack(out["a1"], delay_ms=1000))
+    node.now_s, node.now_ms = node.now_s + 1, node.now_ms + 1000
+    node.turn([Tick(-1, 0)])
+    assert durable(node).windows.is_disk_tight
+    assert drained(node) == ["a1", "b1"] and is_clean(node)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
