@@ -154,7 +154,7 @@ def by_turns(broker: BrokerProcess, rounds: int, seconds: float) -> None:
             line += f"  {one.cpu_us:5.1f} us of CPU"
             if name == "hot":
                 even = of["keyed"].others_per_s / 2
-                line += f"  others {one.others_per_s:,.0f}/s, {one.others_per_s / even:.2f} of as many where no key is"
+                line += f"  others {one.others_per_s:,.0f}/s, {one.others_per_s / even:.2f} of those without a hot key"
             write(line)
 
 

@@ -121,10 +121,10 @@ class Assignments:
             below = BELOW if before.load > ABOVE * share else FAR_BELOW
             poorer = self._poorest(min(below * share, before.load - 1))
             return before if poorer is None else poorer
-        # written out, not `_preferred`: each key comes here
-        arc = self._arcs[key_hash[0] >> 4]
+        number = key_hash[0] >> 4
+        arc = self._arcs[number]
         index = bisect_left(arc, key_hash)
-        preferred = self._owners[arc[index]] if index < len(arc) else self._preferred(key_hash)
+        preferred = self._owners[arc[index]] if index < len(arc) else self._first_behind(number)
         load = preferred.load
         if load < KEYS_MIN or load + 1 <= ABOVE * (self.total + 1) / self.known:
             return preferred
@@ -180,13 +180,10 @@ class Assignments:
             heapq.heappush(self._fewest, one)
         return found
 
-    def _preferred(self, key_hash: bytes) -> Assignee:
-        """The one whose point on the ring is next."""
-        first = key_hash[0] >> 4
-        index = bisect_left(self._arcs[first], key_hash)
-        if index < len(self._arcs[first]):
-            return self._owners[self._arcs[first][index]]
-        following = next((arc[0] for arc in self._arcs[first + 1 :] + self._arcs[: first + 1] if arc), None)
+    def _first_behind(self, number: int) -> Assignee:
+        """The one whose point on the ring is next behind that arc."""
+        arcs = self._arcs
+        following = next((arc[0] for arc in arcs[number + 1 :] + arcs[: number + 1] if arc), None)
         # the one whose points they were may have left another one of its name
         return self._with_fewest() if following is None else self._owners[following]
 

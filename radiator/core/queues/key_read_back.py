@@ -170,7 +170,7 @@ class KeyReadBack(ReadBack):
         # D32: a message that was not removed never counts as gone
         if left < 0:
             raise StoreError(f"/queue/{self.queue.name} has more messages of a key than were stored")
-        if damaged or self.strays:
+        if damaged or partition.hash in self.strays:
             its = self.damaged_of(partition, damaged, left, is_last)
             count, left = count + its, left - its
         if left > 0 and is_last:

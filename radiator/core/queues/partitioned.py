@@ -52,7 +52,7 @@ class Partitioned(Queue):
 
     def join(self, subscription: Subscription) -> None:
         if not subscription.is_listed and not subscription.is_held:
-            self.partitions.is_listed(subscription)
+            self.partitions.became_listed(subscription)
         super().join(subscription)
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Partitioned(Queue):
         while (subscription := partitions.next_consumer()) is not None:
             if not subscription.can_take():
                 del ring[subscription]
-                partitions.is_full(subscription, now_ms)
+                partitions.became_full(subscription, now_ms)
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
                 continue

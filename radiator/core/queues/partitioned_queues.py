@@ -145,7 +145,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             if entry.state is State.STORING:
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
                 del window.storing[entry.position]
-                if may_go and not entry.message.expires_ms and (consumer := partitions.came_to(entry)) is not None:
+                if may_go and not entry.message.expires_ms and (consumer := partitions.hand_at_once(entry)) is not None:
                     self.left_ready(entry)
                     self.ring.move_to_end(consumer)
                     self.deliver(entry, consumer)

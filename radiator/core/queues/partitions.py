@@ -98,10 +98,7 @@ class Partitions:
 
     def coming(self, partition: QueuePartition, position: int) -> None:
         """A message is in memory, and on its way to READY."""
-        if position not in self.at:
-            self.at[position] = partition
-            if partition.key is None:
-                self.keyless += 1
+        self.keep(position, partition)
         partition.coming += 1
 
     def came(self, entry: Entry) -> None:
@@ -109,20 +106,19 @@ class Partitions:
         self.at[entry.position].coming -= 1
         self.add(entry)
 
-    def came_to(self, entry: Entry) -> Subscription | None:
-        """The consumer that a message that was coming goes to at once: it has room, no other message is free, and none
-        that is known is of the same key. It is handed over then. None: it is as others, and has to `come`.
+    def hand_at_once(self, entry: Entry) -> Subscription | None:
+        """Hands over a message that was coming, without having it among those that are READY, and returns its consumer:
+        where that has room, no other message is free, and none that is known is of the same key. None: it was not
+        handed over, and `came`.
         """
         partition = self.at[entry.position]
         if self.free or partition.out or partition.line or partition.behind or partition.held or self.held_by_hash:
             return None
         assignee = partition.assignee
         if partition.key is not None:
-            before, assignee = assignee, self.assignments.assign(partition.hash, assignee)
-            if assignee is not before:
-                self.assignments.moved(before, assignee)
-                partition.assignee = assignee
-        if assignee is not None and assignee.is_there and assignee.subscription.is_listed:
+            assignee = self.assignments.assign(partition.hash, assignee)
+            self._assign(partition, assignee)
+        if assignee is not None and assignee.is_listed:
             subscription = assignee.subscription
         elif self.ring:
             subscription = next(iter(self.ring))
@@ -301,15 +297,15 @@ class Partitions:
         own, oldest = self.free_ones.oldest_of(assignee), self.free_ones.oldest()
         if oldest is not None and (
             (own is None and flow is None and not self.matched)
-            or (own is not None and oldest < own and self._is_left(oldest, now_ms))
+            or (own is not None and oldest < own and self._has_slow_consumer(oldest, now_ms))
         ):
             own = oldest
         if flow is not None and (own is None or flow < own):
             own = flow
         return None if own is None else self.entries[own]
 
-    def _is_left(self, position: int, now_ms: int) -> bool:
-        """Whether a free one waits for a consumer that is slow."""
+    def _has_slow_consumer(self, position: int, now_ms: int) -> bool:
+        """Whether the first message of a free partition, at that place, waits for a consumer that is slow."""
         assignee = self.free[position].assignee
         return assignee is not None and 0 < assignee.full_since_ms <= now_ms - SLOW_MS
 
@@ -321,14 +317,14 @@ class Partitions:
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
-    def is_listed(self, subscription: Subscription) -> None:
+    def became_listed(self, subscription: Subscription) -> None:
         """A consumer has come into the ring."""
         assignee = self.assignments.of[subscription]
         assignee.full_since_ms = 0
         if assignee.flows or self.free_ones.has_any_of(assignee):
             self.matched[subscription] = None
 
-    def is_full(self, subscription: Subscription, now_ms: int) -> None:
+    def became_full(self, subscription: Subscription, now_ms: int) -> None:
         """A consumer has left the ring: it has no room."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.of.get(subscription)  # None: it is held, and gets nothing
@@ -388,9 +384,7 @@ class Partitions:
         """Nothing of it is left: it is not known any more."""
         if partition.key is not None and self.keyed.get(partition.key) is partition:
             del self.keyed[partition.key]
-        if partition.assignee is not None:
-            self.assignments.moved(partition.assignee, None)
-            partition.assignee = None
+        self._assign(partition, None)
 
     def is_held(self, partition: QueuePartition) -> bool:
         """Whether a delayed message is before all that may be delivered of it."""
