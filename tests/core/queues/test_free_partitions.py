@@ -42,14 +42,16 @@ def test_what_is_assigned_to_another_meanwhile_is_not_ones_own() -> None:
 
 def test_who_goes_leaves_what_is_free_to_others_and_finds_it_again() -> None:
     one, other, free = consumer(1), consumer(2), FreePartitions()
-    for place in (2, 1):
-        free.add(partition(one), place)
+    before = partition(one)
+    free.add(before, 1)
     one.is_there = False
     free.go_away(one)
     assert free.oldest_of(other) == 1
-    assert free.add(partition(one), 3) is None  # to nobody who is there
+    assert free.add(partition(one), 2) is None  # to nobody who is there
     one.is_there = True
     assert (free.oldest_of(one), free.oldest_of(other)) == (1, None)
+    free.discard(before)
+    assert (free.oldest_of(one), free.oldest_of(other)) == (2, None)
 
 
 def test_heaps_do_not_grow_with_what_comes_and_goes() -> None:

@@ -473,3 +473,14 @@ def test_one_that_has_expired_goes_to_nobody() -> None:
     node.say(consume(1))
     say(node, "a2")
     assert names(node) == "a2"
+
+
+def test_one_that_expires_on_its_way_to_the_disk_goes_to_nobody() -> None:
+    node = keyed(message_ttl_ms=1000)
+    node.say(consume(1))
+    node.auto = False
+    node.turn([Read(9, [word("a1")])])
+    node.now_ms += 1000
+    node.auto = True
+    node.turn([])
+    assert names(node) == "" and node.numbers("q")["expired"] == 1 and is_clean(node)
