@@ -21,6 +21,7 @@ from radiator.storage.codec.operations import (
     Upsert,
     UpsertIndexed,
 )
+from radiator.storage.codec.tables import BY_KEY
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.scribe import MAP_BYTES
 from tests.storage.tree import INDEX, ONE, TWO, Tree, drawn, leaf_pages, rows_of
@@ -61,6 +62,20 @@ def test_what_is_not_as_an_operation_says_leaves_no_trace(store: LmdbStore, wron
         writer.apply([Insert(ONE, rows("y", "z")), Upsert(TWO, rows("z")), wrong])
     assert rows_of(store) == before
     writer.apply([Insert(ONE, rows("x")), Insert(ONE, rows("c")), Insert(ONE, rows("w", "y"))])
+
+
+@pytest.mark.parametrize("again", [["b"], ["a", "b"], ["b", "z"]])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_second_row_of_an_index_is_refused_before_the_tables_have_it_or_when_they_get_it(
+    store: LmdbStore, again: list[str], is_known: bool
+) -> None:
+    writer, first, second = store._writer, Insert(BY_KEY, rows("b", "d")), Insert(BY_KEY, rows(*again, value=b"w"))
+    if not is_known:
+        writer.apply([first])
+    before = rows_of(store)
+    with pytest.raises(Contradiction, match="That is damage, or a bug in Radiator"):
+        writer.apply([first, second] if is_known else [second])
+    assert rows_of(store) == before
 
 
 @pytest.mark.parametrize("seed", range(5))
