@@ -50,7 +50,7 @@ RELOAD: dict[str, dict[str, str]] = {
         "log_keep": RESTART,
     },
     "logging": {"level": NOW, "format": NOW, "priorities": NOW},
-    "http": {"hosts": NOW, "origins": NOW},
+    "http": {"hosts": NOW, "origins": NOW, "console": NOW},
     # frames: linked nodes have agreed on their size; frames and batches determine what the map must hold
     "limits": _LIMITS
     | dict.fromkeys(("max_frame_bytes", "max_header_bytes", "max_headers", "max_batch_bytes"), RESTART),

@@ -315,11 +315,12 @@ class WebSettings:
     """What browsers are let in by ([http] in config.toml). All in lower case.
 
     hosts: names of this broker, beside addresses and localhost. origins: sites whose pages may open a WebSocket, as
-    `https://shop.example`, beside that of the broker itself.
+    `https://shop.example`, beside that of the broker itself. console: whether the pages for operators are there.
     """
 
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
+    console: bool = True
 
 
 DEFAULT_WEB = WebSettings()

@@ -60,3 +60,8 @@ def may_be_left_out(address: ListenAddress) -> bool:
     stands in configurations that were made before the other program was there. Messages come over STOMP as before.
     """
     return isinstance(address, Address) and address.scheme == "http" and address.is_loopback
+
+
+def has_pages(address: Address) -> bool:
+    """Whether a browser can go there."""
+    return SCHEMES[address.scheme].session is WebSession

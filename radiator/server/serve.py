@@ -41,10 +41,10 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.recovery import Recovery
-from radiator.model.settings import PEER, PEERS, SOCKET_FILE, Address, Config, ListenAddress, UnixAddress
+from radiator.model.settings import PEER, PEERS, SOCKET_FILE, Address, Config, ListenAddress, UnixAddress, WebSettings
 from radiator.model.users import ANONYMOUS
 from radiator.model.writes import StoppedClean
-from radiator.protocols.schemes import SCHEMES, may_be_left_out
+from radiator.protocols.schemes import SCHEMES, has_pages, may_be_left_out
 from radiator.server.connections import Connections
 from radiator.server.credentials import Credentials, differences, load_credentials, warnings
 from radiator.server.dialer import Dialer
@@ -264,6 +264,7 @@ class Server:
         self._dispatcher.start()
         for listener in self._listeners:
             listener.start()
+        self._log_console()
         self._dialer.start()
         self._collector = Collector(self._loop, self._connections)
         self._trimmer = HeapTrimmer(self._loop, lambda: self._memory.in_all_bytes, occupied_bytes)
@@ -274,6 +275,14 @@ class Server:
         self._stop.wait()
         self._wind_up()
         return 0
+
+    def _log_console(self) -> None:
+        """Where an operator's browser finds the console."""
+        web = self._connections.web
+        for listener in self._listeners if web.console else ():
+            address = listener.address
+            if isinstance(address, Address) and has_pages(address):
+                self._log.info("console", url=f"{_to_dial(address, web)}/")
 
     def _read_again(self, running: Config) -> Reread:
         """In a thread: the file of the configuration, and the files that it names, checked as a start would."""
@@ -373,6 +382,14 @@ def _access(config: Config) -> str:
         return "this machine only; no password until config.toml has a [user]"
     anonymous = "; a client without a login is anonymous" if ANONYMOUS in config.users else ""
     return f"{count_text(len(config.users.keys() - {ANONYMOUS}), 'user')}, each with a login{anonymous}"
+
+
+def _to_dial(address: Address, web: WebSettings) -> Address:
+    """An address of that listener which a browser can go to: one that stands for all of them is none."""
+    if not address.is_wildcard:
+        return address
+    loopback = "::1" if ":" in address.host else "127.0.0.1"
+    return replace(address, host=min(web.hosts, default=loopback))
 
 
 def _plain_links(config: Config) -> list[Address]:

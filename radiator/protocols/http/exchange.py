@@ -91,8 +91,9 @@ def no_body(head: RequestHead, limits: Limits) -> int:
 class Route:
     """One method at one path. path: its parts between `/`; None is any one part, percent-encoded. resource: what is
     there. body_max: the bytes that a body may have, by the head. is_free: it asks for no login. to_strangers: what is
-    there for who has no login, where that is something else. is_websocket: the connection becomes one; its CONNECT has
-    the login. operation: what the OpenAPI document says of it.
+    there for who has no login, where that is something else. to_browsers: for who asks for a page. is_websocket: the
+    connection becomes one; its CONNECT has the login. is_console: it is there only with the console. operation: what
+    the OpenAPI document says of it.
     """
 
     method: str
@@ -101,5 +102,7 @@ class Route:
     body_max: Callable[[RequestHead, Limits], int] = field(default=no_body)
     is_free: bool = False
     to_strangers: "Route | None" = None
+    to_browsers: "Route | None" = None
     is_websocket: bool = False
+    is_console: bool = False
     operation: Operation | None = None

@@ -6,7 +6,7 @@ from radiator.model.limits import Limits
 from radiator.model.settings import WebSettings
 from radiator.protocols.http.door import check_host, check_site
 from radiator.protocols.http.exchange import Route
-from radiator.protocols.http.head import RequestHead
+from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.routes import found_route
 
 
@@ -31,4 +31,13 @@ class JudgedHead:
         if head.method == "OPTIONS" and b"access-control-request-method" in head.headers:
             return
         self.route, self.names = found_route(head)
+        if web.console and self.route.to_browsers is not None and _asks_for_page(head):
+            self.route = self.route.to_browsers
+        if self.route.is_console and not web.console:
+            raise BadRequest(404, "There is no console here: `console` in [http] is false.")
         self.body_max = self.route.body_max(head, limits)
+
+
+def _asks_for_page(head: RequestHead) -> bool:
+    """Browsers name HTML when they go to an address; programs do not."""
+    return b"text/html" in head.headers.get(b"accept", b"")

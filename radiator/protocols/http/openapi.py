@@ -8,7 +8,7 @@ from radiator.model.answers import NotReady
 from radiator.model.limits import NAME_MAX_BYTES
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.schemas import Schema
-from radiator.protocols.http import operations
+from radiator.protocols.http import console, operations
 from radiator.protocols.http.exchange import HttpRequest, Resource, Route
 from radiator.protocols.http.operations import Operation
 from radiator.protocols.http.responses import JSON, PROBLEM, Response, as_json
@@ -48,7 +48,7 @@ _REFUSED = {
 def routes(others: Sequence[Route]) -> tuple[Route, ...]:
     """The rows for what describes the others. Neither asks for a login: they say nothing of the broker's state."""
     rows = (
-        Route("GET", ("",), index, is_free=True, operation=operations.INDEX),
+        Route("GET", ("",), index, is_free=True, to_browsers=console.PAGE, operation=operations.INDEX),
         Route("GET", ("v1",), index, is_free=True, operation=operations.INDEX),
         Route("GET", ("v1", "openapi.json"), index, is_free=True, operation=operations.DOCUMENT),
     )

@@ -13,7 +13,8 @@ EVENTS = b"text/event-stream"
 
 # nothing here is a page: a browser must neither guess that it is one, nor show it in another's frame
 _NOT_KEPT = b"Cache-Control: no-store\r\n"
-_ALWAYS = b"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\n"
+_NO_PAGE = b"default-src 'none'; frame-ancestors 'none'"
+_ALWAYS = b"Content-Security-Policy: %b\r\nX-Content-Type-Options: nosniff\r\n"
 
 STATUS_OF_CODE = {
     "aborted": 409,
@@ -67,7 +68,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 @dataclass(slots=True, frozen=True)
 class Response:
     """One answer. content_type: b"" where there is no body. max_age_s: how long a browser or a proxy may keep it. more:
-    the further parts of a long body.
+    the further parts of a long body. policy: what a browser may do with it (Content-Security-Policy).
     """
 
     status: int
@@ -76,6 +77,7 @@ class Response:
     headers: Headers = ()
     max_age_s: int = 0
     more: tuple[bytes, ...] = ()
+    policy: bytes = _NO_PAGE
 
 
 def as_json(status: int, answer: Any, headers: Headers = ()) -> Response:
@@ -132,7 +134,7 @@ def encoded_pieces(
         lines.append(b"Content-Length: %d\r\n" % sum(map(len, (response.body, *response.more))))
     lines.append(b"Connection: close\r\n" if is_last else b"")
     lines.append(b"Cache-Control: max-age=%d\r\n" % response.max_age_s if response.max_age_s else _NOT_KEPT)
-    lines.append(_ALWAYS)
+    lines.append(_ALWAYS % response.policy)
     lines += [b"%b: %b\r\n" % header for header in (*response.headers, *more)]
     lines.append(b"\r\n")
     return (b"".join(lines),) if is_head else (b"".join(lines), response.body, *response.more)
@@ -145,7 +147,7 @@ def opening_of_events(more: Iterable[tuple[bytes, bytes]]) -> bytes:
         _STATUS_LINES[200],
         EVENTS,
         _NOT_KEPT,
-        _ALWAYS,
+        _ALWAYS % _NO_PAGE,
         lines,
     )
 

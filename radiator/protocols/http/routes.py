@@ -8,6 +8,7 @@ from radiator.model.limits import HTTP_SEGMENTS
 from radiator.protocols.http import (
     administration,
     assets,
+    console,
     events,
     health,
     leasing,
@@ -71,7 +72,7 @@ _DESCRIBED: tuple[Route, ...] = (
     Route("DELETE", ("v1", "stomp", None), tunnelling.close, operation=operations.CLOSE_SESSION),
     *administration.ROUTES,
 )
-ROUTES = (*openapi.routes(_DESCRIBED), *_DESCRIBED)
+ROUTES = (*openapi.routes(_DESCRIBED), *_DESCRIBED, *console.FILES)
 
 
 def found_route(head: RequestHead) -> tuple[Route, tuple[str, ...]]:

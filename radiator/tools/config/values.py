@@ -358,7 +358,7 @@ TLS: dict[str, Check] = {
     "peer_ca": path_of("file"),
 }
 TLS_OF_LISTENER = {key: check for key, check in TLS.items() if key != "peer_ca"}
-HTTP: dict[str, Check] = {"hosts": _hosts, "origins": _origins}
+HTTP: dict[str, Check] = {"hosts": _hosts, "origins": _origins, "console": flag}
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}
 BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}

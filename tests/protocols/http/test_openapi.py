@@ -41,15 +41,19 @@ def undescribed(found: tuple[Route, ...]) -> list[str]:
     return [f"{route.method} {route.path}" for route in found if route.operation is None]
 
 
+API = tuple(route for route in ROUTES if not route.is_console)
+"""The files of the console's pages are for browsers, and no part of it."""
+
+
 def test_it_is_an_openapi_document() -> None:
     schemathesis.openapi.from_dict(DOCUMENT).validate()
     assert DOCUMENT["openapi"] == "3.1.0"
 
 
 def test_each_route_has_its_entry_and_each_entry_its_route() -> None:
-    assert undescribed(ROUTES) == []
+    assert undescribed(API) == []
     entries = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
-    assert len(entries) == len(ROUTES)
+    assert len(entries) == len(API)
     for method, path in entries:
         route, names = found_route(head_of(method.upper(), re.sub(r"\{\w+\}", "x", path)))
         assert route.operation is not None and path_of(route.path, route.operation) == path
@@ -59,7 +63,7 @@ def test_each_route_has_its_entry_and_each_entry_its_route() -> None:
 
 
 def test_a_route_without_words_is_found() -> None:
-    assert undescribed((*ROUTES, replace(ROUTES[0], operation=None))) == ["GET ('',)"]
+    assert undescribed((*API, replace(API[0], operation=None))) == ["GET ('',)"]
 
 
 @pytest.mark.parametrize("asking", ASKINGS, ids=lambda one: f"{one.method} {one.path}")
@@ -105,7 +109,7 @@ def test_a_problem_is_as_the_document_says(body: bytes) -> None:
 
 
 def test_what_is_free_of_a_login_says_so() -> None:
-    for route in ROUTES:
+    for route in API:
         assert route.operation is not None
         found = DOCUMENT["paths"][path_of(route.path, route.operation)][route.method.lower()]
         assert (found.get("security") == []) is route.is_free

@@ -97,5 +97,7 @@ def test_only_what_tells_nothing_is_free_of_a_login() -> None:
     of_documents = {("",), ("v1",), ("v1", "openapi.json")}
     of_clients = {("client.js",), ("client.d.ts",)}
     free = {route.path for route in ROUTES if route.is_free}
-    assert free == {("ws",), ("stomp",), ("healthz",), *of_documents, *of_clients}
+    of_console = {("console", None, None), ("console", None, None, None)}
+    assert free == {("ws",), ("stomp",), ("healthz",), *of_documents, *of_clients, *of_console}
+    assert {route.path for route in ROUTES if route.is_console} == of_console
     assert {route.path for route in ROUTES if route.to_strangers is not None} == {("readyz",)}

@@ -1,0 +1,116 @@
+// What changes something: a button, a dialog that says what will happen, and the same as a command and as an HTTP call.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { Problem, ask } from "./api.js";
+import { quoted, seen } from "./format.js";
+import { Code, Name, tell } from "./parts.js";
+
+export function commandLine(words) {
+  return ["radiator", ...words].map(quoted).join(" ");
+}
+
+export function curlLine({ method, path, body }) {
+  const words = ["curl", "--fail"];
+  if (method !== "GET") words.push("-X", method);
+  const lines = [`${words.join(" ")} ${quoted(location.origin + path)}`];
+  if (body !== undefined) lines.push(`-H 'Content-Type: application/json'`, `-d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+// How to do the same without this page. cli: words behind `radiator`.
+export function SameByHand({ cli, call }) {
+  return html`<details class="by-hand" open><summary>The same without this page</summary>
+    ${cli && html`<${Code} label="On the command line" text=${commandLine(cli)} />`}
+    ${call && html`<${Code} label="Over HTTP" text=${curlLine(call)} />`}
+  </details>`;
+}
+
+// A button that leads to a dialog. label: of the button; title, children: of the dialog. fields: what can be chosen, as
+// {name, label, type ("text", "number", "checkbox", "textarea", "select"), value, options, hint, required, min, max};
+// make(values): {cli, call: {method, path, body}} or several as {cli, calls: [...]}. said(answer or answers): what is told
+// afterwards. typed: a name that must be typed before. done(): called behind it. isDangerous: it takes something away.
+export function Act({ label, title, children, fields = [], make, said, typed, done, isDangerous, disabled, kind = "" }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<button class=${`${kind} ${isDangerous ? "danger" : ""}`} disabled=${disabled} onClick=${() => setOpen(true)}>${label}</button>
+    ${isOpen && html`<${Dialog} ...${{ title, children, fields, make, said, typed, done, isDangerous, label }} close=${() => setOpen(false)} />`}`;
+}
+
+function Dialog({ title, children, fields, make, said, typed, done, isDangerous, label, close }) {
+  const frame = useRef(null);
+  const [values, setValues] = useState(() => Object.fromEntries(fields.map((one) => [one.name, one.value ?? ""])));
+  const [name, setName] = useState("");
+  const [state, setState] = useState({ isBusy: false, problem: null, at: 0 });
+  useEffect(() => {
+    frame.current.showModal();
+  }, []);
+  const found = attempted(make, values);
+  const calls = found.calls ?? (found.call ? [found.call] : []);
+  const isReady = !found.problem && (typed === undefined || name === typed) && !state.isBusy;
+  const carryOut = async (event) => {
+    event.preventDefault();
+    if (!isReady) return;
+    setState({ isBusy: true, problem: null, at: 0 });
+    const answers = [];
+    for (const call of calls) {
+      try {
+        answers.push(await ask(call.method, call.path, call.body));
+      } catch (problem) {
+        const before = answers.length && calls.length > 1 ? ` ${answers.length} of ${calls.length} were done before.` : "";
+        setState({ isBusy: false, problem: `${problem.message}${before}`, at: answers.length });
+        done?.();
+        return;
+      }
+      setState({ isBusy: true, problem: null, at: answers.length });
+    }
+    tell(said(found.calls ? answers : answers[0]));
+    close();
+    done?.();
+  };
+  return html`<dialog ref=${frame} aria-labelledby="dialog-title" onClose=${close} onCancel=${close}>
+    <form method="dialog" onSubmit=${carryOut}>
+      <h2 id="dialog-title">${title}</h2>
+      ${children}
+      ${fields.map((one) => html`<${Field} key=${one.name} of=${one} value=${values[one.name]} set=${(value) => setValues({ ...values, [one.name]: value })} />`)}
+      ${typed !== undefined && html`<label class="field">Type <b><${Name} of=${typed} /></b> to confirm
+        <input value=${name} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
+      ${found.problem && html`<p class="muted">${seen(found.problem)}</p>`}
+      ${!found.problem && html`<${SameByHand} cli=${found.cli} call=${calls[0]} />`}
+      ${calls.length > 1 && html`<p class="muted">${`… and so on: ${calls.length} calls${state.isBusy ? `, ${state.at} done` : ""}.`}</p>`}
+      ${state.problem && html`<p class="trouble" role="alert">${seen(state.problem)}</p>`}
+      <div class="buttons">
+        <button type="button" onClick=${close}>Cancel</button>
+        <button type="submit" class=${isDangerous ? "danger" : "primary"} disabled=${!isReady}>${label.replace(/…$/, "")}</button>
+      </div>
+    </form>
+  </dialog>`;
+}
+
+// make may refuse what was chosen so far, by a Problem or an Error with a sentence
+function attempted(make, values) {
+  try {
+    return make(values);
+  } catch (problem) {
+    return { problem: problem.message };
+  }
+}
+
+export function refuse(sentence) {
+  throw new Problem(0, "", sentence);
+}
+
+function Field({ of, value, set }) {
+  const id = `field-${of.name}`;
+  const hint = of.hint && html`<small>${of.hint}</small>`;
+  const common = { id, required: of.required, onInput: (event) => set(event.target.value) };
+  if (of.type === "checkbox") {
+    return html`<label class="field row"><input id=${id} type="checkbox" checked=${value} onInput=${(event) => set(event.target.checked)} /> ${of.label} ${hint}</label>`;
+  }
+  if (of.type === "select") {
+    return html`<label class="field" for=${id}>${of.label}<select ...${common} value=${value}>${of.options.map(([name, title]) => html`<option key=${name} value=${name} selected=${name === value}>${title}</option>`)}</select>${hint}</label>`;
+  }
+  if (of.type === "textarea") {
+    return html`<label class="field" for=${id}>${of.label}<textarea ...${common} rows=${of.rows ?? 6} spellcheck=${false} value=${value}></textarea>${hint}</label>`;
+  }
+  const more = { type: of.type ?? "text", min: of.min, max: of.max, step: of.step, list: of.list, placeholder: of.placeholder };
+  return html`<label class="field" for=${id}>${of.label}<input ...${common} ...${more} value=${value} autocomplete="off" spellcheck=${false} />${hint}</label>`;
+}

@@ -1,0 +1,123 @@
+// What the console asks of the broker, over its HTTP API (docs/HTTP.md), and how its pages stay up to date.
+
+import { useEffect, useRef, useState } from "./vendor/htm-preact.js";
+
+const TIMEOUT_MS = 30000;
+
+export class Problem extends Error {
+  constructor(status, code, detail) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const UNREACHABLE = new Problem(0, "unreachable", "The broker does not answer. This page goes on by itself once it does.");
+
+// ---- whether there is a broker, and whether it knows us
+
+const listeners = new Set();
+export const link = { isUp: true, isLoginNeeded: false, since: 0 };
+
+function note(isUp, isLoginNeeded) {
+  if (isUp === link.isUp && isLoginNeeded === link.isLoginNeeded) return;
+  if (isUp !== link.isUp) link.since = Date.now();
+  link.isUp = isUp;
+  link.isLoginNeeded = isLoginNeeded;
+  for (const tell of listeners) tell();
+}
+
+export function useLink() {
+  const [, setCount] = useState(0);
+  useEffect(() => {
+    const tell = () => setCount((n) => n + 1);
+    listeners.add(tell);
+    return () => listeners.delete(tell);
+  }, []);
+  return { ...link };
+}
+
+// ---- one request
+
+export async function ask(method, path, body, signal) {
+  const init = { method, signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])]) };
+  if (body !== undefined) {
+    init.headers = { "Content-Type": "application/json" };
+    init.body = JSON.stringify(body);
+  }
+  let answer, text;
+  try {
+    answer = await fetch(path, init);
+    text = await answer.text();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    note(false, link.isLoginNeeded);
+    throw UNREACHABLE;
+  }
+  note(true, answer.status === 401 || (link.isLoginNeeded && !answer.ok));
+  if (answer.ok) return text ? JSON.parse(text) : {};
+  let found = {};
+  try {
+    found = JSON.parse(text);
+  } catch {
+    // something in between has answered
+  }
+  throw new Problem(answer.status, found.code ?? "", found.detail ?? `The answer has the status ${answer.status}.`);
+}
+
+export function loggedIn() {
+  note(true, false);
+}
+
+export const get = (path, signal) => ask("GET", path, undefined, signal);
+
+export function pathOf(...parts) {
+  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+export function withQuery(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+// ---- asked again and again
+
+// The answer to a GET, asked anew every so often while somebody looks, and at once when `again` is called. The last
+// answer stays while another one is under way and while the broker is away; another path begins without one, unless
+// `keeps` says that it is another view of the same. path null: nothing is asked.
+export function useAsked(path, everyMs = 2000, keeps = false) {
+  const [state, setState] = useState({ path, answer: undefined, problem: undefined, at: 0 });
+  const again = useRef(() => {});
+  useEffect(() => {
+    if (path === null) return undefined;
+    const ended = new AbortController();
+    let timer = 0;
+    let isUnderWay = false;
+    const look = async () => {
+      clearTimeout(timer);
+      if (isUnderWay) return;
+      if (document.hidden) return;
+      isUnderWay = true;
+      try {
+        const answer = await get(path, ended.signal);
+        setState({ path, answer, problem: undefined, at: Date.now() });
+      } catch (problem) {
+        if (ended.signal.aborted) return;
+        setState((old) => ({ ...(old.path === path || keeps ? old : { answer: undefined, at: 0 }), path, problem }));
+      } finally {
+        isUnderWay = false;
+      }
+      if (everyMs && !ended.signal.aborted) timer = setTimeout(look, everyMs);
+    };
+    again.current = look;
+    document.addEventListener("visibilitychange", look);
+    look();
+    return () => {
+      ended.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [path, everyMs]);
+  const isOther = state.path !== path && !keeps;
+  return { ...(isOther ? { answer: undefined, problem: undefined, at: 0 } : state), again: () => again.current() };
+}

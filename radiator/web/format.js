@@ -1,0 +1,75 @@
+// How numbers, times and names are written. Nothing here knows the broker or the page.
+
+const KIB = 1024;
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+export function count(n) {
+  return n === null || n === undefined ? "–" : Math.round(n).toLocaleString("en-US");
+}
+
+export function rate(n) {
+  if (n === null || n === undefined) return "–";
+  return n >= 100 || Number.isInteger(n) ? count(n) : n.toFixed(1);
+}
+
+export function bytes(n) {
+  if (n === null || n === undefined) return "–";
+  let unit = 0;
+  while (n >= KIB && unit < UNITS.length - 1) {
+    n /= KIB;
+    unit += 1;
+  }
+  return `${unit && n < 100 ? n.toFixed(1) : Math.round(n)} ${UNITS[unit]}`;
+}
+
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+export function moment(ms) {
+  if (!ms) return "–";
+  const at = new Date(ms);
+  const two = (n) => String(n).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+}
+
+export function many(n, one, more = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : more}`;
+}
+
+// what would be invisible, or turn the direction of the text round it, is shown as its number
+const ODD = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+export function seen(text) {
+  return String(text).replace(ODD, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+// a word of a command line as a POSIX shell takes it
+export function quoted(word) {
+  const text = String(word);
+  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text)) return text;
+  // eslint-disable-next-line no-control-regex
+  if (/[\u0000-\u001f\u007f]/.test(text)) {
+    const escaped = text.replace(/[\\']/g, "\\$&").replace(/[\u0000-\u001f\u007f]/g, (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
+    return `$'${escaped}'`;
+  }
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+export function asHex(data) {
+  const lines = [];
+  for (let at = 0; at < data.length; at += 16) {
+    const row = data.subarray(at, at + 16);
+    const hex = Array.from(row, (one) => one.toString(16).padStart(2, "0")).join(" ");
+    const text = Array.from(row, (one) => (one >= 32 && one < 127 ? String.fromCharCode(one) : ".")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex.padEnd(47)}  ${text}`);
+  }
+  return lines.join("\n");
+}

@@ -1,0 +1,170 @@
+// What needs somebody, and how much goes through: now, and in the last hour.
+
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
+import { get, useAsked } from "../api.js";
+import { bytes, count, duration, many, rate, seen } from "../format.js";
+import { Asked, Code, QueueLink, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
+import { Plot } from "../plot.js";
+
+const KEPT = 3600; // samples
+
+// The history as columns by their names, kept up to date.
+export function useHistory(path, everyMs) {
+  const [state, setState] = useState({ columns: null, problem: null });
+  const kept = useRef(null);
+  useEffect(() => {
+    kept.current = null;
+    setState({ columns: null, problem: null });
+    const ended = new AbortController();
+    let timer = 0;
+    const look = async () => {
+      clearTimeout(timer);
+      if (!document.hidden) {
+        try {
+          const old = kept.current;
+          const answer = await get(old ? `${path}?after_ms=${old.last_ms}` : path, ended.signal);
+          kept.current = joined(old, answer);
+          setState({ columns: kept.current, problem: null });
+        } catch (problem) {
+          if (ended.signal.aborted) return;
+          setState((before) => ({ ...before, problem }));
+          if (problem.code === "unreachable") kept.current = null; // another boot may answer next
+        }
+      }
+      timer = setTimeout(look, everyMs);
+    };
+    look();
+    return () => {
+      ended.abort();
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return state;
+}
+
+function joined(old, { first_ms, every_ms, names, samples }) {
+  const found = { every_ms, last_ms: old?.last_ms ?? 0, times: old ? [...old.times] : [] };
+  const many = samples[0]?.length ?? 0;
+  const isBehind = (at) => first_ms + at * every_ms > found.last_ms;
+  let begin = 0;
+  while (old && begin < many && !isBehind(begin)) begin += 1;
+  for (let at = begin; at < many; at += 1) found.times.push((first_ms + at * every_ms) / 1000);
+  names.forEach((name, nth) => {
+    found[name] = old ? old[name].concat(samples[nth].slice(begin)) : samples[nth];
+  });
+  if (many > begin) found.last_ms = first_ms + (many - 1) * every_ms;
+  const over = found.times.length - KEPT;
+  if (over > 0) {
+    found.times = found.times.slice(over);
+    for (const name of names) found[name] = found[name].slice(over);
+  }
+  return found;
+}
+
+const latest = (values) => values?.[values.length - 1];
+
+export default function Overview({ query }) {
+  const history = useHistory("/v1/history", 2000);
+  const attention = useAsked("/v1/attention", 3000);
+  const columns = history.columns;
+  return html`
+    <h1>Overview</h1>
+    <${Needs} of=${attention} />
+    ${history.problem && history.problem.code !== "unreachable" && html`<${Trouble} of=${history.problem} />`}
+    ${columns && html`<${Tiles} of=${columns} /><${Plots} of=${columns} />`}
+    <${First} columns=${columns} query=${query} />`;
+}
+
+function Tiles({ of }) {
+  return html`<section class="tiles" aria-label="Now">
+    <${Tile} title="Ready" value=${count(latest(of.ready))} path=${["queues"]} query=${{ sort: "-ready" }} />
+    <${Tile} title="Unacked" value=${count(latest(of.unacked))} path=${["queues"]} query=${{ sort: "-unacked" }} />
+    <${Tile} title="Delayed" value=${count(latest(of.delayed))} path=${["queues"]} query=${{ sort: "-delayed" }} />
+    ${of.oldest_ms && html`<${Tile} title="Oldest ready" value=${duration(latest(of.oldest_ms))} path=${["queues"]} query=${{ sort: "-oldest" }} />`}
+    <${Tile} title="Connections" value=${count(latest(of.connections))} path=${["connections"]} />
+    <${Tile} title="Blocked producers" value=${count(latest(of.blocked))} path=${["connections"]} query=${{ blocked: "1" }} alert=${latest(of.blocked) > 0} />
+    <${Tile} title="Memory" value=${bytes(latest(of.memory_bytes))} path=${["broker"]} />
+  </section>`;
+}
+
+function Plots({ of }) {
+  const ms = (value) => duration(value);
+  return html`<section class="plots" aria-label="The last hour">
+    <${Plot} title="In" times=${of.times} format=${rate} series=${[{ label: "messages/s", color: "--plot-1", values: of.in }]} />
+    <${Plot} title="Out" times=${of.times} format=${rate} series=${[{ label: "acked/s", color: "--plot-2", values: of.out }]} />
+    <${Plot} title="Stored" times=${of.times} format=${count} series=${[{ label: "messages", color: "--plot-1", values: of.stored }, { label: "unacked", color: "--plot-3", values: of.unacked }]} />
+    <${Plot} title="Receipts" times=${of.times} format=${ms} series=${[{ label: "p50", color: "--plot-2", values: of.receipt_p50_ms }, { label: "p99", color: "--plot-3", values: of.receipt_p99_ms }]} />
+  </section>`;
+}
+
+// ---- needs you
+
+const PLACES = {
+  queue: (name) => ["queues", name],
+  log: (name) => ["logs", name],
+  node: () => ["nodes"],
+  peer: () => ["nodes"],
+  broker: () => ["broker"],
+  certificate: () => ["broker"],
+  connections: () => ["connections"],
+};
+
+function Needs({ of }) {
+  return html`<section class="card" aria-label="Needs you">
+    <h2>Needs you</h2>
+    <${Asked} of=${of}>${(answer) => html`<${Items} of=${answer} />`}</${Asked}>
+  </section>`;
+}
+
+function Items({ of }) {
+  if (!of.items.length) return html`<p class="well">Nothing. Everything that can move moves.</p>`;
+  const all = Object.values(of.counts ?? {}).reduce((sum, n) => sum + n, 0);
+  return html`<ul class="needs">${of.items.map((one) => html`<li key=${`${one.kind} ${one.name} ${one.verdict}`}>
+      <${Verdict} of=${one.verdict} />
+      <${To} path=${(PLACES[one.kind] ?? PLACES.broker)(one.name)} class="place">${seen(one.name || one.kind)}</${To}>
+      <span>${seen(one.sentence)}</span></li>`)}</ul>
+    ${all > of.items.length && html`<p class="muted">${`These are the worst ${of.items.length} of ${all}. `}<${To} path=${["queues"]} query=${{ filter: "needs" }}>All queues that need you</${To}></p>`}`;
+}
+
+// ---- the first five minutes
+
+const SNIPPETS = [["python", "Python"], ["curl", "curl"], ["browser", "Browser"]];
+
+function First({ columns, query }) {
+  const queues = useAsked("/v1/queues?limit=1", 5000);
+  const [isClosed, setClosed] = useState(false);
+  if (isClosed || !queues.answer || queues.answer.queues.length || !columns) return null;
+  const kind = query.get("tab") ?? "python";
+  return html`<section class="card" aria-label="Begin">
+    <h2>No queue yet: send the first message</h2>
+    <${Tabs} tabs=${SNIPPETS} current=${kind} path=${[]} />
+    <${Code} text=${snippet(kind)} label=${`Send and receive with ${kind}`} />
+    <p class="muted">It appears here and under <a href="#/queues">Queues</a> as soon as it is on the disk; this page need not be loaded anew.
+      <button class="plain" onClick=${() => setClosed(true)}>Close</button></p>
+  </section>`;
+}
+
+function snippet(kind) {
+  if (kind === "curl") {
+    return `curl --fail -H 'Content-Type: text/plain' -d 'hello' ${location.origin}/v1/queues/greetings/messages
+curl --fail -X POST ${location.origin}/v1/queues/greetings/receive`;
+  }
+  if (kind === "browser") {
+    return `// in a page of this broker, or of a site that [http] origins lists
+import { connect } from "${location.origin}/client.js";
+
+const broker = connect({ url: "${location.origin}" });
+await broker.publish("/queue/greetings", "hello");  // done when it is on the disk
+for (const message of await broker.receive("greetings", { max: 1 })) console.log(message.body);`;
+  }
+  const scheme = location.protocol === "https:" ? "stomps" : "stomp";
+  const port = location.protocol === "https:" ? 61612 : 61613;
+  return `from radiator.client import Client
+
+with Client("${scheme}://${location.hostname}:${port}") as client:
+    client.send("/queue/greetings", "hello")  # returns with the RECEIPT: the message is on the disk
+    client.subscribe("/queue/greetings", ack="client-individual")
+    for message in client.messages(timeout_s=1):
+        print(message.body)
+        client.ack(message)`;
+}

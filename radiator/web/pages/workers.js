@@ -1,0 +1,2 @@
+import { html } from "../vendor/htm-preact.js";
+export default function Page() { return html`<h1>workers</h1>`; }
