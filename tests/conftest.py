@@ -20,6 +20,7 @@ os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # no test speaks to a broker of 
 HERE = Path(__file__).parent
 WHOLE_BROKER = (
     "acceptance",
+    "console",
     "integrations/celery",
     "integrations/kombu",
     "crash/test_sceptic.py",

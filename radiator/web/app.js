@@ -171,7 +171,7 @@ function App() {
   const { isLoginNeeded } = useLink();
   const [isHelping, setHelping] = useState(false);
   const main = useRef(null);
-  const asked = useAsked("/v1/session", 30000);
+  const asked = useAsked("/v1/session", 5000);
   const session = asked.answer;
   useKeys(() => setHelping(true));
   const name = path[0] ?? "";

@@ -1,4 +1,4 @@
-"""The pages: text is set as text, and nothing comes from elsewhere; what others have written is as they published it."""
+"""Pages: text is set as text, nothing comes from elsewhere, and what others have written is as they published it."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ OURS = sorted([*WEB.glob("*.js"), *WEB.glob("pages/*.js"), *(PACKAGE / "protocol
 
 # each would make markup or code out of text, or leave the policy of the page behind
 FORBIDDEN = (
-    r"innerHTML", r"InnerHTML", r"outerHTML", r"insertAdjacentHTML", r"document\.write", r"\beval\b", r"new Function\b", r"srcdoc",
+    r"[iI]nnerHTML", r"outerHTML", r"insertAdjacentHTML", r"document\.write", r"\beval\b", r"new Function\b", r"srcdoc",
     r"javascript:", r"createContextualFragment", r"DOMParser", r"setAttribute\(\s*[\"']on", r"\bimportScripts\b",
     r"setTimeout\(\s*[\"'`]", r"setInterval\(\s*[\"'`]", r"\.html\s*=", r"createPolicy",
 )  # fmt: skip

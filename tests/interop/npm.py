@@ -14,6 +14,7 @@ PACKAGES = {
     "@stomp/stompjs": "@stomp/stompjs@7",
     "@stomp/tcp-wrapper": "@stomp/tcp-wrapper@1",
     "ws": "ws@8",
+    "axe-core": "axe-core@4",
 }
 GET_NODE = "on Debian or Ubuntu: apt install nodejs npm, then remove .venv/stamp-test and run scripts/setup test"
 PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scripts/setup has put them, or this does
@@ -22,7 +23,7 @@ PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scrip
 def node_modules(*packages: str) -> Path:
     """The folder that has them in it, installed if need be. Skips without node, and without a network outside CI."""
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip(f"stompit and stompjs need node and npm; {GET_NODE}")
+        pytest.skip(f"stompit, stompjs and axe-core need node and npm; {GET_NODE}")
     for place in PLACES:
         if all((place / "node_modules" / package).is_dir() for package in packages):
             return place / "node_modules"
