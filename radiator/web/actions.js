@@ -17,18 +17,21 @@ export function curlLine({ method, path, body }) {
   return lines.join(" \\\n  ");
 }
 
-// How to do the same without this page. cli: words behind `radiator`.
-export function SameByHand({ cli, call }) {
+const SHOWN_BY_HAND = 10;
+
+// How to do the same without this page. clis: words behind `radiator`, of one or several commands; calls: likewise.
+export function SameByHand({ clis, calls }) {
+  const more = calls.length > SHOWN_BY_HAND ? `\n# … and so on: ${calls.length} in all` : "";
   return html`<details class="by-hand" open><summary>The same without this page</summary>
-    ${cli && html`<${Code} label="On the command line" text=${commandLine(cli)} />`}
-    ${call && html`<${Code} label="Over HTTP" text=${curlLine(call)} />`}
+    ${clis.length > 0 && html`<${Code} label="On the command line" text=${clis.slice(0, SHOWN_BY_HAND).map(commandLine).join("\n") + more} />`}
+    ${calls.length > 0 && html`<${Code} label="Over HTTP" text=${calls.slice(0, SHOWN_BY_HAND).map(curlLine).join("\n") + more} />`}
   </details>`;
 }
 
 // A button that leads to a dialog. label: of the button; title, children: of the dialog. fields: what can be chosen, as
 // {name, label, type ("text", "number", "checkbox", "textarea", "select"), value, options, hint, required, min, max};
-// make(values): {cli, call: {method, path, body}} or several as {cli, calls: [...]}. said(answer or answers): what is told
-// afterwards. typed: a name that must be typed before. done(): called behind it. isDangerous: it takes something away.
+// make(values): {cli, call: {method, path, body}}, or several as {clis, calls}. said(answer, or answers): what is told
+// afterwards. typed: what must be typed before. done(): called behind it. isDangerous: it takes something away.
 export function Act({ label, title, children, fields = [], make, said, typed, done, isDangerous, disabled, kind = "" }) {
   const [isOpen, setOpen] = useState(false);
   return html`<button class=${`${kind} ${isDangerous ? "danger" : ""}`} disabled=${disabled} onClick=${() => setOpen(true)}>${label}</button>
@@ -45,6 +48,7 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
   }, []);
   const found = attempted(make, values);
   const calls = found.calls ?? (found.call ? [found.call] : []);
+  const clis = found.clis ?? (found.cli ? [found.cli] : []);
   const isReady = !found.problem && (typed === undefined || name === typed) && !state.isBusy;
   const carryOut = async (event) => {
     event.preventDefault();
@@ -74,8 +78,8 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
       ${typed !== undefined && html`<label class="field">Type <b><${Name} of=${typed} /></b> to confirm
         <input value=${name} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
       ${found.problem && html`<p class="muted">${seen(found.problem)}</p>`}
-      ${!found.problem && html`<${SameByHand} cli=${found.cli} call=${calls[0]} />`}
-      ${calls.length > 1 && html`<p class="muted">${`… and so on: ${calls.length} calls${state.isBusy ? `, ${state.at} done` : ""}.`}</p>`}
+      ${!found.problem && html`<${SameByHand} clis=${clis} calls=${calls} />`}
+      ${state.isBusy && calls.length > 1 && html`<p class="muted" role="status">${`${state.at} of ${calls.length} done.`}</p>`}
       ${state.problem && html`<p class="trouble" role="alert">${seen(state.problem)}</p>`}
       <div class="buttons">
         <button type="button" onClick=${close}>Cancel</button>

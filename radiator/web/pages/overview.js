@@ -1,65 +1,11 @@
 // What needs somebody, and how much goes through: now, and in the last hour.
 
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
-import { get, useAsked } from "../api.js";
-import { bytes, count, duration, many, rate, seen } from "../format.js";
-import { Asked, Code, QueueLink, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
+import { html, useState } from "../vendor/htm-preact.js";
+import { useAsked } from "../api.js";
+import { bytes, count, duration, rate, seen } from "../format.js";
+import { useHistory } from "../history.js";
+import { Asked, Code, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
-
-const KEPT = 3600; // samples
-
-// The history as columns by their names, kept up to date.
-export function useHistory(path, everyMs) {
-  const [state, setState] = useState({ columns: null, problem: null });
-  const kept = useRef(null);
-  useEffect(() => {
-    kept.current = null;
-    setState({ columns: null, problem: null });
-    const ended = new AbortController();
-    let timer = 0;
-    const look = async () => {
-      clearTimeout(timer);
-      if (!document.hidden) {
-        try {
-          const old = kept.current;
-          const answer = await get(old ? `${path}?after_ms=${old.last_ms}` : path, ended.signal);
-          kept.current = joined(old, answer);
-          setState({ columns: kept.current, problem: null });
-        } catch (problem) {
-          if (ended.signal.aborted) return;
-          setState((before) => ({ ...before, problem }));
-          if (problem.code === "unreachable") kept.current = null; // another boot may answer next
-        }
-      }
-      timer = setTimeout(look, everyMs);
-    };
-    look();
-    return () => {
-      ended.abort();
-      clearTimeout(timer);
-    };
-  }, [path]);
-  return state;
-}
-
-function joined(old, { first_ms, every_ms, names, samples }) {
-  const found = { every_ms, last_ms: old?.last_ms ?? 0, times: old ? [...old.times] : [] };
-  const many = samples[0]?.length ?? 0;
-  const isBehind = (at) => first_ms + at * every_ms > found.last_ms;
-  let begin = 0;
-  while (old && begin < many && !isBehind(begin)) begin += 1;
-  for (let at = begin; at < many; at += 1) found.times.push((first_ms + at * every_ms) / 1000);
-  names.forEach((name, nth) => {
-    found[name] = old ? old[name].concat(samples[nth].slice(begin)) : samples[nth];
-  });
-  if (many > begin) found.last_ms = first_ms + (many - 1) * every_ms;
-  const over = found.times.length - KEPT;
-  if (over > 0) {
-    found.times = found.times.slice(over);
-    for (const name of names) found[name] = found[name].slice(over);
-  }
-  return found;
-}
 
 const latest = (values) => values?.[values.length - 1];
 

@@ -1,2 +1,56 @@
-import { html } from "../vendor/htm-preact.js";
-export default function Page() { return html`<h1>users</h1>`; }
+// Users: what each has in use, and what each may.
+
+import { html, useState } from "../vendor/htm-preact.js";
+import { pathOf, useAsked, withQuery } from "../api.js";
+import { bytes, count, seen } from "../format.js";
+import { Asked, Empty, Name, Table, To } from "../parts.js";
+import { href, replaceQuery } from "../route.js";
+import { SameByHand } from "../actions.js";
+
+const RIGHTS = ["read", "write", "declare", "see", "admin"];
+
+export default function Users({ query }) {
+  const asked = useAsked(withQuery("/v1/users", { after: query.get("after"), limit: 100 }), 5000, true);
+  const use = (used, most, how) => (most === null ? how(used) : `${how(used)} of ${how(most)}`);
+  const columns = [
+    { key: "name", title: "User", cell: ([name]) => html`<${Name} of=${name} />` },
+    { key: "connections", title: "Connections", right: true, cell: ([name, row]) => html`<a href=${href(["connections"], { user: name })}>${use(row.connections, row.max_connections, count)}</a>` },
+    { key: "subscriptions", title: "Subscriptions", right: true, wide: true, cell: ([, row]) => use(row.subscriptions, row.max_subscriptions, count) },
+    { key: "destinations", title: "Destinations", right: true, wide: true, cell: ([, row]) => use(row.destinations, row.max_destinations, count) },
+    { key: "unacked", title: "Unacked", right: true, cell: ([, row]) => use(row.unacked_bytes, row.max_unacked_bytes, bytes) },
+    { key: "memory", title: "Memory", right: true, wide: true, cell: ([, row]) => use(row.memory_bytes, row.max_memory_bytes, bytes) },
+    { key: "stored", title: "Stored", right: true, wide: true, cell: ([, row]) => use(row.stored_bytes, row.max_stored_bytes, bytes) },
+    { key: "blocked", title: "Waits", right: true, cell: ([, row]) => count(row.blocked) },
+  ];
+  return html`
+    <h1>Users</h1>
+    <${May} query=${query} />
+    <h2>In use</h2>
+    <${Asked} of=${asked} empty=${(answer) => (Object.keys(answer.users).length ? undefined : html`<${Empty}>No user has anything in use. Without a [user."NAME"] in config.toml everybody who reaches the broker may do everything; docs/SECURITY.md says how to have users.</${Empty}>`)}>${(answer) => html`
+      <${Table} label="Users" columns=${columns} rows=${Object.entries(answer.users)} keyOf=${([name]) => name} />`}</${Asked}>`;
+}
+
+// "May X write Y?"
+function May({ query }) {
+  const [values, setValues] = useState({ user: query.get("user") ?? "", right: query.get("right") ?? "write", destination: query.get("destination") ?? "" });
+  const given = { user: query.get("user"), right: query.get("right"), destination: query.get("destination") };
+  const call = given.user && given.destination ? withQuery(pathOf("users", given.user, "may"), { right: given.right, destination: given.destination }) : null;
+  const asked = useAsked(call, 0);
+  const set = (name) => (event) => setValues({ ...values, [name]: event.target.value });
+  const ask = (event) => {
+    event.preventDefault();
+    replaceQuery(values);
+    asked.again();
+  };
+  return html`<section class="card" aria-label="May a user do that?">
+    <h2>May a user do that?</h2>
+    <form class="bar" onSubmit=${ask}>
+      <label>User <input value=${values.user} onInput=${set("user")} required autocomplete="off" /></label>
+      <label>Right <select value=${values.right} onChange=${set("right")}>${RIGHTS.map((one) => html`<option key=${one} selected=${one === values.right}>${one}</option>`)}</select></label>
+      <label>On <input value=${values.destination} onInput=${set("destination")} required placeholder="/queue/orders" autocomplete="off" /></label>
+      <button class="primary">Ask</button>
+    </form>
+    ${call && html`<${Asked} of=${asked}>${(answer) => html`<p><span class=${`verdict ${answer.allowed ? "good" : "needs"}`}>${answer.allowed ? "yes" : "no"}</span> ${seen(answer.sentence)}</p>`}</${Asked}>
+      <${SameByHand} clis=${[["may", given.user, given.right, given.destination]]} calls=${[{ method: "GET", path: call }]} />`}
+  </section>`;
+}

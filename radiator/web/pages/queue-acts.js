@@ -1,0 +1,140 @@
+// What can be done with one queue. Each is the properties of an Act (actions.js).
+
+import { html } from "../vendor/htm-preact.js";
+import { pathOf } from "../api.js";
+import { refuse } from "../actions.js";
+import { many } from "../format.js";
+
+const OVERFLOWS = ["block", "reject", "drop-oldest", "dead-letter"].map((one) => [one, one]);
+
+// fields that stand in config.toml under these names: kind of value
+const NUMBERS = new Set(["max_messages", "max_redeliveries", "message_ttl_ms", "ack_timeout_s"]);
+
+export function declareQueue(done) {
+  return {
+    label: "Declare…",
+    title: "Declare a queue",
+    done,
+    fields: [
+      { name: "name", label: "Name", required: true },
+      { name: "persistent", label: "On the disk", type: "checkbox", value: true, hint: "Otherwise its messages are in memory, and gone after a restart." },
+      { name: "max_messages", label: "At most so many messages", type: "number", min: 1 },
+      { name: "overflow", label: "When it is full, a SEND", type: "select", options: OVERFLOWS, value: "block" },
+      { name: "dead_letter", label: "Dead letters go to the queue", hint: "Without one they are dropped." },
+      { name: "max_redeliveries", label: "Dead after so many redeliveries", type: "number", min: 0, placeholder: "16" },
+      { name: "ack_timeout_s", label: "Must be acked within seconds", type: "number", min: 1 },
+    ],
+    make: ({ name, ...values }) => {
+      if (!name) refuse("Name the queue.");
+      const body = {};
+      const cli = ["declare", "queue", name];
+      for (const [key, value] of Object.entries(values)) {
+        if (value === "" || (key === "persistent" && value) || (key === "overflow" && value === "block")) continue;
+        body[key] = NUMBERS.has(key) ? Number(value) : value;
+        cli.push(`--${key.replaceAll("_", "-")}`, String(value));
+      }
+      return { cli: values.dead_letter ? [...cli, "--create"] : cli, call: { method: "PUT", path: pathOf("queues", name), body } };
+    },
+    said: (answer) => ["The queue is there, as declared.", ...(answer.warnings ?? [])].join(" "),
+    children: html`<p>It outlives a restart. config.toml could declare the same, and has more settings.</p>`,
+  };
+}
+
+export function publish(name, done) {
+  return {
+    label: "Publish…",
+    title: "Publish a message",
+    kind: "primary",
+    done,
+    fields: [
+      { name: "body", label: "Body", type: "textarea" },
+      { name: "type", label: "Content-Type", value: "text/plain", list: "types" },
+      { name: "headers", label: "Headers", type: "textarea", rows: 3, placeholder: "name: value", hint: "One on a line." },
+    ],
+    make: ({ body, type, headers }) => {
+      const given = headersOf(headers);
+      if (type) given["content-type"] = type;
+      const cli = ["send", `/queue/${name}`, body];
+      for (const [key, value] of Object.entries(given)) cli.push("--header", `${key}:${value}`);
+      return { cli, call: { method: "POST", path: pathOf("queues", name, "messages"), body: { messages: [{ body, headers: given }] } } };
+    },
+    said: (answer) => (answer.ids.length ? `The message ${answer.ids[0]} is stored.` : "It was stored before: its dedup-id is known."),
+  };
+}
+
+export function headersOf(text) {
+  const found = {};
+  for (const line of text.split("\n").filter((one) => one.trim())) {
+    const at = line.indexOf(":");
+    if (at < 1) refuse(`The line “${line}” is no header: write name: value.`);
+    found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  return found;
+}
+
+export function purge(name, done) {
+  return {
+    label: "Purge…",
+    title: "Purge the queue",
+    isDangerous: true,
+    typed: name,
+    done,
+    make: () => ({ cli: ["purge", name], call: { method: "POST", path: pathOf("queues", name, "purge"), body: {} } }),
+    said: (answer) => `${many(answer.purged, "message")} removed.`,
+    children: html`<p>All messages that are not unacked are removed for good.</p>`,
+  };
+}
+
+export function move(name, done) {
+  return {
+    label: "Move…",
+    title: "Move messages to another queue",
+    done,
+    fields: [
+      { name: "to", label: "To the queue", required: true },
+      { name: "count", label: "At most", type: "number", min: 1, hint: "Without a number: all that are ready now." },
+      { name: "create", label: "Make that queue if it is not there", type: "checkbox", value: false },
+    ],
+    make: ({ to, count, create }) => {
+      if (!to) refuse("Name the queue that they go to.");
+      const body = { to, create, ...(count ? { count: Number(count) } : {}) };
+      const cli = ["move", name, to, ...(count ? ["--count", count] : []), ...(create ? ["--create"] : [])];
+      return { cli, call: { method: "POST", path: pathOf("queues", name, "move"), body } };
+    },
+    said: (answer) => `${many(answer.moved, "message")} moved.`,
+    children: html`<p>The oldest ready messages go first. Each is always in exactly one of the two queues.</p>`,
+  };
+}
+
+export function remove(name, done) {
+  return {
+    label: "Delete…",
+    title: "Delete the queue",
+    isDangerous: true,
+    typed: name,
+    done,
+    fields: [{ name: "used", label: "Also while it has consumers", type: "checkbox", value: false }],
+    make: ({ used }) => ({
+      cli: ["delete", "queue", name, ...(used ? ["--used"] : [])],
+      call: { method: "DELETE", path: `${pathOf("queues", name)}${used ? "?if_unused=false" : ""}` },
+    }),
+    said: (answer) => `The queue is deleted, with ${many(answer.deleted, "message")}.`,
+    children: html`<p>It is deleted with all its messages, for good. What config.toml declares is refused.</p>`,
+  };
+}
+
+// ids: of those messages only; none: all that are ready
+export function sendBack(name, ids, done) {
+  const isAll = !ids.length;
+  return {
+    label: isAll ? "Send all back…" : "Send back…",
+    title: isAll ? "Send all dead letters back" : `Send ${many(ids.length, "dead letter")} back`,
+    done,
+    make: () => ({
+      cli: ["return", name, ...ids.flatMap((id) => ["--message", id])],
+      call: { method: "POST", path: pathOf("queues", name, "return"), body: isAll ? {} : { message_ids: ids } },
+    }),
+    said: (answer) => answer.sentence ?? `${many(answer.returned, "message")} went back; ${answer.stayed} stayed.`,
+    children: html`<p>Each message goes back to the queue that it died in. One whose queue is gone or full stays here.</p>`,
+  };
+}
