@@ -13,7 +13,8 @@ from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.core.turn import Stored, TurnContext
 from radiator.model import journal
-from radiator.model.headers import FANOUT_MESSAGE_ID
+from radiator.model.correlations import CORRELATION_LINE_BYTES, valid_correlation_id
+from radiator.model.headers import CORRELATION_ID, FANOUT_MESSAGE_ID
 from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
 from radiator.model.message import Message, position_in
 from radiator.model.traces import TRACEPARENT, TRACEPARENT_LINE_BYTES, valid_traceparent
@@ -21,6 +22,7 @@ from radiator.model.writes import Ledger
 
 _SENT = CameFrom()
 _traceparent = TRACEPARENT.value
+_correlation_id = CORRELATION_ID.value
 # the event of a message that comes back, and its reason
 _BACK = {
     Event.NACK: (journal.NACKED, ""),
@@ -113,8 +115,10 @@ class JournalWriter:
         ms, headers = self.context.now_ms, message.headers
         value = _traceparent(headers, message.escaping) if len(headers) >= TRACEPARENT_LINE_BYTES else None
         trace = valid_traceparent(value) if value else ""
+        value = _correlation_id(headers, message.escaping) if len(headers) >= CORRELATION_LINE_BYTES else None
+        name = valid_correlation_id(value) if value else ""
         values = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0, trace)
-        self.events.append(_tuple(JournalEvent, values))
+        self.events.append(_tuple(JournalEvent, (*values, name)))
         if due_ms:
             self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
 
@@ -132,7 +136,7 @@ class JournalWriter:
         """A consumer has been sent it."""
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         ms = self.context.now_ms
-        values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0, "")
+        values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0, "", "")
         self.events.append(_tuple(JournalEvent, values))
 
     def acked(self, queue: str, delivery: Delivery, event: Event) -> None:
@@ -140,7 +144,7 @@ class JournalWriter:
         entry, subscription = delivery.entry, delivery.subscription
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         reason, ms = journal.WRITTEN if event is Event.WRITTEN else "", self.context.now_ms
-        values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0, "")
+        values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0, "", "")
         self.events.append(_tuple(JournalEvent, values))
 
     def given_back(self, queue: str, delivery: Delivery, event: Event, reason: str = "") -> None:

@@ -200,6 +200,7 @@ ROWS: tuple[Row, ...] = (
     Row(asked.ExplainLog, "`why` of a log", "`see` on it", lambda c: _of(SEE, LOG, c.log)),
     Row(asked.ExplainMessage, "`explain` of a message", _READ_JOURNAL, _of_journal),
     Row(asked.ExplainTrace, "`explain` of a trace", _READ_JOURNAL, _of_journal),
+    Row(asked.ExplainCorrelation, "`explain` of a correlation-id", _READ_JOURNAL, _of_journal),
     Row(
         asked.DeclareDestination,
         "`declare`",

@@ -21,10 +21,11 @@ from radiator.model.reads import LoadedEvents, ReadEvents
 
 @dataclass(slots=True)
 class Wanted:
-    """What events are looked for: of messages, by their positions, or of a trace."""
+    """What events are looked for: of messages, by their positions, or of a trace, or of a correlation-id."""
 
     positions: frozenset[int] = frozenset()
     trace_id: str = ""
+    correlation_id: str = ""
 
 
 class Seeker(Protocol):
@@ -113,7 +114,16 @@ class Searches:
         request, number = self.context.next_position(), search.log.number
         self.windows.waiting[request] = partial(self.read, search)
         self.context.turn.read_requests.append(
-            ReadEvents(request, number, search.at, search.end, wanted.positions, wanted.trace_id, SEARCH_WORK)
+            ReadEvents(
+                request,
+                number,
+                search.at,
+                search.end,
+                wanted.positions,
+                wanted.trace_id,
+                SEARCH_WORK,
+                wanted.correlation_id,
+            )
         )
 
     def read(self, search: JournalSearch, answer: LoadedEvents) -> None:

@@ -18,6 +18,7 @@ from radiator.model.consumers import DrainConsumer as DrainConsumer
 from radiator.model.consumers import ListConsumers as ListConsumers
 from radiator.model.consumers import ReadScale as ReadScale
 from radiator.model.consumers import RegisterConsumer as RegisterConsumer
+from radiator.model.correlations import ExplainCorrelation as ExplainCorrelation
 
 Settings = Mapping[str, Any]
 """Settings by their names in config.toml, with values as JSON has them: only those that are given. model/validation.py
@@ -432,6 +433,7 @@ AdminCommand = (
     | ExplainLog
     | ExplainMessage
     | ExplainTrace
+    | ExplainCorrelation
     | DeclareDestination
     | DescribeDestination
     | DeleteDestination

@@ -60,7 +60,8 @@ ACTS: tuple[Act, ...] = (
 )
 NO_ACTS: tuple[type, ...] = (
     asked.ReadStats, asked.ReadSection, asked.ReadReadiness, asked.ListQueues, asked.ExplainQueue, asked.ExplainLog,
-    asked.ExplainMessage, asked.ExplainTrace, asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout,
+    asked.ExplainMessage, asked.ExplainTrace, asked.ExplainCorrelation,
+    asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout,
     asked.AckCheckout, asked.FindOffsets, asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch,
     asked.ExtendAckTimeout, asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
     asked.ListConsumers, asked.RegisterConsumer, asked.ReadScale,

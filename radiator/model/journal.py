@@ -48,7 +48,8 @@ class JournalEvent(NamedTuple):
     where it is leased; attempt: the message's redelivery count; size: bytes of header block and body; other: the
     position of the message that it came from or became; other_queue: the name of that one's queue (or `/log/NAME`);
     address: the destination of the SEND, where that was not the queue; reason: one word; number: see NUMBERS;
-    traceparent: of an accepted message, as traces.py finds it. A value that is empty, or 0, is absent.
+    traceparent, correlation_id: of an accepted message, as traces.py and correlations.py find it. A value that is
+    empty, or 0, is absent.
     """
 
     event: str
@@ -64,6 +65,7 @@ class JournalEvent(NamedTuple):
     address: str = ""
     number: int = 0
     traceparent: str = ""
+    correlation_id: str = ""
 
 
 def is_about(event: JournalEvent, positions: Set[int]) -> bool:
@@ -113,4 +115,6 @@ def as_json(event: JournalEvent, seq: int, store_id: str) -> bytes:
         row[NUMBERS[event.event]] = event.number
     if event.traceparent:
         row["traceparent"] = event.traceparent
+    if event.correlation_id:
+        row["correlation_id"] = event.correlation_id
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()

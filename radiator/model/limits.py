@@ -65,6 +65,7 @@ MATCHES_DEAR = 64  # not kept: matches found in fewer steps, of some 0.4 µs eac
 CONTAINS_SETS_MAX = 64  # refuse: ways on that are followed to find out whether a pattern contains another
 PREFIX_MIN_BYTES = 16  # refuse: a shorter one, by which whoever is no admin would abort what others have prepared
 VERDICTS_KEPT = 16_384  # forgotten, and judged again: whether a user has a right on an address
+CORRELATION_MAX_BYTES = 255  # left out: of a correlation-id that the journal tells; AMQP has none that is longer
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for

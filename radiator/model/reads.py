@@ -101,8 +101,8 @@ class ReadPrepared:
 @dataclass(slots=True)
 class ReadEvents:
     """Events of the journal from that offset on and below `end`, in order: those that are about one of these messages,
-    by their positions, or, with trace_id, whose message was accepted with it. One slice of a search: it ends after so
-    much work, of which searching a byte is 1, but has looked at one block at least.
+    by their positions, or, with trace_id or correlation_id, whose message was accepted with it. One slice of a search:
+    it ends after so much work, of which searching a byte is 1, but has looked at one block at least.
     """
 
     request: int
@@ -112,6 +112,7 @@ class ReadEvents:
     positions: frozenset[int]
     trace_id: str
     work_max: int
+    correlation_id: str = ""
 
 
 ReadRequest = ReadQueue | ReadKeys | ReadHeld | ReadDelayed | DedupLookup | ReadLog | ReadPrepared | ReadEvents

@@ -1,5 +1,5 @@
 """One message's whole story: its own events, and those of what it came from and of what it went on as. Those of all
-messages of a trace.
+messages of a trace, or of a correlation-id.
 
 Pure: a Story says which messages to look for next, and takes what was found. Where events are looked for, in the store
 of a running broker, beside it or in an archive, is another's business.
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from radiator.model.journal import ACCEPTED, COPIED, DEAD_LETTERED, MOVED, JournalEvent
+from radiator.model.limits import CORRELATION_MAX_BYTES
 from radiator.model.message import SEQUENCE_BITS, message_id, position_of
 
 RELATIVES_MAX = 64  # messages of one story: what a message became may have become another, and so on
-TRACED_MAX = 1000  # messages of one trace
+TRACED_MAX = 1000  # messages of one trace, or one correlation-id
 _BOOT_BITS = 32  # as the disk has it
 
 _MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
@@ -21,13 +22,17 @@ _NOTHING_OF_TRACE = (
     "Its messages may be in memory only, from a time that the journal does not tell of, or without a valid traceparent "
     "of version 00; or they are of another node."
 )
+_NOTHING_OF_CORRELATION = (
+    "Its messages may be in memory only, from a time that the journal does not tell of, or of another node; and it "
+    f"keeps none of more than {CORRELATION_MAX_BYTES} bytes."
+)
 
 
 @dataclass(slots=True)
 class Happened:
     """One event of the story. number: due_ms, copies or messages, as docs/JOURNAL.md says; 0: there is none.
 
-    traceparent: of `accepted`; empty: there is none.
+    traceparent, correlation_id: of `accepted`; empty: there is none.
     """
 
     seq: int
@@ -45,6 +50,7 @@ class Happened:
     number: int
     node: str = ""
     traceparent: str = ""
+    correlation_id: str = ""
 
 
 def happened(seq: int, event: JournalEvent, store_id: str, node: str = "") -> Happened:
@@ -56,6 +62,7 @@ def happened(seq: int, event: JournalEvent, store_id: str, node: str = "") -> Ha
     return Happened(
         seq, event.ms, event.event, event.queue, text(event.position), event.client, event.attempt, event.size,
         text(event.other), event.other_queue, event.reason, event.address, event.number, node, event.traceparent,
+        event.correlation_id,
     )  # fmt: skip
 
 
@@ -95,11 +102,18 @@ def nothing_of_trace(trace_id: str) -> str:
     return f"The journal tells nothing of trace {trace_id}. {_NOTHING_OF_TRACE}"
 
 
+def nothing_of_correlation(correlation_id: str) -> str:
+    """The same of a correlation-id."""
+    return f"The journal tells nothing of the correlation-id {correlation_id!r:.100}. {_NOTHING_OF_CORRELATION}"
+
+
 # ---- what to look for -----------------------------------------------------------------------------------------------
 
 
 class TracedMessages:
-    """The messages of a trace: the first TRACED_MAX that are added. are_more: whether there were more."""
+    """The messages of a trace, or of a correlation-id: the first TRACED_MAX that are added. are_more: whether there
+    were more.
+    """
 
     __slots__ = ("are_more", "ids")
 
@@ -108,7 +122,7 @@ class TracedMessages:
         self.are_more = False
 
     def add(self, one: str) -> bool:
-        """The next that was accepted with its trace id. Returns whether a further one is of use."""
+        """The next that was accepted with its id. Returns whether a further one is of use."""
         if one not in self.ids and len(self.ids) == TRACED_MAX:
             self.are_more = True
             return False

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -87,6 +88,18 @@ def test_a_traces_story_is_the_same_beside_the_broker(
     assert over_http(broker, f"trace={TRACEPARENT}") == (200, answer)
 
 
+def test_a_correlation_ids_story_is_the_same_beside_the_broker(
+    broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("task 7: größe", "task 7: größe", "task 7"):
+        lived(broker, **{"correlation-id": name})
+    status, answer = over_http(broker, f"correlation_id={quote('task 7: größe')}")
+    assert status == 200 and len({event["message_id"] for event in answer["events"]}) == 6
+    names = [event["correlation_id"] for event in answer["events"]]
+    assert {*names} == {"", "task 7: größe"} and names.count("task 7: größe") == 6
+    assert answer["events"] == beside(broker, capsys, "--correlation-id", "task 7: größe")
+
+
 def test_what_has_its_receipt_is_told_at_once(broker: BrokerProcess) -> None:
     """Though the tables have it up to half a second later."""
     with Client(broker.address, answer_timeout_s=10) as client, WebClient(port_of(broker.log, "http")) as web:
@@ -114,8 +127,12 @@ def test_a_story_survives_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("query", "status", "code", "sentence"), [
-    ("", 400, "bad-request", "`explain` names one of message, trace; this has none."),
-    (f"message=a-1-1&trace={TRACE_ID}", 400, "bad-request", "names one of message, trace"),
+    ("", 400, "bad-request", "`explain` names one of message, trace, correlation_id; this has none."),
+    (f"message=a-1-1&trace={TRACE_ID}", 400, "bad-request", "names one of message, trace, correlation_id"),
+    ("message=a-1-1&correlation_id=c", 400, "bad-request", "names one of message, trace, correlation_id"),
+    ("correlation_id=", 400, "bad-request", "`correlation_id` '' has 0 bytes; the journal keeps a correlation-id of 1"),
+    (f"correlation_id={'x' * 256}", 400, "bad-request", "has 256 bytes; the journal keeps a correlation-id of 1 to"),
+    (f"correlation_id={'x' * 255}", 404, "no-events", "The journal tells nothing of the correlation-id 'xxx"),
     ("message=nonsense", 400, "bad-request", "`message` 'nonsense' is no message-id; one looks like"),
     ("trace=nonsense", 400, "bad-request", "`trace` 'nonsense' is no trace id; one is 32 hexadecimal digits"),
     ("message=a-1-1&limit=1001", 400, "bad-request", "`limit` must be a whole number from 1 to 1000; it is 1001."),
@@ -150,7 +167,7 @@ def test_only_who_may_read_the_journal_is_told(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, CONFIG + users) as broker:
         broker.wait_for_log("listening address=http://")
         for name, may in (("reader", True), ("operator", True), ("viewer", False), ("logs", False)):
-            for query in ("message=a-1-1", f"trace={TRACE_ID}"):
+            for query in ("message=a-1-1", f"trace={TRACE_ID}", "correlation_id=c"):
                 status, problem = over_http(broker, query, Authorization=basic(name))
                 assert (status, problem["code"]) == ((404, "no-events") if may else (403, "forbidden")), name
         assert over_http(broker, "message=a-1-1")[0] == 401

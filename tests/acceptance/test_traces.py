@@ -77,6 +77,34 @@ def test_the_journal_is_read_over_http(tmp_path: Path) -> None:
     assert (accepted["queue"], accepted["traceparent"]) == ("a", TRACE["traceparent"])
 
 
+def test_the_journal_has_the_correlation_id_of_each_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exchange = '[exchange.x]\ntype = "topic"\n[queue.d]\n'
+    config = CONFIG + exchange + "[journal]\nenabled = true\n[queue.m]\npersistent = false\n"
+    name = {"correlation-id": "task:7"}
+    with BrokerProcess(tmp_path, config) as broker, Client(broker.address) as client:
+        client.admin({"do": "bind", "exchange": "x", "key": "#", "queue": "d"})
+        plain = {"Content-Type": "text/plain", "Correlation-Id": "task:7"}
+        asked(broker, "/v1/fanouts/f/messages", b"x", plain)
+        asked(broker, "/v1/exchanges/x/messages?key=k", b"x", plain)
+        batch = {"messages": [{"body": "y", "headers": name}, {"body": "z"}]}
+        asked(broker, "/v1/queues/c/messages", json.dumps(batch).encode(), {"Content-Type": "application/json"})
+        for to in ("/queue/e", "/queue/m", "/topic/none"):
+            client.send(to, "x", headers=name)
+        client.send("/queue/e", "x", headers={"correlation-id": "x" * 256})
+        client.subscribe("/queue/e", ack="client-individual")
+        message = client.receive(10)
+        assert message.headers["correlation-id"] == "task:7"
+        client.ack(message)
+        assert main(["explain", "--data", str(broker.data_dir), "--correlation-id", "task:7", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    accepted = [(one["queue"], one["address"], one["correlation_id"]) for one in found if one["event"] == "accepted"]
+    assert accepted == [
+        ("a", "/fanout/f", "task:7"), ("b", "/fanout/f", "task:7"), ("d", "/exchange/x/k", "task:7"),
+        ("c", "", "task:7"), ("e", "", "task:7"),
+    ]  # fmt: skip
+    assert [one["event"] for one in found if one["queue"] == "e"] == ["accepted", "delivered", "acked"]
+
+
 def test_from_stomp_to_http_and_in_a_batch(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, CONFIG) as broker, Client(broker.address) as client:
         client.send("/queue/a", "x", headers=TRACE)

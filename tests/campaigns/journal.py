@@ -86,6 +86,8 @@ CAMPAIGNS = (
             "told-twice",
             "traceparent-not-told",
             "traceparent-of-any-kind-told",
+            "correlation-id-not-told",
+            "correlation-id-of-any-length-told",
             "purge-not-told",
             "dead-letter-not-put",
             "remove-not-written",

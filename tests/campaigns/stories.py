@@ -18,6 +18,7 @@ import pytest
 
 from radiator.core import searches
 from radiator.model.commands import CLIENT_INDIVIDUAL
+from radiator.model.headers import CORRELATION_ID, ESCAPING_ALL, block_of
 from radiator.model.limits import MIB
 from radiator.model.reads import ReadLog
 from radiator.model.settings import JOURNAL, Declarations, LogSettings, QueueSettings
@@ -31,6 +32,7 @@ ASKED = 12
 CLIENT, ASKER = 1, 9
 QUEUES = ("q", "dead", "a", "b")
 TRACES = [f"{number:032x}" for number in range(1, 4)]
+TASKS = ["t", "task", "täsk:1"]
 DECLARED = Declarations(
     queues={
         "q": QueueSettings(dead_letter="dead", max_redeliveries=1),
@@ -71,6 +73,8 @@ class Life:
         if way < 0.4:
             trace_id = chance.choice([*TRACES, "", "", ""])
             headers = f"traceparent:00-{trace_id}-{'1' * 16}-01\n".encode() if trace_id else b""
+            task = chance.choice([*TASKS, "", ""])
+            headers += block_of(ESCAPING_ALL, (CORRELATION_ID, task.encode())) if task else b""
             node.say(send(CLIENT, chance.choice(("q", "q", "a", "/fanout/f")), headers=headers))
         elif way < 0.8:
             for one in node.messages(CLIENT):
@@ -143,6 +147,8 @@ def question(chance: Random, known: list[dict[str, Any]]) -> tuple[dict[str, str
     """What is asked for, and with which messages its story begins; those of a trace may be others by then."""
     if chance.random() < 0.3:
         return {"trace": chance.choice([*TRACES, "f" * 32])}, set()
+    if chance.random() < 0.3:
+        return {"correlation_id": chance.choice([*TASKS, "tas"])}, set()
     ids = [one[name] for one in known for name in ("message_id", "other_id") if name in one] or ["other-1-1"]
     one = chance.choice([*ids[-20:], chance.choice(ids), f"{ids[0]}9", "other-1-1"])
     return {"message": one}, {one}
@@ -163,6 +169,8 @@ def history(chance: Random, path: Path) -> tuple[str, int]:
             events = life.journal()
             if "trace" in what:
                 begun = {one["message_id"] for one in events if f"-{what['trace']}-" in one.get("traceparent", "")}
+            if "correlation_id" in what:
+                begun = {one["message_id"] for one in events if one.get("correlation_id") == what["correlation_id"]}
             right = expected(events, begun)
             if found != (right or "no-events"):
                 return f"{what} is told as {found}, and is {right}", count

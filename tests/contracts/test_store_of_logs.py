@@ -55,6 +55,10 @@ def assert_same_events(real: Store, simulated: Store, history: LogBatches, chanc
             asked = ReadEvents(1, history.journal, begin, chance.randint(begin, end), positions, trace_id, 0)
             found = [found_by(store, asked, chance) for store in (real, simulated)]
             assert found[0] == found[1], asked
+    for number in range(8):
+        asked = ReadEvents(1, history.journal, first, end, frozenset(), "", 0, f"task {number}")
+        found = [found_by(store, asked, chance) for store in (real, simulated)]
+        assert found[0] == found[1] and all(row.correlation_id == asked.correlation_id for _, row in found[0]), asked
 
 
 def found_by(store: Store, asked: ReadEvents, chance: Random) -> list[tuple[int, JournalEvent]]:

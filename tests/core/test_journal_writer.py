@@ -11,11 +11,12 @@ import pytest
 from radiator.core.turn import Batch
 from radiator.model import journal
 from radiator.model.commands import AUTO, CLIENT, Command, Send, Tick
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 from radiator.model.journal import COLUMNS, NUMBERS, JournalEvent, as_json
 from radiator.model.limits import EVENT_BYTES, GIB
 from radiator.model.message import message_id, position_of
 from radiator.model.replies import Deliver
-from radiator.model.settings import JOURNAL, Declarations, LogSettings, QueueSettings
+from radiator.model.settings import JOURNAL, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.writes import AppendEvent, Ledger, Put, Remove, Retire
 from tests.core.cluster.nodes import Nodes, declared
 from tests.core.node import Node
@@ -157,6 +158,61 @@ def test_the_header_is_found_wherever_it_stands(headers: bytes) -> None:
     node.say(send(1, "q", headers=headers))
     node.wait(0)
     assert one(node, "accepted").traceparent == TRACEPARENT
+
+
+def test_the_correlation_id_of_a_message_is_told_wherever_it_is_accepted_and_nowhere_else() -> None:
+    node = started(
+        replace(
+            sentences_of(q=QueueSettings(dead_letter="dead", max_redeliveries=0), dead=EMPTY, routed=EMPTY),
+            exchanges={"x": ExchangeSettings(type="topic")},
+        )
+    )
+    name = b"correlation-id:task 7\n"
+    node.admin(1, do="bind", exchange="x", key="a.#", queue="routed")
+    node.say(subscribe(2, "q"), send(1, "q", headers=name))
+    node.say(nack(node.message(2)))
+    node.wait(0)
+    node.admin(2, **{"do": "move", "from": "dead", "to": "again"})
+    node.say(send(1, "/fanout/f", headers=name), send(1, "later", headers=name, delay_ms=5), send(1, "none"))
+    node.say(send(1, "/exchange/x/a.b", headers=name), begin(1), send(1, "whole", headers=name, transaction=b"t"))
+    node.say(commit(1))
+    node.wait(0)
+    rows = events_on(node.disk.platter)
+    found = [(row.queue, row.event) for row in rows if row.correlation_id]
+    assert {row.correlation_id for row in rows} == {"", "task 7"}
+    assert sorted(found) == sorted(
+        (row.queue, row.event) for row in rows if row.event == "accepted" and row.queue != "none"
+    )
+    assert {queue for queue, _ in found} == {"q", "dead", "again", "a", "b", "m", "later", "routed", "whole"}
+
+
+@pytest.mark.parametrize("length", [255, 256])
+def test_a_correlation_id_is_told_up_to_its_bound(length: int) -> None:
+    node = started()
+    value = b"x" * length
+    node.say(subscribe(2, "q"), send(1, "q", headers=b"correlation-id:%b\n" % value))
+    assert node.message(2).message.headers == b"correlation-id:%b\n" % value
+    node.wait(0)
+    assert one(node, "accepted").correlation_id == ("x" * 255 if length == 255 else "")
+
+
+@pytest.mark.parametrize(("headers", "escaping", "kept"), [
+    (b"correlation-id:a\\cb\\nc\\\\d\\re\n", ESCAPING_ALL, "a:b\nc\\d\re"),
+    (b"correlation-id:a\\cb\\re\n", ESCAPING_BUT_CR, "a:b\\re"),
+    (b"correlation-id: a\\cb:c \n", ESCAPING_NONE, "a\\cb:c"),
+    (b"a:correlation-id:no\ncorrelation-id:yes\ncorrelation-id:later\n", ESCAPING_ALL, "yes"),
+    (b"correlation-id:1\n", ESCAPING_ALL, "1"),
+    (b"correlation-id:\n", ESCAPING_ALL, ""),
+    (b"Correlation-id:no\n", ESCAPING_ALL, ""),
+    (b"x-correlation-id:no\n", ESCAPING_ALL, ""),
+    (b"correlation-id:\xff\xfe\n", ESCAPING_ALL, ""),  # no session lets it in
+    ("correlation-id:größe\n".encode(), ESCAPING_ALL, "größe"),
+])  # fmt: skip
+def test_it_is_told_as_its_sender_meant_it(headers: bytes, escaping: int, kept: str) -> None:
+    node = started()
+    node.say(replace(send(1, "q", headers=headers), escaping=escaping))
+    node.wait(0)
+    assert one(node, "accepted").correlation_id == kept
 
 
 def test_an_auto_message_is_acked_by_being_written() -> None:

@@ -121,6 +121,7 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ExplainLog("news"), ((SEE, "/log/news"),)),
     (asked.ExplainMessage("s-1-1", -1, 9), ((READ, "/log/journal"),)),
     (asked.ExplainTrace("1" * 32, -1, 9), ((READ, "/log/journal"),)),
+    (asked.ExplainCorrelation("c", -1, 9), ((READ, "/log/journal"),)),
     (asked.DeclareDestination("queue", "q", {}), ((DECLARE, Q),)),
     (asked.DeclareDestination("queue", "q", {"dead_letter": "r"}), ((DECLARE, Q), (WRITE, R))),
     (asked.DeclareDestination("queue", "q", {"dead_letter": "/amq/queue/r"}), ((DECLARE, Q), (WRITE, R))),
@@ -328,7 +329,8 @@ def test_a_user_of_this_system_is_known_by_his_number() -> None:
 @pytest.mark.parametrize("rule", ["/log/#", "/log/*", "/#/journal", "/log/audit", "/log/journals"])
 def test_a_story_is_for_who_may_read_the_journal(rule: str) -> None:
     """Which tells of everything: a rule with wildcards is not for it, unless it is /#."""
-    for command in (asked.ExplainMessage("s-1-1", -1, 9), asked.ExplainTrace("1" * 32, -1, 9)):
+    of = (asked.ExplainMessage("s-1-1", -1, 9), asked.ExplainTrace("1" * 32, -1, 9))
+    for command in (*of, asked.ExplainCorrelation("c", -1, 9)):
         assert not is_allowed(
             rights((READ, rule), *((right, "/log/journal") for right in RIGHTS if right != READ)), command
         )

@@ -28,7 +28,7 @@ def test_every_event_stands_there_with_its_column() -> None:
 
 def test_every_key_stands_there() -> None:
     found = [key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])]
-    entry = JournalEvent("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1, "t")
+    entry = JournalEvent("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1, "t", "i")
     keys = [key for event in EVENTS for key in json.loads(as_json(entry._replace(event=event), 0, "s"))]
     assert sorted(found) == sorted({*keys, *NUMBERS.values()})
 

@@ -40,9 +40,11 @@ def test_the_number_stands_under_the_name_that_its_event_has_for_it() -> None:
         assert {key for key, value in row.items() if value == 8} == ({NUMBERS[event]} if event in NUMBERS else set())
 
 
-def test_a_traceparent_comes_last() -> None:
+def test_what_it_was_accepted_with_comes_last() -> None:
     row = json.loads(as_json(JournalEvent("accepted", 1, "q", AT, traceparent="00-1"), 0, "s"))
     assert [*row][-1] == "traceparent" and row["traceparent"] == "00-1"
+    both = JournalEvent("accepted", 1, "q", AT, traceparent="00-1", correlation_id='"ö\n')
+    assert [*json.loads(as_json(both, 0, "s")).items()][-2:] == [("traceparent", "00-1"), ("correlation_id", '"ö\n')]
 
 
 def test_of_one_that_was_sent_nothing_is_known() -> None:

@@ -47,6 +47,20 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "correlation-id-not-told",
+        "The journal does not say of an accepted message which correlation-id it has.",
+        function="JournalWriter.accepted",
+        old='name = valid_correlation_id(value) if value else ""',
+        new='name = ""',
+    ),
+    Mutant(
+        "correlation-id-of-any-length-told",
+        "The journal takes in whatever a correlation-id holds, however long it is.",
+        function="valid_correlation_id",
+        old="if len(value) > CORRELATION_MAX_BYTES:",
+        new="if False:",
+    ),
+    Mutant(
         "dead-letter-not-put",
         "A dead letter is removed from its queue, and not put into its dead-letter queue.",
         function="Queue.discard",

@@ -209,6 +209,15 @@ def trace_of(body: bytes) -> bytes:
     return b"traceparent:%b-%032x-%016x-01\n" % (version, number + 1, number + 1) if version else b""
 
 
+def correlation_of(body: bytes) -> bytes:
+    """The header `correlation-id` of two fifths of the bodies, one in two of them as long as the journal tells of any,
+    and in another fifth one byte longer.
+    """
+    number = crc32(body) // 11 % 5
+    name = (b"%08x" % crc32(body), b"%0255d" % number, b"%0256d" % number)
+    return b"correlation-id:%b\n" % name[number] if number < len(name) else b""
+
+
 def key_header(body: bytes) -> bytes:
     """One of three keys for most bodies, and none for the others."""
     number = crc32(body) // 7 % 5
@@ -317,7 +326,7 @@ class Producer(Client):
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
         number = self.link.number
-        headers = b"crc:%08x\n" % crc32(body) + trace_of(body) + key_header(body)
+        headers = b"crc:%08x\n" % crc32(body) + trace_of(body) + correlation_of(body) + key_header(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
         reported = self.books.sent[body]

@@ -526,7 +526,11 @@ class SimDisk:
         for offset in offsets[:most]:
             row = rows[offset]
             assert isinstance(row, JournalEvent), f"offset {offset} of the log {load.log} is no event"
-            if is_traced(row, load.trace_id) if load.trace_id else is_about(row, load.positions):
+            if load.correlation_id:
+                is_wanted = row.correlation_id == load.correlation_id
+            else:
+                is_wanted = is_traced(row, load.trace_id) if load.trace_id else is_about(row, load.positions)
+            if is_wanted:
                 loaded.events.append((offset, row))
         return loaded
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.journal import (
     ACCEPTED,
     ACKED,
@@ -112,11 +113,12 @@ class Journal:
     def committed(self, writes: list[Write], platter: "Platter") -> None:
         """That batch is on the disk."""
         events = [JournalEvent(*event) for write in writes if isinstance(write, AppendEvent) for event in write.events]
-        traces = {write.position: trace_in(write.message) for write in writes if isinstance(write, Put | Delay)}
+        messages = {write.position: write.message for write in writes if isinstance(write, Put | Delay)}
         for event in events:
             self.add(event)
-            trace = traces.get(event.position, "") if event.event == ACCEPTED else ""
-            assert event.traceparent == trace, f"{event}, and its message has {trace!r}"
+            message = messages.get(event.position) if event.event == ACCEPTED else None
+            with_it = (trace_in(message), correlation_in(message)) if message is not None else ("", "")
+            assert (event.traceparent, event.correlation_id) == with_it, f"{event}, and its message has {with_it}"
         names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
         for write in writes:
             if isinstance(write, Put | Remove | Delay | MakeDue) and write.queue in names:
@@ -166,6 +168,19 @@ def trace_in(message: Message) -> str:
     """What the journal must have of its first `traceparent`."""
     values = [line[12:] for line in message.headers.split(b"\n") if line.startswith(b"traceparent:")]
     return values[0].decode() if values and TRACE.fullmatch(values[0]) else ""
+
+
+def correlation_in(message: Message) -> str:
+    """What the journal must have of its first `correlation-id`."""
+    values = [line[15:] for line in message.headers.split(b"\n") if line.startswith(b"correlation-id:")]
+    if not values:
+        return ""
+    plain = {b"n": b"\n", b"c": b":", b"\\": b"\\", **({b"r": b"\r"} if message.escaping == ESCAPING_ALL else {})}
+    if message.escaping == ESCAPING_NONE:
+        value = values[0].strip(b" ")
+    else:
+        value = re.sub(rb"\\(.)", lambda found: plain.get(found[1], found[0]), values[0])
+    return value.decode("utf-8", "ignore") if len(value) <= 255 and b"\xff" not in value else ""
 
 
 def events_of(platter: "Platter") -> Iterator[JournalEvent]:

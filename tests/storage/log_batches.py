@@ -89,8 +89,11 @@ class LogBatches:
         event = JournalEvent(
             chance.choice(EVENTS), number, chance.choice("ab"), position_of(1, number), chance.choice(("", "c"))
         )
-        # a third of the batches have some, so that blocks of both kinds are there
-        return event._replace(traceparent=f"00-{number + 1:032x}-{1:016x}-01" if number % 300 < 100 else "")
+        # a third of the batches have some, and ids half of these and another sixth: so blocks of all kinds are there
+        return event._replace(
+            traceparent=f"00-{number + 1:032x}-{1:016x}-01" if number % 300 < 100 else "",
+            correlation_id=f"task {number % 7}" if 50 < number % 300 < 150 else "",
+        )
 
     def roll(self) -> Iterator[Write]:
         for place, row in self.open.items():

@@ -174,6 +174,7 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.ExplainLog: why.log,
     asked.ExplainMessage: explain.message,
     asked.ExplainTrace: explain.trace,
+    asked.ExplainCorrelation: explain.correlation,
     asked.DeclareDestination: lambda request, command: request.parts.kinds[command.kind].declare(request, command),
     asked.DescribeDestination: lambda request, command: request.parts.kinds[command.kind].describe(request, command),
     asked.DeleteDestination: lambda request, command: request.parts.kinds[command.kind].delete(request, command),

@@ -1,4 +1,5 @@
-"""`explain`: what has become of a message, or of the messages of a trace, as the journal tells it."""
+"""`explain`: what has become of a message, or of the messages of a trace or of a correlation-id, as the journal
+tells it."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -8,7 +9,7 @@ from radiator.core.ports import AnsweringPort
 from radiator.core.request import Request
 from radiator.core.routing.destinations import Destinations
 from radiator.core.searches import Searches, Wanted
-from radiator.model.administration import ExplainMessage, ExplainTrace
+from radiator.model.administration import ExplainCorrelation, ExplainMessage, ExplainTrace
 from radiator.model.answers import StoryExplained
 from radiator.model.errors import Refusal
 from radiator.model.journal import NO_JOURNAL, JournalEvent
@@ -20,6 +21,7 @@ from radiator.model.story import (
     Story,
     TracedMessages,
     happened,
+    nothing_of_correlation,
     nothing_of_message,
     nothing_of_trace,
     positions_in,
@@ -49,7 +51,14 @@ def message(request: Request[ExplainPort], command: ExplainMessage) -> None:
 
 def trace(request: Request[ExplainPort], command: ExplainTrace) -> None:
     """The same of the messages of a trace."""
-    _begin(request, TraceSeeker(request, command))
+    nothing = nothing_of_trace(command.trace_id)
+    _begin(request, GroupSeeker(request, command, Wanted(trace_id=command.trace_id), nothing))
+
+
+def correlation(request: Request[ExplainPort], command: ExplainCorrelation) -> None:
+    """The same of the messages of a correlation-id."""
+    nothing = nothing_of_correlation(command.correlation_id)
+    _begin(request, GroupSeeker(request, command, Wanted(correlation_id=command.correlation_id), nothing))
 
 
 def _begin(request: Request[ExplainPort], seeker: "StorySeeker") -> None:
@@ -74,7 +83,7 @@ class StorySeeker:
     def __init__(
         self,
         request: Request[ExplainPort],
-        command: ExplainMessage | ExplainTrace,
+        command: ExplainMessage | ExplainTrace | ExplainCorrelation,
         ids: Iterable[str],
         nothing: str,
     ) -> None:
@@ -149,12 +158,14 @@ class StorySeeker:
         self.held_bytes = held_bytes
 
 
-class TraceSeeker(StorySeeker):
-    """First looks for the messages of the trace, then for their stories."""
+class GroupSeeker(StorySeeker):
+    """First looks for the messages of the trace, or of the correlation-id, then for their stories. of: which."""
 
-    def __init__(self, request: Request[ExplainPort], command: ExplainTrace) -> None:
-        super().__init__(request, command, (), nothing_of_trace(command.trace_id))
-        self.trace_id = command.trace_id
+    def __init__(
+        self, request: Request[ExplainPort], command: ExplainTrace | ExplainCorrelation, of: Wanted, nothing: str
+    ) -> None:
+        super().__init__(request, command, (), nothing)
+        self.of = of
         self.messages = TracedMessages()
         self.has_begun = self.is_tracing = False
 
@@ -165,7 +176,7 @@ class TraceSeeker(StorySeeker):
     def next_wanted(self) -> Wanted | None:
         if not self.has_begun:
             self.has_begun = self.is_tracing = True
-            return Wanted(trace_id=self.trace_id)
+            return self.of
         if self.is_tracing:
             self.is_tracing = False
             self.story = self.story_of(self.messages.ids)

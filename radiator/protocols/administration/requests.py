@@ -13,6 +13,7 @@ from radiator.model import administration as commands
 from radiator.model.addresses import KINDS, QUEUE, declared_kinds, name_in
 from radiator.model.administration import REASONS, AdminCommand, Settings, sections
 from radiator.model.checks import number, shown
+from radiator.model.correlations import correlation_id_in
 from radiator.model.errors import Refusal
 from radiator.model.errors import shown as shown_bytes
 from radiator.model.limits import (
@@ -337,22 +338,20 @@ def _peek(asked: Asked) -> AdminCommand:
     return commands.PeekQueue(asked.name("queue"), asked.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX))
 
 
-def _explain_message(asked: Asked) -> AdminCommand:
-    asked.has_only("message", "after", "limit")
-    text = asked.text("message", "a message-id, as MESSAGE has it")
-    try:
-        return commands.ExplainMessage(message_id_in(text), *_page_of_events(asked))
-    except ValueError as error:
-        raise mistake("message", str(error)) from error
+def _explain(
+    key: str, what: str, read: Callable[[str], str], command: Callable[[str, int, int], AdminCommand]
+) -> Reader:
+    """Of the story of what is named by that key. read: raises ValueError with a sentence."""
 
+    def reader(asked: Asked) -> AdminCommand:
+        asked.has_only(key, "after", "limit")
+        text = asked.text(key, what)
+        try:
+            return command(read(text), *_page_of_events(asked))
+        except ValueError as error:
+            raise mistake(key, str(error)) from error
 
-def _explain_trace(asked: Asked) -> AdminCommand:
-    asked.has_only("trace", "after", "limit")
-    text = asked.text("trace", "a trace id, or a whole traceparent")
-    try:
-        return commands.ExplainTrace(trace_id_in(text), *_page_of_events(asked))
-    except ValueError as error:
-        raise mistake("trace", str(error)) from error
+    return reader
 
 
 def _page_of_events(asked: Asked) -> tuple[int, int]:
@@ -558,7 +557,15 @@ REQUESTS: dict[str, Reader] = {
     "prepared": _plain(commands.ListPrepared),
     "version": _version,
     "why": _by_kind({"queue": _of(commands.ExplainQueue, "queue"), "log": _of(commands.ExplainLog, "log")}),
-    "explain": _by_kind({"message": _explain_message, "trace": _explain_trace}),
+    "explain": _by_kind(
+        {
+            "message": _explain("message", "a message-id, as MESSAGE has it", message_id_in, commands.ExplainMessage),
+            "trace": _explain("trace", "a trace id, or a whole traceparent", trace_id_in, commands.ExplainTrace),
+            "correlation_id": _explain(
+                "correlation_id", "a correlation-id, as MESSAGE has it", correlation_id_in, commands.ExplainCorrelation
+            ),
+        }
+    ),
     "peers": _plain(commands.ListPeers),
     "peer-release": _peer_release,
     "peer-drop": _peer_drop,

@@ -124,7 +124,7 @@ ASKINGS: tuple[Asking, ...] = (
         "GET",
         ("v1", "explain"),
         "explain",
-        query=(("message", TEXT), ("trace", TEXT), ("after", NUMBER), ("limit", NUMBER)),
+        query=(("message", TEXT), ("trace", TEXT), ("correlation_id", TEXT), ("after", NUMBER), ("limit", NUMBER)),
     ),
     Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), (("count", NUMBER),)),
     Asking("POST", ("v1", "queues", None, "purge"), "purge", (QUEUE,), body=()),

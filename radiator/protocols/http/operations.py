@@ -10,6 +10,7 @@ from radiator.model.leases import Action
 from radiator.model.limits import (
     AWAIT_MAX_MS,
     CONSUMER_NAME_MAX_BYTES,
+    CORRELATION_MAX_BYTES,
     DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
     HTTP_BATCH_MESSAGES,
@@ -61,6 +62,12 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _FIELDS: Mapping[str, Schema] = {
     "after": {**_STRING, "description": "The last name of the page before."},
     "app": _STRING,
+    "correlation_id": {
+        **_STRING,
+        "minLength": 1,
+        "maxLength": CORRELATION_MAX_BYTES,
+        "description": "The whole header; this, or `message`, or `trace`.",
+    },
     "count": {"type": "integer", "minimum": 1},
     "create": _FLAG,
     "dry_run": _FLAG,
@@ -76,7 +83,7 @@ _FIELDS: Mapping[str, Schema] = {
         "maxLength": NAME_MAX_BYTES,
         "description": "Only names of that pattern: * is one word between dots, # is zero or more.",
     },
-    "message": {**_STRING, "description": "A message-id; this or `trace`."},
+    "message": {**_STRING, "description": "A message-id; this, or `trace`, or `correlation_id`."},
     "name": {**_STRING, "minLength": 1, "maxLength": CONSUMER_NAME_MAX_BYTES},
     "offsets": {"type": "array", "items": _COUNT, "description": "One for each partition."},
     "passive": _FLAG,
@@ -89,7 +96,7 @@ _FIELDS: Mapping[str, Schema] = {
     "stop": _FLAG,
     "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
     "to": _STRING,
-    "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this or `message`."},
+    "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this, or `message`, or `correlation_id`."},
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
     "wait_ms": {**_COUNT, "maximum": DRAIN_WAIT_MAX_MS},
 }
@@ -121,7 +128,7 @@ _SUMMARIES = {
     "declare": "Declares it; where it is there with the same settings nothing changes",
     "delete": "Deletes it",
     "why": "Why nothing moves there, in a sentence",
-    "explain": "What has become of a message, or of those of a trace",
+    "explain": "What has become of a message, or of those of a trace or a correlation-id",
     "peek": "The oldest messages, which stay as they are",
     "purge": "Removes all messages that are ready",
     "move": "Moves messages that are ready to another queue",

@@ -18,8 +18,8 @@ from radiator.storage.codec import events, records
 Entries = Sequence[Message] | Sequence[JournalEvent]
 
 MESSAGES, EVENTS = 0, 1  # what a block has
-_TRACED = bytes([records.TRACED_VERSION, EVENTS])
 
+_EVENTS_VERSIONS = range(records.RECORD_VERSION, records.EVENTS_VERSION + 1)
 _EVENTS_MAX = min(BLOCK_RECORDS, BLOCK_BYTES // EVENT_BYTES)
 _HEAD = struct.Struct(">BBH")  # version, what it has, how many
 HEAD_BYTES = _HEAD.size
@@ -46,14 +46,13 @@ def cut(first: int, entries: Entries, cuts: set[int]) -> Iterator[tuple[int, Ent
 
 def pack(key: bytes, entries: Entries) -> tuple[bytes, bytes]:
     """The row of a block: at least one record, all of one kind."""
-    version = records.RECORD_VERSION
+    more = 0
     if isinstance(entries[0], Message):
         kind, content = MESSAGES, _packed_messages(entries)  # type: ignore[arg-type]
     else:
         kind = EVENTS
-        content, is_traced = events.pack(entries)  # type: ignore[arg-type]
-        if is_traced:
-            version = records.TRACED_VERSION
+        content, more = events.pack(entries)  # type: ignore[arg-type]
+    version = records.RECORD_VERSION + more
     return key, records.seal(key, _HEAD.pack(version, kind, len(entries)) + content)
 
 
@@ -78,7 +77,7 @@ def count_of(value: bytes | memoryview) -> int:
 
 def checked(key: bytes, value: bytes) -> tuple[int, int]:
     """The kind of a block's records, and their number, every byte checked. Raises DamagedRecord."""
-    version = records.TRACED_VERSION if _is_traced(value) else records.RECORD_VERSION
+    version = records.RECORD_VERSION + more_of(value)
     records.check(key, value, _HEAD.size, "block", is_longer=True, version=version)
     _, kind, count = _HEAD.unpack_from(value)
     if len(key) != records.RECORD_KEY_BYTES or kind not in (MESSAGES, EVENTS) or count == 0:
@@ -117,7 +116,7 @@ def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
     """The events of a `checked` block. Raises DamagedRecord."""
     try:
         content = memoryview(value)[_HEAD.size : -_CRC_BYTES]
-        return events.unpack(content, count_of(value), is_traced=_is_traced(value))
+        return events.unpack(content, count_of(value), more_of(value))
     except ValueError:
         raise _damaged(key) from None
 
@@ -128,9 +127,11 @@ def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
     return events_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
 
 
-def _is_traced(value: bytes) -> bool:
-    """Whether it is a block of events that has the column of traceparents."""
-    return value[: len(_TRACED)] == _TRACED
+def more_of(value: bytes) -> int:
+    """How many columns a block of events has that not every one has: from its head alone, unchecked."""
+    if len(value) < _HEAD.size or value[1] != EVENTS or value[0] not in _EVENTS_VERSIONS:
+        return 0
+    return value[0] - records.RECORD_VERSION
 
 
 def _damaged(key: bytes) -> DamagedRecord:

@@ -1,10 +1,10 @@
 """Events of the journal as a block on the disk has them: column by column, names as numbers. Pure; see FORMAT.md.
 
     count of names u16 | length of each u16 | names | columns: event, queue, client, other_queue, reason, address,
-    attempt, size, number, ms, position, other, traceparent
+    attempt, size, number, ms, position, other, traceparent, correlation_id
 
-A text is the number of its name, counted from 1; 0 is the empty one. Where no event has a traceparent, that column is
-not there.
+A text is the number of its name, counted from 1; 0 is the empty one. The last column is there where any event has a
+correlation-id, and the one before it where any has that or a traceparent: 0, 1 or 2 more columns than every block has.
 
 A column is its width, one byte, and then that many bytes for each event: 0 where all are 0. Times count from the least
 of them, which precedes the column. A position is always whole where it is not 0: 12 bytes that can be searched for.
@@ -18,20 +18,21 @@ from radiator.model.journal import JournalEvent
 from radiator.model.message import SEQUENCE_BITS
 
 POSITION_BYTES = 12
+CORRELATED = 2  # so many more columns has a block with a correlation-id
 _WHOLE = bytes([POSITION_BYTES])
 _NO_TEXT = ("",)
 _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's letter for it
 
 
-def pack(written: Sequence[JournalEvent]) -> tuple[bytes, bool]:
-    """The bytes of at least one event, some 18 of each in a full block; and whether the last column is among them."""
-    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, traceparent = zip(
+def pack(written: Sequence[JournalEvent]) -> tuple[bytes, int]:
+    """The bytes of at least one event, some 18 of each in a full block; and how many more columns are among them."""
+    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, *last = zip(
         *written, strict=True
     )
-    is_traced = any(traceparent)
     texts = (event, queue, client, other_queue, reason, address)
-    more = traceparent if is_traced else ()
-    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts, more)))}
+    while last and not any(last[-1]):
+        last.pop()
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts, *last)))}
     names = [name.encode() for name in code_of][1:]
     least = min(ms)
     block = b"".join(
@@ -46,10 +47,10 @@ def pack(written: Sequence[JournalEvent]) -> tuple[bytes, bool]:
             _numbers([one - least for one in ms]),
             _positions(position),
             _positions(other),
-            _numbers([*map(code_of.__getitem__, traceparent)]) if is_traced else b"",
+            *[_numbers([*map(code_of.__getitem__, column)]) for column in last],
         )
     )
-    return block, is_traced
+    return block, len(last)
 
 
 def _numbers(column: Sequence[int]) -> bytes:
@@ -66,8 +67,8 @@ def _positions(column: Sequence[int]) -> bytes:
     return b"".join((_WHOLE, *[position.to_bytes(POSITION_BYTES, "big") for position in column]))
 
 
-def unpack(block: bytes | memoryview, count: int, *, is_traced: bool) -> list[JournalEvent]:
-    """Undoes `pack`. is_traced: the last column is there. Raises ValueError for bytes that it has not made."""
+def unpack(block: bytes | memoryview, count: int, more: int) -> list[JournalEvent]:
+    """Undoes `pack`. more: so many more columns are there. Raises ValueError for bytes that it has not made."""
     columns = _Columns(block, count)
     try:
         name_of = columns.names().__getitem__
@@ -76,7 +77,7 @@ def unpack(block: bytes | memoryview, count: int, *, is_traced: bool) -> list[Jo
         [least] = columns.take("Q")
         ms = [least + one for one in columns.numbers()]
         position, other = columns.positions(), columns.positions()
-        traceparent = [*map(name_of, columns.numbers())] if is_traced else _NO_TEXT * count
+        last = [[*map(name_of, columns.numbers())] for _ in range(more)]
     except (struct.error, LookupError) as error:
         raise ValueError(f"this is no block of events: {error}") from None
     if columns.at != len(block):
@@ -96,7 +97,7 @@ def unpack(block: bytes | memoryview, count: int, *, is_traced: bool) -> list[Jo
             reason,
             address,
             number,
-            traceparent,
+            *last,
         )
     ]
 

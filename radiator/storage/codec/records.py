@@ -28,7 +28,7 @@ LEDGER_VERSION = 2
 """Version 1 had nothing about delayed messages: it is read, and no longer written."""
 
 PEER_VERSION = 2  # of a peer that had other stores before
-TRACED_VERSION = 2  # of a block of events of which any has a traceparent
+EVENTS_VERSION = 3  # the last of a block of events: each one above 1 has one more column
 
 QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16

@@ -1,6 +1,7 @@
-"""Looks for events in the blocks of a journal: those of some messages, or of a trace. Pure.
+"""Looks for events in the blocks of a journal: those of some messages, or of a trace or a correlation-id. Pure.
 
-A position, and a trace id, stand in a block as they are (events.py), so a block without their bytes is not decoded.
+A position, a trace id and a correlation-id stand in a block as they are (events.py), so a block without their bytes is
+not decoded.
 """
 
 from collections.abc import Collection
@@ -17,8 +18,8 @@ from radiator.model.limits import (
     SEARCH_POSITIONS_WORK,
     SEARCHES_AT_ONCE,
 )
-from radiator.storage.codec.blocks import EVENTS, HEAD_BYTES, checked, count_of, events_in
-from radiator.storage.codec.events import POSITION_BYTES, positions_of
+from radiator.storage.codec.blocks import EVENTS, HEAD_BYTES, checked, count_of, events_in, more_of
+from radiator.storage.codec.events import CORRELATED, POSITION_BYTES, positions_of
 
 _TEXTS_MAX = 16  # for more of them it is quicker to look at each position of a block
 
@@ -34,18 +35,19 @@ def _many(positions: frozenset[int]) -> frozenset[bytes]:
 
 
 class EventSearch:
-    """positions: of the messages; trace_id: the trace, where there is none. work: what it has cost so far; to search a
-    byte for one text is 1, about 0.2 ns.
+    """positions: of the messages; trace_id, correlation_id: what they were accepted with; one of the three. work: what
+    it has cost so far; to search a byte for one text is 1, about 0.2 ns.
     """
 
-    __slots__ = ("_positions", "_texts", "_trace_id", "work")
+    __slots__ = ("_correlation_id", "_positions", "_texts", "_trace_id", "work")
 
-    def __init__(self, positions: frozenset[int] = frozenset(), trace_id: str = "") -> None:
+    def __init__(self, positions: frozenset[int] = frozenset(), trace_id: str = "", correlation_id: str = "") -> None:
         self._positions = positions
         self._trace_id = trace_id
+        self._correlation_id = correlation_id
         self._texts: Collection[bytes]
-        if trace_id:
-            self._texts = [trace_id.encode()]
+        if trace_id or correlation_id:
+            self._texts = [(trace_id or correlation_id).encode()]
         else:
             self._texts = _many(positions) if len(positions) > _TEXTS_MAX else [*map(_as_bytes, positions)]
         self.work = 0
@@ -53,7 +55,7 @@ class EventSearch:
     def found_in(self, first: int, key: bytes, value: bytes) -> list[tuple[int, JournalEvent]]:
         """Those of the block whose first event has that offset, each with its own; of a damaged block none."""
         self.work += SEARCH_BLOCK_WORK
-        if not self._may_have_some(value):
+        if (self._correlation_id and more_of(value) < CORRELATED) or not self._may_have_some(value):
             return []
         try:
             kind, _ = checked(key, value)
@@ -63,6 +65,8 @@ class EventSearch:
         self.work += SEARCH_DECODED_WORK + SEARCH_EVENT_WORK * len(events)
         if self._trace_id:
             found = [(at, one) for at, one in enumerate(events, first) if is_traced(one, self._trace_id)]
+        elif self._correlation_id:
+            found = [(at, one) for at, one in enumerate(events, first) if one.correlation_id == self._correlation_id]
         else:
             found = [(at, one) for at, one in enumerate(events, first) if is_about(one, self._positions)]
         self.work += SEARCH_FOUND_WORK * len(found)

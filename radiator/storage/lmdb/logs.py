@@ -110,7 +110,7 @@ def load_events(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadEvents
     prefix = records.partition_key(load.log, 0)
     cursor = txn.cursor(tables[RECORDS])
     find_block(cursor, records.record_key(load.log, 0, load.offset), prefix)
-    search = EventSearch(load.positions, load.trace_id)
+    search = EventSearch(load.positions, load.trace_id, load.correlation_id)
     rest_at = SEARCH_REST_WORK
     key, value = b"", b""
     for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):

@@ -84,6 +84,13 @@ class History:
                 is_of_it = pc.match_substring(batch.column("traceparent"), f"-{trace_id}-")
                 yield from batch.column("message_id").filter(is_of_it).to_pylist()
 
+    def correlated(self, correlation_id: str, progress: Progress = unheard) -> Iterator[str]:
+        """Those that were accepted with that correlation-id."""
+        for batch in self._batches(progress, ["message_id", "correlation_id"]):
+            if "correlation_id" in batch.schema.names:
+                is_it = pc.equal(batch.column("correlation_id"), correlation_id)
+                yield from batch.column("message_id").filter(is_it).to_pylist()
+
     def _batches(self, progress: Progress, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows. columns: of those that a file has; None: all."""
         done, whole = 0, self.rows

@@ -45,11 +45,12 @@ JOURNAL = pa.schema(
         ("address", pa.string()),
         ("number", pa.int64()),
         ("traceparent", pa.string()),
+        ("correlation_id", pa.string()),
     ]
 )
 """An event of the journal. Null: it has none. `number`: what docs/JOURNAL.md calls due_ms, copies or messages.
 
-Files of earlier versions have no `traceparent`.
+Files of earlier versions have no `correlation_id`, and older ones no `traceparent`.
 """
 
 SNAPSHOT = pa.schema([("queue", pa.string()), ("message_id", pa.string())])
@@ -94,7 +95,7 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
 def of_events(store_id: str, node: str, first: int, written: Sequence[JournalEvent]) -> pa.RecordBatch:
     """Consecutive events of the journal."""
     count = len(written)
-    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, traceparent = zip(
+    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, *last = zip(
         *written, strict=True
     )
     columns = [
@@ -112,7 +113,7 @@ def of_events(store_id: str, node: str, first: int, written: Sequence[JournalEve
         pa.array([node] * count, pa.string()),
         _or_null(address),
         pa.array(number, pa.int64()),
-        _or_null(traceparent),
+        *map(_or_null, last),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=JOURNAL)
 

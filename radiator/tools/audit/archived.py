@@ -8,7 +8,9 @@ from radiator.model.story import Happened
 from radiator.storage.report import Progress, unheard
 from radiator.tools.archive.history import History
 
-_MAY_BE_NULL = ("client", "other_id", "other_queue", "reason", "address", "message_id", "traceparent")
+_MAY_BE_NULL = (
+    "client", "other_id", "other_queue", "reason", "address", "message_id", "traceparent", "correlation_id",
+)  # fmt: skip
 
 
 class ArchivedTeller:
@@ -27,6 +29,10 @@ class ArchivedTeller:
     def traced(self, trace_id: str) -> Iterator[str]:
         """The message-ids that were accepted with that trace id, in order."""
         return self._history.traced(trace_id, self._progress)
+
+    def correlated(self, correlation_id: str) -> Iterator[str]:
+        """Those that were accepted with that correlation-id."""
+        return self._history.correlated(correlation_id, self._progress)
 
 
 def _happened(row: dict[str, Any]) -> Happened:

@@ -59,7 +59,7 @@ class StoredJournal:
     def columns(self) -> Iterator[Columns]:
         for stretch in self._source.stretches(self._log, 0, self.first, self.end):
             if stretch.records:
-                event, _, queue, position, _, _, _, other, other_queue, _, _, number, _ = zip(
+                event, _, queue, position, _, _, _, other, other_queue, _, _, number, *_ = zip(
                     *stretch.records, strict=True
                 )
                 yield range(stretch.first, stretch.next), event, queue, position, other, other_queue, number

@@ -22,11 +22,14 @@ class Teller(Protocol):
     def traced(self, trace_id: str) -> Iterator[str]:
         """The message-ids that were accepted with that trace id, in order."""
 
+    def correlated(self, correlation_id: str) -> Iterator[str]:
+        """Those that were accepted with that correlation-id."""
 
-def messages_of(teller: Teller, trace_id: str) -> tuple[set[str], bool]:
-    """The messages of a trace, the first TRACED_MAX of them; and whether there are more."""
+
+def messages_of(ids: Iterator[str]) -> tuple[set[str], bool]:
+    """Of the messages of a trace, or of a correlation-id, the first TRACED_MAX; and whether there are more."""
     found = TracedMessages()
-    for one in teller.traced(trace_id):
+    for one in ids:
         if not found.add(one):
             break
     return found.ids, found.are_more
@@ -63,7 +66,13 @@ class StoredTeller:
         return [happened(seq, event, store_id, self._node) for seq, event in self._found(EventSearch(positions))]
 
     def traced(self, trace_id: str) -> Iterator[str]:
-        for _, event in self._found(EventSearch(trace_id=trace_id)):
+        return self._ids(EventSearch(trace_id=trace_id))
+
+    def correlated(self, correlation_id: str) -> Iterator[str]:
+        return self._ids(EventSearch(correlation_id=correlation_id))
+
+    def _ids(self, search: EventSearch) -> Iterator[str]:
+        for _, event in self._found(search):
             yield message_id(self._source.store_id, event.position).decode()
 
     def _found(self, search: EventSearch) -> Iterator[tuple[int, JournalEvent]]:

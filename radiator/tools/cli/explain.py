@@ -1,4 +1,4 @@
-"""`radiator explain`: one message's whole story, or that of all messages of a trace."""
+"""`radiator explain`: one message's whole story, or that of all messages of a trace or of a correlation-id."""
 
 import argparse
 import json
@@ -8,8 +8,16 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from radiator.model.correlations import correlation_id_in
 from radiator.model.errors import EXIT_REFUSED, EXIT_USAGE, ConfigError, count_text
-from radiator.model.story import TRACED_MAX, Happened, message_id_in, nothing_of_message, nothing_of_trace
+from radiator.model.story import (
+    TRACED_MAX,
+    Happened,
+    message_id_in,
+    nothing_of_correlation,
+    nothing_of_message,
+    nothing_of_trace,
+)
 from radiator.model.traces import trace_id_in
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.data import add_data, store_of, without_pyarrow
@@ -23,30 +31,34 @@ if TYPE_CHECKING:
 _LINES = 40  # shown of a longer story: its beginning and its end
 
 
-def _message_id(text: str) -> str:
-    try:
-        return message_id_in(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None
+def _read_by(read: Callable[[str], str]) -> Callable[[str], str]:
+    """The same as an argument's type. read: raises ValueError with a sentence."""
 
+    def value_of(text: str) -> str:
+        try:
+            return read(text)
+        except ValueError as wrong:
+            raise argparse.ArgumentTypeError(str(wrong)) from None
 
-def _trace_id(text: str) -> str:
-    try:
-        return trace_id_in(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None
+    return value_of
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser, archive=True)
     parser.add_argument(
-        "message_id", metavar="MESSAGE-ID", nargs="?", type=_message_id, help="as MESSAGE has it, or `peek`"
+        "message_id", metavar="MESSAGE-ID", nargs="?", type=_read_by(message_id_in), help="as MESSAGE has it, or `peek`"
     )
     parser.add_argument(
         "--trace",
         metavar="TRACE-ID",
-        type=_trace_id,
+        type=_read_by(trace_id_in),
         help="instead: the messages of this trace; or a whole traceparent",
+    )
+    parser.add_argument(
+        "--correlation-id",
+        metavar="ID",
+        type=_read_by(correlation_id_in),
+        help="instead: the messages with this header `correlation-id`, as Celery's task id is one",
     )
     add_json(parser, "its events as JSON, one a line")
 
@@ -54,8 +66,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.tools.audit.story import StoredTeller
 
-    if (arguments.message_id is None) == (arguments.trace is None):
-        raise ConfigError(["Explain what? Say MESSAGE-ID, or --trace TRACE-ID; one of them, and not both."])
+    given = (arguments.message_id, arguments.trace, arguments.correlation_id)
+    if sum(one is not None for one in given) != 1:
+        raise ConfigError(["Explain what? Say MESSAGE-ID, --trace TRACE-ID or --correlation-id ID: one of them."])
     if arguments.archive is None:
         with store_of(arguments) as (source, node), Progress("explain") as progress:
             happened = _found(arguments, StoredTeller(source, node, progress))
@@ -75,12 +88,16 @@ def _found(arguments: argparse.Namespace, teller: "Teller") -> list[Happened]:
     """All that is told of what was asked for."""
     from radiator.tools.audit.story import messages_of, story
 
-    if arguments.trace is None:
+    if arguments.message_id is not None:
         return story(teller, {arguments.message_id})
-    ids, are_more = messages_of(teller, arguments.trace)
+    if arguments.trace is not None:
+        found, what = teller.traced(arguments.trace), f"Trace {arguments.trace}"
+    else:
+        found = teller.correlated(arguments.correlation_id)
+        what = f"The correlation-id {printable(arguments.correlation_id)}"
+    ids, are_more = messages_of(found)
     if are_more:
-        sentence = f"Trace {arguments.trace} has more than {TRACED_MAX} messages: these are the first."
-        print(f"radiator: {sentence}", file=sys.stderr)
+        print(f"radiator: {what} has more than {TRACED_MAX} messages: these are the first.", file=sys.stderr)
     return story(teller, ids)
 
 
@@ -90,10 +107,12 @@ def _print(arguments: argparse.Namespace, happened: list[Happened], store_id: st
             print(json.dumps(asdict(one)))
     elif happened:
         print("\n".join(_lines(happened)))
-    elif arguments.trace is None:
+    elif arguments.message_id is not None:
         print(nothing_of_message(arguments.message_id, store_id))
-    else:
+    elif arguments.trace is not None:
         print(nothing_of_trace(arguments.trace))
+    else:
+        print(nothing_of_correlation(arguments.correlation_id))
     return 0 if happened else EXIT_REFUSED
 
 
@@ -129,7 +148,8 @@ def _accepted(one: Happened) -> str:
         text += f", handed over by {one.client}"
     elif one.other_id:
         text += f", as {one.reason} of {one.other_id} in {one.other_queue}"
-    return f"{text}, traceparent {one.traceparent}" if one.traceparent else text
+    text += f", traceparent {one.traceparent}" if one.traceparent else ""
+    return f"{text}, correlation-id {one.correlation_id}" if one.correlation_id else text
 
 
 def _acked(one: Happened) -> str:
@@ -176,17 +196,19 @@ _SAYINGS: dict[str, Callable[[Happened], str]] = {
 
 EXPLAIN = Command(
     name="explain",
-    summary="tell one message's whole story, or a trace's",
+    summary="tell one message's whole story, or a trace's, or a task's",
     description=(
         "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
         "whom it was delivered, whether it was redelivered, and how it ended; of a dead letter or a moved message also "
         "what it was before, and what became of it afterwards. With --trace the same of the first 1000 messages whose "
-        "header `traceparent` has that trace id."
+        "header `traceparent` has that trace id, and with --correlation-id of those with that header `correlation-id`: "
+        "of a task of Celery its task id."
     ),
     example=(
         "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"
         "radiator explain --archive /archive 4f0c2a91b7d3e865-3-17\n"
-        "radiator explain --config config.toml --trace 4bf92f3577b34da6a3ce929d0e0e4736"
+        "radiator explain --config config.toml --trace 4bf92f3577b34da6a3ce929d0e0e4736\n"
+        "radiator explain --config config.toml --correlation-id 6f1d0a52-7f6b-4f3e-8d8a-0d1f0f0b7c11"
     ),
     add_arguments=_arguments,
     run=_run,

@@ -1,4 +1,4 @@
-"""`explain`: a message's story, or a trace's, as the journal tells it."""
+"""`explain`: a message's story, or a trace's, or a correlation-id's, as the journal tells it."""
 
 import json
 from typing import Any
@@ -23,6 +23,7 @@ from tests.core.timed import TURN_MAX_S, Timed, measures_turns
 from tests.core.words import ack, nack, send, subscribe
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+NAMED = b"correlation-id:task 7\n"
 TRACED = f"traceparent:00-{TRACE_ID}-00f067aa0ba902b7-01\n".encode()
 
 
@@ -91,12 +92,48 @@ def test_a_traces_story_is_that_of_all_its_messages(node: Node) -> None:
     assert node.admin(9, do="explain", trace=TRACED.decode().partition(":")[2].strip()) == story
 
 
+def test_a_correlation_ids_story_is_that_of_all_its_messages(node: Node) -> None:
+    for to, headers in (("q", NAMED), ("a", b"correlation-id:task 70\n"), ("/fanout/f", NAMED), ("a", b"")):
+        node.say(send(1, to, headers=headers))
+    node.say(subscribe(1, "q"))
+    node.say(nack(node.message(1)))
+    story = node.admin(9, do="explain", correlation_id="task 7")
+    assert events_of(story) == [
+        ("accepted", "q"), ("accepted", "a"), ("fanout-copy", "a"), ("accepted", "b"), ("fanout-copy", "b"),
+        ("delivered", "q"), ("nacked", "q"), ("accepted", "dead"), ("dead-lettered", "q"),
+    ]  # fmt: skip
+    ids = [event["correlation_id"] for event in story["events"] if event["event"] == "accepted"]
+    assert ids == ["task 7"] * 4 and len({event["message_id"] for event in story["events"]}) == 4
+    assert events_of(node.admin(9, do="explain", correlation_id="task 70")) == [("accepted", "a")]
+    for other in ("task", "task 7 ", "TASK 7", "7"):
+        assert code(node, do="explain", correlation_id=other) == "no-events"
+
+
+def test_a_correlation_id_of_messages_in_memory_is_of_nothing(node: Node) -> None:
+    node.admin(9, do="declare", queue="m", persistent=False)
+    node.say(send(1, "m", headers=NAMED))
+    refused = node.admin(9, do="explain", correlation_id="task 7")
+    sentence = "The journal tells nothing of the correlation-id 'task 7'. Its messages may be in memory only, "
+    assert refused["code"] == "no-events" and refused["error"].startswith(sentence)
+    assert refused["error"].endswith("or of another node; and it keeps none of more than 255 bytes.")
+
+
+def test_pages_have_all_of_a_correlation_ids_story(node: Node) -> None:
+    node.say(*[send(1, "a", headers=NAMED)] * 5)
+    whole = node.admin(9, do="explain", correlation_id="task 7")["events"]
+    first = node.admin(9, do="explain", correlation_id="task 7", limit=3)
+    after = first["events"][-1]["seq"]
+    rest = node.admin(9, do="explain", correlation_id="task 7", limit=3, after=after)
+    assert (first["has_more"], rest["has_more"]) == (True, False) and first["events"] + rest["events"] == whole
+
+
 @pytest.mark.parametrize(("count", "is_cut"), [(TRACED_MAX, False), (TRACED_MAX + 1, True)])
 def test_of_a_trace_the_first_messages_are_told(node: Node, count: int, is_cut: bool) -> None:
     for _ in range(count):
-        node.say(send(1, "a", headers=TRACED))
-    story = node.admin(9, do="explain", trace=TRACE_ID)
-    assert len(story["events"]) == TRACED_MAX and story["is_cut"] == is_cut and not story["has_more"]
+        node.say(send(1, "a", headers=TRACED + NAMED))
+    for asked in ({"trace": TRACE_ID}, {"correlation_id": "task 7"}):
+        story = node.admin(9, do="explain", **asked)
+        assert len(story["events"]) == TRACED_MAX and story["is_cut"] == is_cut and not story["has_more"]
 
 
 def test_pages_have_all_of_a_story(node: Node) -> None:
@@ -128,7 +165,7 @@ def test_of_what_nothing_is_told_it_is_said_why(node: Node, asked: dict[str, str
     assert sentence in node.admin(9, do="explain", **asked)["error"]
 
 
-@pytest.mark.parametrize("asked", [{"message": "s-1-1"}, {"trace": "1" * 32}])
+@pytest.mark.parametrize("asked", [{"message": "s-1-1"}, {"trace": "1" * 32}, {"correlation_id": "c"}])
 def test_without_a_journal_there_is_no_story(asked: dict[str, str]) -> None:
     node = Node()
     node.open(9)
@@ -261,26 +298,25 @@ def test_who_has_lost_the_right_meanwhile_is_not_answered() -> None:
     node.turn([Open(5, principal=ann)])
     node.inbox[5], node.delivers[5] = [], 0
     node.auto = False
-    node.say(asks(5, message="other-1-1"), asks(5, trace=TRACE_ID))
+    node.say(asks(5, message="other-1-1"), asks(5, trace=TRACE_ID), asks(5, correlation_id="c"))
     node.broker.parts.authorization.authorizer = Rights({"ann": User(name="ann", rules=Rules(read=("/log/other",)))}, 7)
     node.auto = True
     node.turn([])
-    assert [answer["code"] for answer in answers(node, 5)] == ["forbidden", "forbidden"]
+    assert [answer["code"] for answer in answers(node, 5)] == ["forbidden"] * 3
 
 
 @measures_turns
 def test_no_search_makes_a_long_turn_however_much_it_finds() -> None:
     node = Timed(journaled().declarations)
     node.open(1, 9)
-    node.say(*(send(1, "a", headers=TRACED) for _ in range(TRACED_MAX)), subscribe(1, "a"))
+    node.say(*(send(1, "a", headers=TRACED + NAMED) for _ in range(TRACED_MAX)), subscribe(1, "a"))
     for _ in range(1000):
         node.say(nack(node.message(1)))
-    half = SEARCHES_AT_ONCE // 2
     one = id_of(node, 1)
+    kinds = ({"message": one}, {"trace": TRACE_ID}, {"correlation_id": "task 7"})
 
     def asked() -> list[Event]:
-        both = ({"message": one}, {"trace": TRACE_ID})
-        return [Read(number, [asks(number, **what)]) for number in (1, 9) for what in both for _ in range(half // 2)]
+        return [Read((1, 9)[nth % 2], [asks((1, 9)[nth % 2], **kinds[nth % 3])]) for nth in range(SEARCHES_AT_ONCE)]
 
     longest_s = node.longest_turn_s(asked)
     assert longest_s <= TURN_MAX_S, f"a turn took {longest_s * 1000:.1f} ms of CPU"

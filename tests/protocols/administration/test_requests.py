@@ -21,6 +21,7 @@ from radiator.model.administration import (
     DrainConsumer,
     DrainNode,
     DropCopies,
+    ExplainCorrelation,
     ExplainLog,
     ExplainMessage,
     ExplainQueue,
@@ -104,6 +105,8 @@ EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
         ExplainTrace("a" * 32, -1, EXPLAINED_EVENTS_MAX),
     ),
     ({"do": "explain", "trace": f"00-{'1' * 32}-{'2' * 16}-01"}, ExplainTrace("1" * 32, -1, EXPLAINED_EVENTS_MAX)),
+    ({"do": "explain", "correlation_id": "ä b"}, ExplainCorrelation("ä b", -1, EXPLAINED_EVENTS_MAX)),
+    ({"do": "explain", "correlation_id": "x" * 255, "after": 7, "limit": 1}, ExplainCorrelation("x" * 255, 7, 1)),
     ({"do": "purge", "queue": "/queue/q"}, PurgeQueue("q")),
     ({"do": "declare", "queue": "q", "max_bytes": "1MiB"}, DeclareDestination("queue", "q", {"max_bytes": "1MiB"})),
     ({"do": "declare", "queue": "q", "passive": True}, DeclareDestination("queue", "q", {}, passive=True)),
@@ -277,8 +280,14 @@ def test_a_binding_is_no_longer_than_its_names_may_be(do: str) -> None:
 
 
 @pytest.mark.parametrize(("asked", "sentence"), [
-    ({}, "`explain` names one of message, trace; this has none"),
-    ({"message": "s-1-1", "trace": "1" * 32}, "names one of message, trace; this has"),
+    ({}, "`explain` names one of message, trace, correlation_id; this has none"),
+    ({"message": "s-1-1", "trace": "1" * 32}, "names one of message, trace, correlation_id; this has"),
+    ({"message": "s-1-1", "correlation_id": "c"}, "names one of message, trace, correlation_id; this has"),
+    ({"correlation_id": ""}, "`correlation_id` '' has 0 bytes; the journal keeps a correlation-id of 1 to 255 bytes"),
+    ({"correlation_id": "x" * 256}, "has 256 bytes; the journal keeps"),
+    ({"correlation_id": "\ud800"}, "is no correlation-id: that is UTF-8, and this has bytes of something else"),
+    ({"correlation_id": 7}, "`correlation_id` must be a correlation-id, as MESSAGE has it; it is 7"),
+    ({"correlation_id": "c", "limit": 0}, "`limit` must be a whole number from 1 to 1000"),
     ({"message": "s-1"}, "`message` 's-1' is no message-id; one looks like 4f0c2a91b7d3e865-3-17"),
     ({"message": "s-1-" + "9" * 21}, "is no message-id"),
     ({"message": 7}, "`message` must be a message-id"),

@@ -57,6 +57,8 @@ EXAMPLES: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("GET", "/v1/explain?message=s-1-2&after=7&limit=10", None,
      {"do": "explain", "message": "s-1-2", "after": 7, "limit": 10}),
     ("GET", "/v1/explain?trace=11111111111111111111111111111111", None, {"do": "explain", "trace": "1" * 32}),
+    ("GET", "/v1/explain?correlation_id=%C3%A4%20%2F%3D1&limit=9", None,
+     {"do": "explain", "correlation_id": "ä /=1", "limit": 9}),
     ("GET", "/v1/queues/q/consumers?after=a&limit=2&match=p", None,
      {"do": "consumers", "queue": "q", "after": "a", "limit": 2, "match": "p"}),
     ("POST", "/v1/queues/q/consumers", {"name": "pod-3", "ready": False, "lease_ms": 5000},

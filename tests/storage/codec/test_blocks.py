@@ -74,6 +74,7 @@ def put_back(log: Journalist, table: bytes, key: bytes, value: bytes | None) -> 
         b"\1\0\0\1" + (23).to_bytes(4, "big") + b"\0\0\1" + bytes(20),
         b"\1\1\0\1" + bytes(5),
         b"\2\1\0\1" + bytes(5),
+        b"\3\1\0\1" + bytes(5),
         b"\2\1\0\0",
     ],
 )
@@ -88,14 +89,16 @@ def test_block_of_impossible_numbers_is_damaged(log: Journalist, content: bytes)
     assert "impossible" in finding(log)
 
 
-def test_a_block_with_traceparents_has_version_2_and_no_other_has() -> None:
+def test_a_block_has_the_version_of_the_columns_that_it_needs() -> None:
     key = records.record_key(1, 0, 0)
     events = [event_of(0), event_of(1)]
     traced = [events[0], events[1]._replace(traceparent=TRACEPARENT)]
-    for written, version in ((events, 1), (traced, 2)):
+    named = [events[0]._replace(correlation_id="c"), events[1]]
+    both = [events[0]._replace(correlation_id="c"), traced[1]]
+    for written, version in ((events, 1), (traced, 2), (named, 3), (both, 3)):
         _, value = blocks.pack(key, written)
         assert value[0] == version and blocks.records_in(key, value) == written
-    for value, version in ((block(0, 1), 2), (blocks.pack(key, events)[1], 3)):
+    for value, version in ((block(0, 1), 2), (block(0, 1), 3), (blocks.pack(key, events)[1], 4)):
         other = records.seal(key, bytes([version]) + value[1:-4])
         with pytest.raises(DamagedRecord, match=f"has version {version}; this program reads version 1"):
             blocks.records_in(key, other)
@@ -106,7 +109,8 @@ def test_flipped_bits_of_a_block_are_found_wherever_they_are(log: Journalist) ->
     key = records.record_key(1, 0, 0)
     events = [event_of(0), event_of(1)]
     traced = [events[0], events[1]._replace(traceparent=TRACEPARENT)]
-    for value in (block(0, 3), blocks.pack(key, events)[1], blocks.pack(key, traced)[1]):
+    named = [events[0]._replace(correlation_id="c"), traced[1]]
+    for value in (block(0, 3), *(blocks.pack(key, run)[1] for run in (events, traced, named))):
         for bit in range(0, len(value) * 8, 7):
             with pytest.raises(DamagedRecord):
                 blocks.records_in(key, flipped(value, bit // 8))

@@ -55,12 +55,21 @@ LARGEST = JournalEvent(
         [JournalEvent(ACCEPTED, nth, "q", nth, traceparent=TRACEPARENT * (nth % 3 == 1)) for nth in range(256)],
         [JournalEvent(ACCEPTED, nth, "q", nth, traceparent=f"00-{nth:032x}-{nth:016x}-00") for nth in range(1, 257)],
         [LARGEST._replace(traceparent=TRACEPARENT), LARGEST],
+        [JournalEvent(ACCEPTED, 0, "q", 1, correlation_id="c")],
+        [JournalEvent(ACCEPTED, nth, "q", nth, correlation_id="ö" * (nth % 3 == 1)) for nth in range(256)],
+        [JournalEvent(ACCEPTED, nth, "q", nth, correlation_id=f"{nth:0255}") for nth in range(256)],
+        [
+            JournalEvent(ACCEPTED, nth, "q", nth, traceparent=TRACEPARENT * (nth % 2), correlation_id="c" * (nth % 3))
+            for nth in range(6)
+        ],
+        [LARGEST._replace(traceparent=TRACEPARENT, correlation_id="q" * 255), LARGEST],
     ],
 )
 def test_events_come_back_as_they_were_told(run: list[JournalEvent]) -> None:
-    block, is_traced = events.pack(run)
-    assert is_traced == any(event.traceparent for event in run)
-    assert events.unpack(block, len(run), is_traced=is_traced) == run
+    block, more = events.pack(run)
+    is_correlated = any(event.correlation_id for event in run)
+    assert more == (2 if is_correlated else any(event.traceparent for event in run))
+    assert events.unpack(block, len(run), more) == run
     positions = {position for event in run for position in (event.position, event.other) if position}
     found = {int.from_bytes(one, "big") for one in events.positions_of(block, len(run))}
     assert found - {0} == positions
@@ -68,20 +77,21 @@ def test_events_come_back_as_they_were_told(run: list[JournalEvent]) -> None:
         events.positions_of(block[: len(block) // 2], len(run) + 200)
     for count in (len(run) - 1, len(run) + 1):
         with pytest.raises(ValueError):
-            events.unpack(block, count, is_traced=is_traced)
+            events.unpack(block, count, more)
     for cut in (0, 1, len(block) - 1):
         with pytest.raises(ValueError):
-            events.unpack(block[:cut], len(run), is_traced=is_traced)
+            events.unpack(block[:cut], len(run), more)
     with pytest.raises(ValueError):
-        events.unpack(block + b"\0", len(run), is_traced=is_traced)
-    with pytest.raises(ValueError):
-        events.unpack(block, len(run), is_traced=not is_traced)
+        events.unpack(block + b"\0", len(run), more)
+    for other in {0, 1, 2, 3} - {more}:
+        with pytest.raises(ValueError):
+            events.unpack(block, len(run), other)
 
 
 def test_a_traceparent_of_no_name_is_refused() -> None:
     block, _ = events.pack([JournalEvent(ACCEPTED, 1, "q", 1, traceparent=TRACEPARENT)])
     with pytest.raises(ValueError):
-        events.unpack(block[:-1] + b"\4", 1, is_traced=True)
+        events.unpack(block[:-1] + b"\4", 1, 1)
 
 
 def test_a_traceparent_takes_some_60_bytes_and_one_that_comes_again_takes_two() -> None:
@@ -93,6 +103,19 @@ def test_a_traceparent_takes_some_60_bytes_and_one_that_comes_again_takes_two() 
 
     assert 57 < more(*(f"00-{nth:032x}-{nth:016x}-00" for nth in range(1, 257))) < 61
     assert more(*[TRACEPARENT] * 256) < 2
+
+
+def test_a_correlation_id_of_no_name_is_refused() -> None:
+    block, _ = events.pack([JournalEvent(ACCEPTED, 1, "q", 1, correlation_id="c")])
+    with pytest.raises(ValueError):
+        events.unpack(block[:-1] + b"\4", 1, 2)
+
+
+def test_a_correlation_id_takes_its_bytes_and_some_more() -> None:
+    run = [JournalEvent(ACCEPTED, NOW_MS, "q", position_of(7, nth)) for nth in range(256)]
+    named = [event._replace(correlation_id=f"{nth:036}") for nth, event in enumerate(run)]
+    more = (len(events.pack(named)[0]) - len(events.pack(run)[0])) / 256
+    assert 36 + 2 < more < 36 + 6
 
 
 def test_an_event_takes_about_what_it_counts_for() -> None:

@@ -178,6 +178,9 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
         "0005" + "0005" + "0008" + "0001" + "0003" + "0037" + b"ackedacceptedq1/a".hex() + traceparent.encode().hex()
     )
     assert block[:-4].hex() == "02" + "01" + "0002" + names + columns + times + positions + "010005"
+    _, block = blocks.pack(key, [events[0], events[1]._replace(correlation_id="task")])
+    names = "0005" + "0005" + "0008" + "0001" + "0003" + "0004" + b"ackedacceptedq1/atask".hex()
+    assert block[:-4].hex() == "03" + "01" + "0002" + names + columns + times + positions + "00" + "010005"
     segment = KeepSegment(1, 2, 258, 1, 2, 3, 4, 5)
     numbers = "".join(f"{number:016x}" for number in range(1, 6))
     assert records.encode_segment(key, segment)[:-4].hex() == "01" + numbers

@@ -13,7 +13,7 @@ TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 EVENTS = [
     JournalEvent(STARTED, 1, "", position_of(3, 0)),
     JournalEvent(ACCEPTED, 1, "q", position_of(3, 1), traceparent=f"00-{TRACE_ID}-00f067aa0ba902b7-01"),
-    JournalEvent(ACCEPTED, 2, "q", position_of(3, 2)),
+    JournalEvent(ACCEPTED, 2, "q", position_of(3, 2), correlation_id="täsk-7"),
     JournalEvent(MOVED, 3, "q", position_of(3, 2), other=position_of(3, 9)),
     JournalEvent(ACKED, 4, "q", position_of(3, 1)),
 ]
@@ -47,6 +47,20 @@ def test_events_of_a_trace_are_found() -> None:
     assert found(EventSearch(trace_id="1" * 32)) == []
 
 
+def test_events_of_a_correlation_id_are_found_by_the_whole_of_it() -> None:
+    assert found(EventSearch(correlation_id="täsk-7")) == [42]
+    for other in ("täsk", "t", "äsk-7", "täsk-70", "q", "TÄSK-7", "a", TRACE_ID):
+        assert found(EventSearch(correlation_id=other)) == []
+
+
+def test_a_block_without_correlation_ids_is_not_decoded_for_one() -> None:
+    value = blocks.pack(KEY, EVENTS[:2])[1]
+    search = EventSearch(correlation_id="q")
+    assert search.found_in(40, KEY, value) == [] and search.work == SEARCH_BLOCK_WORK
+    for size in range(len(value)):
+        assert search.found_in(40, KEY, value[:size]) == []
+
+
 def test_a_name_with_the_bytes_of_a_trace_id_is_none() -> None:
     event = JournalEvent(ACCEPTED, 1, f"x-{TRACE_ID}-y", position_of(3, 1))
     assert EventSearch(trace_id=TRACE_ID).found_in(0, KEY, blocks.pack(KEY, [event])[1]) == []
@@ -64,7 +78,7 @@ def test_a_block_without_the_bytes_is_not_decoded() -> None:
 def test_of_a_damaged_block_nothing_is_told(at: int) -> None:
     damaged = bytearray(VALUE)
     damaged[at] ^= 4
-    for search in (search_for(1), search_for(*range(200))):
+    for search in (search_for(1), search_for(*range(200)), EventSearch(correlation_id="täsk-7")):
         assert search.found_in(40, KEY, bytes(damaged)) == []
 
 

@@ -99,13 +99,14 @@ def test_a_1_0_header_is_not_unescaped() -> None:
 def test_an_event_is_a_row(writer: Writer, to: Path) -> None:
     log = writer.log("journal")
     event = event_of(7)._replace(event="moved", client="3/s", other=position_of(2, 9), other_queue="dead", number=5)
-    event = event._replace(traceparent=TRACEPARENT)
+    event = event._replace(traceparent=TRACEPARENT, correlation_id="täsk")
     writer.add(log, [event_of(6), event])
     archive(writer, to, node="n1")
     first, row = rows_of(to, "journal")
     store_id = writer.store_id
     assert first["other_id"] is None and first["client"] is None and first["seq"] == 0
     assert (first["traceparent"], row["traceparent"]) == (None, TRACEPARENT)
+    assert (first["correlation_id"], row["correlation_id"]) == (None, "täsk")
     assert row["message_id"] == f"{store_id}-1-7" and row["other_id"] == f"{store_id}-2-9"
     assert (row["event"], row["queue"], row["client"], row["other_queue"]) == ("moved", "orders", "3/s", "dead")
     assert (row["bytes"], row["attempt"], row["number"], row["node"]) == (200, 0, 5, "n1")

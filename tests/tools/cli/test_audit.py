@@ -316,6 +316,36 @@ def test_the_stories_of_a_trace(run: Runner, tmp_path: Path) -> None:
     assert run("explain", "--archive", archive, "--trace", unknown) == (1, sentence, "")
 
 
+def test_the_stories_of_a_correlation_id(run: Runner, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "store")
+    journal = writer.log("journal")
+    dead = event_of(4)._replace(
+        queue="dead", reason="dead-letter", other=position(1), other_queue="orders", correlation_id="täsk\n7"
+    )
+    gone = event_of(1, "dead-lettered")._replace(other=position(4), other_queue="dead")
+    writer.add(journal, [event_of(1)._replace(correlation_id="täsk\n7"), event_of(2)._replace(correlation_id="täsk")])
+    writer.add(journal, [event_of(3), event_of(2, "acked"), gone, dead])
+    # one that is about the same bytes, and is not it
+    writer.add(journal, [event_of(5)._replace(queue="täsk"), event_of(6)._replace(correlation_id="täsk 8")])
+    writer.close()
+    names = [message_id(writer.store_id, position(number)).decode() for number in range(8)]
+    status, out, err = run("explain", "--data", writer.path, "--correlation-id", "täsk\n7")
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if not line.startswith(" ")] == [f"{names[at]}:" for at in (1, 4)]
+    assert out.splitlines()[1].endswith("accepted in orders (200 B), correlation-id täsk\\n7")
+    lines = run("explain", "--data", writer.path, "--correlation-id", "täsk", "--json")[1].splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(event["event"], event["correlation_id"]) for event in found] == [("accepted", "täsk"), ("acked", "")]
+    status, sentence, _ = run("explain", "--data", writer.path, "--correlation-id", "tä")
+    assert status == 1 and sentence.startswith("The journal tells nothing of the correlation-id 'tä'. Its messages may")
+    pytest.importorskip("pyarrow")
+    archive = archived(run, writer.path, tmp_path / "archive")
+    assert run("explain", "--archive", archive, "--correlation-id", "täsk\n7") == (0, out, "")
+    assert run("explain", "--archive", archive, "--correlation-id", "tä") == (1, sentence, "")
+    assert run("archive", "--verify", archive)[0] == 0
+    assert json.loads(run("audit", "--archive", archive, "--json")[1])["counts"]["acked"] == 1
+
+
 @pytest.mark.parametrize("more", [0, 1])
 def test_of_a_long_trace_the_first_messages(run: Runner, tmp_path: Path, more: int) -> None:
     writer = Writer(tmp_path / "store")
@@ -333,27 +363,35 @@ def test_of_a_long_trace_the_first_messages(run: Runner, tmp_path: Path, more: i
 
 
 def test_a_message_or_a_trace_is_named(run: Runner, tmp_path: Path) -> None:
-    for words in ([], ["a-1-1", "--trace", TRACE_ID]):
+    both = ["--correlation-id", "c", "--trace", TRACE_ID]
+    for words in ([], ["a-1-1", "--trace", TRACE_ID], ["a-1-1", "--correlation-id", "c"], both, ["a-1-1", *both]):
         status, out, err = run("explain", "--data", tmp_path, *words)
         assert (status, out) == (2, "") and err.startswith(
-            "radiator: Explain what? Say MESSAGE-ID, or --trace TRACE-ID"
+            "radiator: Explain what? Say MESSAGE-ID, --trace TRACE-ID or --correlation-id ID: one of them."
         )
+    for text, wrong in (("", "has 0 bytes"), ("x" * 256, "has 256 bytes"), ("x\udcff", "is no correlation-id")):
+        status, _, err = run("explain", "--data", tmp_path, "--correlation-id", text)
+        assert status == 2 and f"Argument --correlation-id: {text!r:.100} {wrong}" in err
     for text in ("nonsense", TRACE_ID[1:], "0" * 32, "a-1-1"):
         status, _, err = run("explain", "--data", tmp_path, "--trace", text)
         assert status == 2 and f"--trace: {text!r} is no trace id; one is 32 hexadecimal digits" in err
 
 
-def test_an_archive_from_before_there_were_traceparents_is_read_as_it_is(run: Runner, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [["traceparent", "correlation_id"], ["correlation_id"]])
+def test_an_archive_from_before_there_were_such_columns_is_read_as_it_is(
+    run: Runner, tmp_path: Path, names: list[str]
+) -> None:
     pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     from radiator.tools.archive.manifest import Manifest
     from radiator.tools.archive.rows import JOURNAL, of_events
     from radiator.tools.archive.sealing import Sealing
 
     directory = tmp_path / "archive"
-    batch = of_events("ab", "", 0, [event_of(1), event_of(1, "acked")]).drop_columns(["traceparent"])
-    with Sealing(
-        directory, "log=journal/date=2026-11-17/0.parquet", JOURNAL.remove(JOURNAL.get_field_index("traceparent"))
-    ) as sealing:
+    batch = of_events("ab", "", 0, [event_of(1), event_of(1, "acked")]).drop_columns(names)
+    file = "log=journal/date=2026-11-17/0.parquet"
+    with Sealing(directory, file, pa.schema([field for field in JOURNAL if field.name not in names])) as sealing:
         sealing.add(batch)
         sealing.seal(Manifest(directory, "ab"), "journal", "ab-1", 0, 0, 2)
     assert run("archive", "--verify", directory)[0] == 0
@@ -364,7 +402,8 @@ def test_an_archive_from_before_there_were_traceparents_is_read_as_it_is(run: Ru
         "acked by ",
     ]
     assert json.loads(run("audit", "--archive", directory, "--json")[1])["counts"] == {"acked": 1}
-    assert run("explain", "--archive", directory, "--trace", TRACE_ID)[0] == 1
+    for words in (["--trace", TRACE_ID], ["--correlation-id", "c"]):
+        assert run("explain", "--archive", directory, *words)[0] == 1
 
 
 def test_without_a_journal_it_says_how_to_have_one(run: Runner, tmp_path: Path) -> None:
