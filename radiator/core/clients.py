@@ -35,7 +35,7 @@ from radiator.model.commands import (
 )
 from radiator.model.errors import Refusal
 from radiator.model.keys import HEADER
-from radiator.model.limits import ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
+from radiator.model.limits import CLIENT_SHOWN, ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
 
 
@@ -89,7 +89,8 @@ class Clients:
         connection = Connection(event.connection, self.limits.outbox_filled_bytes, self.awake)
         connection.closes_at = event.closes_at
         connection.principal = event.principal
-        connection.peer = event.address
+        connection.peer, connection.protocol, connection.tls = event.address, event.protocol, event.tls
+        connection.client, connection.opened_s = event.client[:CLIENT_SHOWN], self.context.now_s
         self.connections[event.connection] = connection
         try:
             connection.usage = self.usages.opened(connection, event.principal)

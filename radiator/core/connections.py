@@ -186,14 +186,18 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A message that is out with a subscription. `transaction`: the open one in which its ACK or NACK waits."""
+    """A message that is out with a subscription. out_s: since when. `transaction`: the open one in which its ACK or
+    NACK waits. lease: its number, where it is leased.
+    """
 
     entry: Entry
     subscription: Subscription
     message_id: bytes
+    out_s: float
     due_s: float = 0.0
     blocked_before_s: float = 0.0
     transaction: bytes | None = None
+    lease: int = 0
 
     @property
     def is_out(self) -> bool:
@@ -277,10 +281,11 @@ class Connection(Producer):
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
-        "buffered_bytes", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes", "idle_subscriptions",
-        "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place", "next_place",
-        "number", "outbox_bytes", "outbox_max_bytes", "peer", "posted_turn", "principal", "queue_subscriptions",
-        "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions",
+        "buffered_bytes", "client", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes",
+        "idle_subscriptions", "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place",
+        "next_place", "number", "opened_s", "outbox_bytes", "outbox_max_bytes", "peer", "posted_turn", "principal",
+        "protocol", "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls",
+        "topic_subscriptions", "transaction_bytes", "transactions",
         "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
@@ -294,7 +299,9 @@ class Connection(Producer):
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
         self.is_link = False  # the other end is a node
         self.principal = ANYONE  # who it is
-        self.peer = ""  # where it is, as the log has it
+        self.peer = self.client = self.protocol = ""  # where it is, as the log has it; what it says of itself
+        self.tls: str | None = None
+        self.opened_s = 0.0
         self.usage: Usage | None = None  # what its user has in use; None: that is not counted
         # windows and round robin
         self.shared_in_flight, self.shared_window = 0, 1

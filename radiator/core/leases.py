@@ -148,7 +148,9 @@ class Leases:
         self.last_number = number = self.last_number + 1
         lease_s = receiving.command.lease_ms / 1000
         due_s = self.context.now_s + lease_s
-        lease = Lease(number, owner, owner.unacked[deliver.message_id], lease_s, due_s)
+        delivery = owner.unacked[deliver.message_id]
+        delivery.lease = number
+        lease = Lease(number, owner, delivery, lease_s, due_s)
         owner.leases[number] = lease
         self.ends.add(lease, due_s)
         receiving.taken_bytes += size + MESSAGE_COST_BYTES

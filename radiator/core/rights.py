@@ -230,6 +230,11 @@ ROWS: tuple[Row, ...] = (
     Row(asked.RegisterConsumer, "`consumer-register`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.DrainConsumer, "`consumer-drain`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.ReadScale, "`scale`", "`see` on the queue", lambda c: _of(SEE, QUEUE, c.queue)),
+    Row(asked.ListConnections, "`connections`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(asked.DescribeConnection, "`connection`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(asked.CloseConnection, "`disconnect`", _ADMIN, lambda c: _everywhere(ADMIN)),
+    Row(asked.ListUnacked, "`unacked`", "`see` on the queue", lambda c: _of(SEE, QUEUE, c.queue)),
+    Row(asked.ExtendUnacked, "`extend-unacked`", _ADMIN, lambda c: _everywhere(ADMIN)),
     Row(
         asked.AddBinding,
         "`bind`",

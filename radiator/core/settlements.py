@@ -133,7 +133,7 @@ class Settlements:
             if lease is None or wrong:
                 settling.verdicts.append(_OVER if lease is None else Verdict("bad-request", wrong))
             elif settlement.action is Action.EXTEND:
-                self._extend(lease, settlement.lease_ms)
+                self.extend(lease, settlement.lease_ms)
                 settling.verdicts.append(Verdict())
             else:
                 word = _as_command(settlement)
@@ -181,7 +181,8 @@ class Settlements:
         """Nobody waits for its answer: what is not carried out yet is forgotten."""
         self.settling.pop(connection, None)
 
-    def _extend(self, lease: Lease, lease_ms: int | None) -> None:
+    def extend(self, lease: Lease, lease_ms: int | None) -> None:
+        """It ends so long from now; None: as long as it was leased for."""
         self.ends.remove(lease, lease.due_s)
         lease.due_s = self.context.now_s + (lease.lease_s if lease_ms is None else lease_ms / 1000)
         self.ends.add(lease, lease.due_s)

@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from radiator.model.addresses import KINDS
+from radiator.model.connections import CloseConnection as CloseConnection
+from radiator.model.connections import DescribeConnection as DescribeConnection
+from radiator.model.connections import ListConnections as ListConnections
 from radiator.model.consumers import DrainConsumer as DrainConsumer
 from radiator.model.consumers import ListConsumers as ListConsumers
 from radiator.model.consumers import ReadScale as ReadScale
 from radiator.model.consumers import RegisterConsumer as RegisterConsumer
 from radiator.model.correlations import ExplainCorrelation as ExplainCorrelation
+from radiator.model.unacked import ExtendUnacked as ExtendUnacked
+from radiator.model.unacked import ListUnacked as ListUnacked
 
 Settings = Mapping[str, Any]
 """Settings by their names in config.toml, with values as JSON has them: only those that are given. model/validation.py
@@ -448,6 +453,11 @@ AdminCommand = (
     | RegisterConsumer
     | DrainConsumer
     | ReadScale
+    | ListConnections
+    | DescribeConnection
+    | CloseConnection
+    | ListUnacked
+    | ExtendUnacked
     | AddBinding
     | RemoveBinding
     | FindOffsets

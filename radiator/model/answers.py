@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from radiator.model.connections import ConnectionAnswer
 from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.story import Happened
+from radiator.model.unacked import UnackedAnswer
 
 Row = TypeVar("Row")
 
@@ -486,5 +488,7 @@ AdminAnswer = (
     | CopiesKept
     | Draining
     | ConsumerAnswer
+    | ConnectionAnswer
+    | UnackedAnswer
     | ConfigurationReloaded
 )

@@ -46,6 +46,8 @@ ACTS: tuple[Act, ...] = (
     Act(asked.MoveMessages, "move", lambda c: f"{_queue(c.source)} {_queue(c.target)}"),
     Act(asked.ReleaseCheckout, "checkout-release", lambda c: f"{_queue(c.queue)} {c.group}"),
     Act(asked.DrainConsumer, "consumer-drain", lambda c: f"{_queue(c.queue)} {c.name}"),
+    Act(asked.CloseConnection, "disconnect", lambda c: f"connection {c.number}"),
+    Act(asked.ExtendUnacked, "extend-unacked", lambda c: f"{_queue(c.queue)} {c.message_id}"),
     Act(asked.AddBinding, "bind", lambda c: f"/exchange/{c.exchange}/{c.key} {c.target}"),
     Act(asked.RemoveBinding, "unbind", lambda c: f"/exchange/{c.exchange}/{c.key} {c.target}"),
     Act(asked.SetPosition, "position", _of_group),
@@ -64,7 +66,8 @@ NO_ACTS: tuple[type, ...] = (
     asked.DescribeDestination, asked.AwaitQueue, asked.TakeCheckout,
     asked.AckCheckout, asked.FindOffsets, asked.AwaitLog, asked.AwaitLogs, asked.ReadPosition, asked.SetPrefetch,
     asked.ExtendAckTimeout, asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
-    asked.ListConsumers, asked.RegisterConsumer, asked.ReadScale,
+    asked.ListConsumers, asked.RegisterConsumer, asked.ReadScale, asked.ListConnections, asked.DescribeConnection,
+    asked.ListUnacked,
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

@@ -333,7 +333,8 @@ class Open:
 
     peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
     scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
-    commands of this connection are. address: of the other end, as the log has it.
+    commands of this connection are. address: of the other end, as the log has it. For people alone: protocol: as they
+    call it; tls: the version, or None; client: what it says that it is, or "".
     """
 
     connection: int
@@ -341,6 +342,9 @@ class Open:
     closes_at: Scope = Scope.COMMAND
     principal: Principal = ANYONE
     address: str = ""
+    protocol: str = field(default="", compare=False)
+    tls: str | None = field(default=None, compare=False)
+    client: str = field(default="", compare=False)
 
 
 @dataclass(slots=True)

@@ -42,6 +42,18 @@ def _stomp(
     return StompSession(connection, name, limits, principal, login)
 
 
+def over_http(
+    connection: int,
+    name: str,
+    limits: Limits,
+    principal: Principal = ANYONE,
+    login: Login | None = None,
+    context: WebContext = DEFAULT_CONTEXT,
+) -> StompSession:
+    """The session of a tunnel: no scheme has it, since requests of HTTP make it."""
+    return StompSession(connection, name, limits, principal, login, " over HTTP")
+
+
 SCHEMES = {
     "stomp": Scheme(TCP, _stomp),
     "stomp+unix": Scheme(UNIX, _stomp),

@@ -192,7 +192,7 @@ class ServerConnection:
             return False
         event = commands.pop(0)
         assert isinstance(event, Open)
-        event.address = self.peer
+        event.address, event.tls = self.peer, self.tls
         self._state = _OPEN
         self._shared.open[self.number] = self
         self._shared.inbox.put(event)
@@ -536,6 +536,11 @@ class ServerConnection:
             self.close("the broker stops")
         elif self._state == _OPEN:
             self._hold(_OVER)
+
+    @property
+    def tls(self) -> str | None:
+        """The version of TLS that it is under; None: under none."""
+        return self._transport.tls
 
     @property
     def is_written(self) -> bool:

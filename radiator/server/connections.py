@@ -9,7 +9,7 @@ from radiator.model.replies import Answered, RefusedReceipt
 from radiator.model.settings import DEFAULT_WEB, WebSettings
 from radiator.protocols.http.context import WebContext
 from radiator.protocols.http.server_state import ServerState
-from radiator.protocols.schemes import SCHEMES, MakeSession
+from radiator.protocols.schemes import SCHEMES, MakeSession, over_http
 from radiator.server.checks import Checks
 from radiator.server.connection import ServerConnection
 from radiator.server.costly_steps import CostlySteps
@@ -90,13 +90,11 @@ class Connections:
     def _admit_tunnel(self, transport: Transport) -> None:
         """A session of STOMP over HTTP, in the name of those who make its requests."""
         login = None if self._authenticator is None else KnownLogin()
-        make_session = SCHEMES["stomp"].session
-        assert make_session is not None
-        self._admit_client(transport, make_session, login, self._clients)
+        self._admit_client(transport, over_http, login, self._clients)
 
-    def _peer(self, number: int) -> tuple[str, str]:
+    def _peer(self, number: int) -> tuple[str, str, str | None]:
         connection = self._shared.by_number.get(number)
-        return ("", "") if connection is None else (connection.peer, connection.network)
+        return ("", "", None) if connection is None else (connection.peer, connection.network, connection.tls)
 
     def _post(self, reply: Answered | RefusedReceipt) -> None:
         connection = self._shared.by_number.get(reply.connection)

@@ -156,6 +156,11 @@ class TlsTransport:
     def principal(self) -> Principal:
         return ANYONE
 
+    @property
+    def tls(self) -> str | None:
+        version: str | None = self._tls.version() if self._is_shaken else None
+        return version
+
     # ---- reading
 
     def receive(self, most_bytes: int, /) -> bytes:

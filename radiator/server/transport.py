@@ -44,7 +44,7 @@ class Transport(Protocol):
     peer: the other end, as the log names it. network: connections of one network are counted together; "": of none.
     principal: the other end's identity, as far as the transport can tell, at the latest once it has returned bytes.
     says_first: whether anything can be sent before that. certificate_sha256: of the certificate of the end that has
-    accepted, as shown on this connection; b"": without TLS, or before the handshake.
+    accepted, as shown on this connection; b"": without TLS, or before the handshake. tls: its version, likewise; None.
     """
 
     @property
@@ -61,6 +61,9 @@ class Transport(Protocol):
 
     @property
     def certificate_sha256(self) -> bytes: ...
+
+    @property
+    def tls(self) -> str | None: ...
 
     def fileno(self) -> int:
         """What the hub watches for bytes to read, or room to write."""
@@ -82,9 +85,11 @@ class Transport(Protocol):
 
 
 class SocketTransport:
-    """A connected, non-blocking stream socket, which belongs to this object from now on."""
+    """A connected, non-blocking stream socket, which belongs to this object from now on. tls: what another end that it
+    stands for has, as a session of STOMP over HTTP does for who has opened it.
+    """
 
-    __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send")
+    __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send", "tls")
 
     says_first = True
     certificate_sha256 = b""
@@ -96,10 +101,12 @@ class SocketTransport:
         network: str,
         ask: Callable[[socket.socket], PeerActivity],
         principal: Principal = ANYONE,
+        tls: str | None = None,
     ) -> None:
         self.peer = peer
         self.network = network
         self.principal = principal
+        self.tls = tls
         self._socket = connected
         self._ask = ask
         # the socket's own methods: no Python call between a connection and the system

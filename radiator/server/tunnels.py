@@ -37,9 +37,10 @@ Answer = Callable[[bytes | Refusal], None]
 
 
 class HttpTunnels:
-    """Used on the hub only. Its callers: peer, of a connection its other end and network, as its transport has them;
-    admit, which takes over the transport of a new session, in that name; post, which sends a connection its answer.
-    places: a session takes one more of them from its CONNECT on, as it takes two files; until then it is half-open.
+    """Used on the hub only. Its callers: peer, of a connection its other end, network and TLS, as its transport has
+    them; admit, which takes over the transport of a new session, in that name; post, which sends a connection its
+    answer. places: a session takes one more of them from its CONNECT on, as it takes two files; until then it is
+    half-open.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class HttpTunnels:
         loop: Any,
         timetable: Timetable,
         places: Places,
-        peer: Callable[[int], tuple[str, str]],
+        peer: Callable[[int], tuple[str, str, str | None]],
         admit: Callable[[SocketTransport], None],
         post: Callable[[Answered | RefusedReceipt], None],
     ) -> None:
@@ -102,7 +103,7 @@ class HttpTunnels:
 
     def _open(self, connection: int, principal: Principal) -> bytes:
         """The name of a new session. Raises Refusal."""
-        peer, network = self._peer(connection)
+        peer, network, tls = self._peer(connection)
         if not peer:
             raise _over()  # who has asked is gone: nobody would get its name
         if self._places.is_full(peer):
@@ -131,7 +132,7 @@ class HttpTunnels:
         connected = partial(self._places.connect, number)
         self._tunnels[name] = tunnel = _Tunnel(self._loop, here, principal, self._kept, connected, ended, gone)
         self._timetable.enter(tunnel, tunnel.due_s)
-        self._admit(SocketTransport(there, f"{peer} over HTTP", network, ask, principal))
+        self._admit(SocketTransport(there, f"{peer} over HTTP", network, ask, principal, tls))
         return name.encode()
 
 

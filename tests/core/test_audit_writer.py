@@ -191,6 +191,14 @@ REFUSED: list[tuple[dict[str, Any], Record]] = [
     ({"do": "peer-drop", "peer": "b", "force": True}, {"act": "peer-drop", "on": "b", "code": "no-node"}),
     ({"do": "peer-keep", "peer": "b"}, {"act": "peer-keep", "on": "b", "code": "no-node"}),
     ({"do": "drain"}, {"act": "drain", "code": "no-node"}),
+    (
+        {"do": "disconnect", "number": 77},
+        {"act": "disconnect", "on": "connection 77", "code": "no-such-connection"},
+    ),
+    (
+        {"do": "extend-unacked", "queue": "q", "message_id": "s-1-1", "seconds": 5},
+        {"act": "extend-unacked", "on": "/queue/q s-1-1", "code": "not-unacked"},
+    ),
     ({"do": "delete", "queue": "q"}, {"act": "delete", "on": "/queue/q", "code": "declared"}),
     ({"do": "purge", "queue": "none"}, {"act": "purge", "on": "/queue/none", "code": "no-such-destination"}),
     (

@@ -8,7 +8,13 @@ from radiator.protocols.http.routes import ROUTES
 from tests.documents.blocks import text_of
 
 PAGE = text_of("docs/HTTP.md")
-PLACES = {"group": "GROUP", "app": "ID", "peer": "NODE", "name": "CONSUMER"}  # NAME is that of a destination
+PLACES = {
+    "group": "GROUP",
+    "app": "ID",
+    "peer": "NODE",
+    "name": "CONSUMER",
+    "number": "NUMBER",
+}  # NAME is that of a destination
 
 
 def as_written(asking: Asking) -> str:

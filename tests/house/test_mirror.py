@@ -13,6 +13,7 @@ WITHOUT = {
     "core/routing/surroundings.py": "a Protocol: tests/core/routing/test_queues.py",
     "model/administration.py": "data alone: tests/protocols/administration has every command",
     "model/answers.py": "data alone: tests/protocols/administration has every answer",
+    "model/connections.py": "data alone: tests/protocols/administration has every request and answer",
     "model/consumers.py": "data alone: tests/protocols/administration has every request and answer",
     "model/leases.py": "data alone: tests/core/test_leases.py and test_settlements.py",
     "model/numbers.py": "data alone: tests/core/test_stats.py",

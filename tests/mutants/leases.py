@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "lease-not-extended",
         "A lease that is answered as extended ends when it would have ended without.",
-        function="Settlements._extend",
+        function="Settlements.extend",
         old="lease.due_s = self.context.now_s + (lease.lease_s if lease_ms is None else lease_ms / 1000)",
         new="",
     ),

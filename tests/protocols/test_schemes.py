@@ -1,11 +1,12 @@
 """Kinds of listeners: each has a session of its own, and only one kind may be left out."""
 
+from radiator.model.commands import Open
 from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE
 from radiator.model.settings import TCP, UNIX
 from radiator.protocols import Session
 from radiator.protocols.http.context import DEFAULT_CONTEXT
-from radiator.protocols.schemes import SCHEMES, may_be_left_out
+from radiator.protocols.schemes import SCHEMES, may_be_left_out, over_http
 from radiator.tools.config.values import parse_address
 
 LISTENERS = (
@@ -24,6 +25,11 @@ def test_each_makes_a_session_or_is_for_nodes() -> None:
             assert scheme.session is not None
             made: Session = scheme.session(7, "s-1", Limits(), ANYONE, None, DEFAULT_CONTEXT)
             assert (made.is_open, made.is_closing, made.buffered_bytes) == (False, False, 0)
+
+
+def test_the_session_of_a_tunnel_says_that_it_is_over_http() -> None:
+    (opened,) = over_http(7, "s-1", Limits()).receive(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+    assert isinstance(opened, Open) and opened.protocol == "STOMP 1.2 over HTTP"
 
 
 def test_other_listeners_are_never_left_out() -> None:

@@ -288,10 +288,12 @@ def test_both_ends_of_a_link_know_the_certificate_that_was_shown(
     ends = Ends(settings(pair, peer_ca=authority.certificate), log, host)
     before = ends.listeners.pair
     assert ends.dialler.certificate_sha256 == b"" and not ends.dialler.says_first
+    assert ends.dialler.tls is ends.acceptor.tls is None
     ends.listeners.use(load_pair(settings(authority.pair("renewed"))))
     ends.shake()
     shown = bytes.fromhex(before.certificate.sha256)
     assert ends.dialler.certificate_sha256 == ends.acceptor.certificate_sha256 == shown
+    assert ends.dialler.tls == ends.acceptor.tls == "TLSv1.3"
     assert ends.listeners.pair.certificate.sha256 != before.certificate.sha256
     assert ends.dialler.send(b"radiator-link/3\n") == 16 and ends.acceptor.receive(100) == b"radiator-link/3\n"
     assert ends.dialler._tls.selected_alpn_protocol() == "radiator-link"

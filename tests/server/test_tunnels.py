@@ -32,7 +32,12 @@ class Carried:
         self.replies: dict[bytes, Answered | RefusedReceipt] = {}
         self.asked = 0
         self.all = HttpTunnels(
-            self.loop, self.timetable, self.places, lambda _: ("peer", "net"), self.admitted.append, self.post
+            self.loop,
+            self.timetable,
+            self.places,
+            lambda _: ("peer", "net", "TLSv1.3"),
+            self.admitted.append,
+            self.post,
         )
 
     def post(self, reply: Answered | RefusedReceipt) -> None:
@@ -197,7 +202,7 @@ def test_a_session_belongs_to_who_has_opened_it(carried: Carried) -> None:
         assert carried.ask(request, Principal("bob")) == "session-over"
     assert carried.ask(PollBytes(name[:-1], 0, 0), ANN) == "session-over"
     assert carried.ask(PollBytes(name, 0, 0), ANN) == b"abc"
-    assert (there.principal, there.peer, there.network) == (ANN, "peer over HTTP", "net")
+    assert (there.principal, there.peer, there.network, there.tls) == (ANN, "peer over HTTP", "net", "TLSv1.3")
 
 
 def test_what_a_session_has_sent_is_fetched_after_its_end(carried: Carried) -> None:
@@ -273,7 +278,7 @@ def test_of_sessions_that_have_ended_so_many_are_remembered(carried: Carried, mo
 
 
 def test_nobody_gets_a_session_who_is_gone(carried: Carried) -> None:
-    carried.all._peer = lambda _: ("", "")
+    carried.all._peer = lambda _: ("", "", None)
     assert carried.ask(OpenTunnel()) == "session-over" and not carried.admitted
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from radiator.core.admin import (
     bindings,
     checkouts,
+    connections,
     consumers,
     explain,
     logs,
@@ -19,6 +20,7 @@ from radiator.core.admin import (
     queues,
     readiness,
     subscriptions,
+    unacked,
     why,
 )
 from radiator.core.admin.peek import PeekPort, peek
@@ -49,6 +51,7 @@ class AdminPort(
     readiness.ReadinessPort,
     bindings.BindingsPort,
     checkouts.CheckoutsPort,
+    connections.ConnectionsPort,
     consumers.ConsumersPort,
     explain.ExplainPort,
     logs.LogsPort,
@@ -57,6 +60,7 @@ class AdminPort(
     PeekPort,
     prepared.PreparedPort,
     queues.QueuesPort,
+    unacked.UnackedPort,
     Protocol,
 ):
     """All that requests may ask of the broker; who carries out one of them sees its own part."""
@@ -189,6 +193,11 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.RegisterConsumer: consumers.register,
     asked.DrainConsumer: consumers.drain,
     asked.ReadScale: consumers.scale,
+    asked.ListConnections: connections.listed,
+    asked.DescribeConnection: connections.described,
+    asked.CloseConnection: connections.closed,
+    asked.ListUnacked: unacked.listed,
+    asked.ExtendUnacked: unacked.extend,
     asked.AddBinding: bindings.bind,
     asked.RemoveBinding: bindings.unbind,
     asked.FindOffsets: logs.offsets,

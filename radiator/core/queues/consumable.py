@@ -154,7 +154,7 @@ class Consumable:
                 deliveries.add(took_ms)
         connection = subscription.connection
         message_id = context.message_id(entry.position)
-        delivery = Delivery(entry, subscription, message_id)
+        delivery = Delivery(entry, subscription, message_id, context.now_s)
         subscription.in_flight += 1
         is_auto = subscription.ack == AUTO
         if not is_auto:

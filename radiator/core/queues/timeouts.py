@@ -51,9 +51,7 @@ class AckTimeouts:
             if not delivery.is_out:
                 continue
             connection = delivery.subscription.connection
-            due_s = delivery.due_s + connection.blocked_total_s - delivery.blocked_before_s
-            if connection.waits_for is not None:
-                due_s += now_s - connection.blocked_since_s
+            due_s = end_s(delivery, now_s)
             # one whose COMMIT is being committed is not unacked any more
             is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
             if due_s <= now_s and is_unacked and not connection.is_closing:
@@ -63,3 +61,10 @@ class AckTimeouts:
         for delivery, due_s in later.items():
             self._look_at(delivery, due_s)
         return list(late)
+
+
+def end_s(delivery: Delivery, now_s: float) -> float:
+    """When its ack timeout is over, as far as can be said now, in monotonic seconds."""
+    connection = delivery.subscription.connection
+    due_s = delivery.due_s + connection.blocked_total_s - delivery.blocked_before_s
+    return due_s if connection.waits_for is None else due_s + now_s - connection.blocked_since_s

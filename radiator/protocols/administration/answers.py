@@ -20,6 +20,7 @@ from radiator.model.answers import (
     QueueExplained,
     SectionNumbers,
 )
+from radiator.model.connections import ConnectionDescribed
 from radiator.model.errors import Refusal
 from radiator.model.numbers import PAUSE, BrokerNumbers, Later, LogNumbers, NamedRows, Rows
 from radiator.model.settings import QueueSettings
@@ -157,6 +158,10 @@ def _log_explained(answer: LogExplained) -> Mapping[str, Any]:
     return {**members, **_fields(pressure), "consumer_list": consumers}
 
 
+def _connection(answer: ConnectionDescribed) -> Mapping[str, Any]:
+    return {**_fields(answer.numbers), "subscription_list": answer.subscription_list}
+
+
 def _peeked(answer: PeekedMessage) -> Mapping[str, Any]:
     """A body that is not UTF-8 is in base64."""
     members = _fields(answer)
@@ -179,6 +184,7 @@ _SHAPES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     QueueDescribed: _queue_described,
     QueueExplained: _queue_explained,
     LogExplained: _log_explained,
+    ConnectionDescribed: _connection,
     PeekedMessage: _peeked,
     QueueSettings: as_json,
 }

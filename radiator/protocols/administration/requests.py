@@ -24,6 +24,7 @@ from radiator.model.limits import (
     CHECKOUT_MESSAGES_MAX,
     DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
+    EXTEND_MIN_S,
     NAME_MAX_BYTES,
     PATTERN_WILDCARDS_MAX,
     PEEK_MESSAGES_MAX,
@@ -40,9 +41,9 @@ from radiator.model.patterns import consumer_name_mistake, name_mistake
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake
+from radiator.protocols.administration import connections
 
 PEEK_COUNT = 10  # where none is asked for
-EXTEND_MIN_S = 0.001
 
 _seconds = number(EXTEND_MIN_S, ACK_TIMEOUT_MAX_S, "of seconds ")
 
@@ -552,6 +553,7 @@ REQUESTS: dict[str, Reader] = {
     "consumer-register": _consumer_register,
     "consumer-drain": _consumer_drain,
     "scale": _of(commands.ReadScale, "queue"),
+    **connections.READERS,
     "commit": _commit,
     "abort": _abort,
     "prepared": _plain(commands.ListPrepared),

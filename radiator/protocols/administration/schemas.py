@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from radiator.model import answers, consumers, numbers
+from radiator.model import answers, connections, consumers, numbers, unacked
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.administration import sections
 from radiator.model.limits import KEY_SOURCES_MAX
@@ -63,6 +63,11 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "consumer-register": consumers.ConsumerRegistered,
     "consumer-drain": consumers.ConsumerDrained,
     "scale": consumers.Scale,
+    "connections": connections.ConnectionsListed,
+    "connection": connections.ConnectionDescribed,
+    "disconnect": connections.ConnectionClosed,
+    "unacked": unacked.Unacked,
+    "extend-unacked": unacked.UnackedExtended,
     "commit": answers.PreparedCommitted,
     "abort": answers.PreparedAborted,
     "prepared": answers.Prepared,
@@ -165,6 +170,8 @@ _NAMED = (
     *_ROWS.values(),
     answers.BindingOfExchange,
     answers.BindingOfQueue,
+    connections.ConnectionNumbers,
+    connections.SubscriptionNumbers,
     consumers.Consumer,
     consumers.HotKey,
     consumers.NamedConsumer,
@@ -174,6 +181,7 @@ _NAMED = (
     answers.PreparedTransaction,
     numbers.Holder,
     numbers.LatencyNumbers,
+    unacked.UnackedMessage,
     Happened,
     LogSettings,
     QueueSettings,
@@ -195,6 +203,7 @@ _SHAPES: Mapping[Any, Any] = {
     numbers.BrokerNumbers: _broker,
     answers.QueueExplained: _explained,
     answers.LogExplained: _explained,
+    connections.ConnectionDescribed: _explained,
     answers.PeekedMessage: _peeked,
     QueueSettings: _queue_settings,
 }

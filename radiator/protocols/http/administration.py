@@ -71,6 +71,8 @@ class Asking:
     def ask(self, request: HttpRequest) -> HttpExchange:
         """The resource. Raises BadRequest."""
         asked: dict[str, Any] = {"do": self.do, **dict(self.fixed), **dict(zip(self.names, request.names, strict=True))}
+        if "number" in self.names:
+            asked["number"] = _number("The number of a connection", asked["number"])
         for name, value in request.query(*(name for name, _ in self.query)).items():
             asked[name] = _READERS[dict(self.query)[name]](name, value)
         if self.body is not None and request.body:
@@ -137,6 +139,13 @@ ASKINGS: tuple[Asking, ...] = (
         "DELETE", ("v1", "queues", None, "consumers", None), "consumer-drain", (QUEUE, "name"), (("wait_ms", NUMBER),)
     ),
     Asking("GET", ("v1", "queues", None, "scale"), "scale", (QUEUE,)),
+    Asking("GET", ("v1", "queues", None, "unacked"), "unacked", (QUEUE,), (("after", TEXT), ("limit", NUMBER))),
+    Asking(
+        "POST", ("v1", "queues", None, "unacked", "extend"), "extend-unacked", (QUEUE,), body=("message_id", "seconds")
+    ),
+    Asking("GET", ("v1", "connections"), "connections", query=(("user", TEXT), ("after", NUMBER), ("limit", NUMBER))),
+    Asking("GET", ("v1", "connections", None), "connection", ("number",)),
+    Asking("DELETE", ("v1", "connections", None), "disconnect", ("number",)),
     Asking("GET", ("v1", "logs", None, "offsets"), "offsets", (LOG,), (("time_ms", NUMBER),)),
     Asking("GET", ("v1", "logs", None, "positions", None), "position", (LOG, "group")),
     Asking(

@@ -130,7 +130,8 @@ def _operation(route: Route) -> Mapping[str, Any]:
 
 def _parameters(operation: Operation) -> Sequence[Mapping[str, Any]]:
     name: Schema = {"type": "string", "minLength": 1, "maxLength": NAME_MAX_BYTES}
-    found = [{"name": one, "in": "path", "required": True, "schema": name} for one in operation.names]
+    paths = {"number": {"type": "integer", "minimum": 1}}
+    found = [{"name": one, "in": "path", "required": True, "schema": paths.get(one, name)} for one in operation.names]
     for place, given in (("query", operation.query), ("header", operation.headers)):
         for one, schema in (given or {}).items():
             is_required = one in operation.needed

@@ -8,11 +8,13 @@ from radiator.model.administration import REASONS
 from radiator.model.commands import EARLIEST, LATEST
 from radiator.model.leases import Action
 from radiator.model.limits import (
+    ACK_TIMEOUT_MAX_S,
     AWAIT_MAX_MS,
     CONSUMER_NAME_MAX_BYTES,
     CORRELATION_MAX_BYTES,
     DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
+    EXTEND_MIN_S,
     HTTP_BATCH_MESSAGES,
     HTTP_STATS_EVERY_MAX_S,
     LEASE_MAX_MS,
@@ -27,6 +29,7 @@ from radiator.model.limits import (
     SETTLED_AT_ONCE_MAX,
     SIZE_MAX,
     TIME_MAX_MS,
+    UNACKED_PAGE_MAX,
 )
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.requests import REQUESTS
@@ -75,6 +78,7 @@ _FIELDS: Mapping[str, Schema] = {
     "if_empty": _FLAG,
     "if_unused": _FLAG,
     "key": {**_STRING, "maxLength": NAME_MAX_BYTES},
+    "message_id": {**_STRING, "description": "As `unacked` has it."},
     "lease_ms": {"type": "integer", "minimum": REGISTERED_MIN_MS, "maximum": REGISTERED_MAX_MS},
     "limit": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
     "match": {
@@ -92,27 +96,37 @@ _FIELDS: Mapping[str, Schema] = {
     "queue": _STRING,
     "ready": _FLAG,
     "refuse_s": {**_COUNT, "maximum": REFUSE_MAX_S},
+    "seconds": {"type": "number", "minimum": EXTEND_MIN_S, "maximum": ACK_TIMEOUT_MAX_S},
     "section": {"enum": list(schemas.SECTIONS)},
     "stop": _FLAG,
     "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
     "to": _STRING,
     "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this, or `message`, or `correlation_id`."},
+    "user": {**_STRING, "description": "Only those of that user."},
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
     "wait_ms": {**_COUNT, "maximum": DRAIN_WAIT_MAX_MS},
 }
 """The fields of requests to /admin that a resource may have as parameters, or in its body."""
 
 _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
+    "connections": {
+        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The last number of the page before."},
+    },
     "explain": {
         "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the page before."},
         "limit": {"type": "integer", "minimum": 1, "maximum": EXPLAINED_EVENTS_MAX},
     },
     "peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}},
+    "unacked": {
+        "after": {**_STRING, "description": "The `next` of the page before."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": UNACKED_PAGE_MAX},
+    },
 }
 _NEEDED = {
     "bind": ("queue",),
     "commit": ("prepared", "app", "version"),
     "consumer-register": ("name",),
+    "extend-unacked": ("message_id", "seconds"),
     "move": ("to",),
     "offsets": ("time_ms",),
     "peer-drop": ("force",),
@@ -136,6 +150,11 @@ _SUMMARIES = {
     "consumer-register": "Registers a consumer, or hears that it lives",
     "consumer-drain": "Gives a consumer nothing more; answered once it has nothing, or after a while",
     "scale": "How many consumers there are, and how many could be busy",
+    "connections": "Who is connected, or a page of them",
+    "connection": "One connection, with its subscriptions",
+    "disconnect": "Closes a connection; what it has unacked comes again",
+    "unacked": "Which messages are out with whom, the longest out first",
+    "extend-unacked": "Gives who has a message more time for it",
     "offsets": "For each partition the offset of the first record that is not older than a time",
     "position": "The position of a group",
     "PUT position": "Sets the position of a group",

@@ -240,7 +240,7 @@ class WebSession:
             return reading is None and not self._is_over
         if self._opened_as is None and reading.principal is not None:
             # its body may take a while: from here on the clocks of an open connection are for it
-            self._speak_as(reading.principal, commands)
+            self._speak_as(reading.principal, reading.head, commands)
         if reading.is_continue_due and self._slots:
             self._is_waiting = True  # 100 would come before the answers that are due
             return False
@@ -369,7 +369,7 @@ class WebSession:
         if isinstance(found, Response):
             self._respond(head, found, is_last)
             return
-        self._speak_as(reading.principal or ANYONE, commands)
+        self._speak_as(reading.principal or ANYONE, head, commands)
         commands += found.commands
         slot = Slot(head, found, None, is_last)
         self._slots.append(slot)
@@ -379,10 +379,12 @@ class WebSession:
             assert self._tunnels is not None, "a server's session has them"
             self._tunnels.ask(self._connection, receipt, reading.principal or ANYONE, found.tunnel_request)
 
-    def _speak_as(self, principal: Principal, commands: list[Open | Command]) -> None:
+    def _speak_as(self, principal: Principal, head: RequestHead, commands: list[Open | Command]) -> None:
         """What follows is in that name."""
         if self._opened_as is None:
-            commands.append(Open(self._connection, closes_at=self.closes_at, principal=principal))
+            opened = Open(self._connection, closes_at=self.closes_at, principal=principal, protocol="HTTP")
+            opened.client = head.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+            commands.append(opened)
         elif principal != self._opened_as:
             commands.append(Identify(self._connection, principal))
         self._opened_as = principal
@@ -390,7 +392,8 @@ class WebSession:
     def _upgrade(self, head: RequestHead) -> None:
         """Opens a WebSocket. Raises BadRequest."""
         opening = accepted(head, self._opened_as is not None)
-        stomp = StompSession(self._connection, self._name, self._limits, self._transport_principal, self._login)
+        principal = self._transport_principal
+        stomp = StompSession(self._connection, self._name, self._limits, principal, self._login, " over WebSocket")
         self._inner = WebSocketSession(self._connection, self._limits, stomp)
         self.closes_at = stomp.closes_at
         self._outgoing += opening

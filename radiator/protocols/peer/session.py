@@ -291,7 +291,7 @@ class PeerSession:
         self.is_open = True
         is_dialled = self._expected is not None
         identity = Identity(name, self._theirs.store_id, is_dialled, self._theirs.address)
-        commands.append(Open(self._connection, identity, self.closes_at, node_principal(name)))
+        commands.append(Open(self._connection, identity, self.closes_at, node_principal(name), protocol="peer"))
 
     def _say(self, data: bytes) -> None:
         self._outgoing += data

@@ -122,6 +122,7 @@ class StompSession:
 
     __slots__ = (
         "_addresses",
+        "_carrier",
         "_client_id",
         "_connection",
         "_greeting",
@@ -156,7 +157,9 @@ class StompSession:
         limits: Limits,
         principal: Principal = ANYONE,
         login: Login | None = None,
+        carrier: str = "",
     ) -> None:
+        """carrier: what it is spoken over, as people call it: ` over WebSocket`; "": nothing else."""
         self.is_open = False
         self.is_closing = False
         self.buffered_bytes = 0
@@ -173,6 +176,7 @@ class StompSession:
         self._limits = limits
         self._principal = principal
         self._login = login
+        self._carrier = carrier
         self._greeting: Frame | None = None  # CONNECT, while its login is checked
         self._unread = b""  # what came behind it
         self._parser = Parser(limits, CONNECT_COMMANDS)
@@ -359,7 +363,11 @@ class StompSession:
             f"CONNECTED\nversion:{VERSION_NAMES[version]}\nheart-beat:{our_can_ms},{our_want_ms}\n"
             f"session:{self._name}\nserver:radiator/{__version__}\n\n\0\n"
         ).encode()
-        return Open(self._connection, closes_at=self.closes_at, principal=self._principal)
+        protocol = f"STOMP {VERSION_NAMES[version]}{self._carrier}"
+        client = (self._client_id or b"").decode()
+        return Open(
+            self._connection, closes_at=self.closes_at, principal=self._principal, protocol=protocol, client=client
+        )
 
     def _fail(self, broken: Violation, commands: list[Open | Command]) -> None:
         receipt = broken.receipt if isinstance(broken, BrokenFrame) else None

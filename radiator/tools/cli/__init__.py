@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "queues": "queues",
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
     "delete": "delete", "purge": "queues", "move": "queues", "position": "position", "release": "release",
+    "connections": "connections", "disconnect": "connections", "unacked": "unacked", "extend": "unacked",
     "prepared": "prepared", "peers": "peers", "peer": "peers", "drain": "peers", "send": "send", "receive": "receive",
     "archive": "archive", "audit": "audit", "explain": "explain", "bench": "bench", "certificates": "certificates",
     "install-service": "service", "uninstall-service": "service", "completion": "completion",

@@ -65,6 +65,7 @@ from radiator.model.limits import (
 )
 from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
+from tests.protocols.administration.test_connections import EXAMPLES as OF_CONNECTIONS
 
 EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
     ({"do": "stats"}, ReadStats()),
@@ -147,6 +148,7 @@ OTHERS: list[tuple[type, dict[str, Any]]] = [
     (ListQueues, {"do": "queues"}),
     (ListPrepared, {"do": "prepared"}),
     (ListPeers, {"do": "peers"}),
+    *((type(command), asked) for asked, command in OF_CONNECTIONS),
     (ReloadConfiguration, {"do": "reload"}),
     (DescribeDestination, {"do": "describe", "queue": "q"}),
     (ExtendAckTimeout, {"do": "extend", "id": "i"}),

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from radiator.model import answers, consumers, numbers
+from radiator.model import answers, connections, consumers, numbers, unacked
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.numbers import Later, NamedRows, Rows
 from radiator.model.settings import QueueSettings
@@ -23,6 +23,11 @@ QUEUE_NUMBERS = numbers.QueueNumbers(**dict.fromkeys((one.name for one in fields
 OF_KEYS = ("active_keys", "key_moves", "hot_key")  # where a queue is partitioned
 PEEKED = answers.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
 EVENT = Happened(3, 1, "acked", "q", "s-1-2", "1/a", 0, 9, "", "", "", "", 0, "n1")
+NUMBERS = connections.ConnectionNumbers(
+    7, "127.0.0.1:9", "ann", "token", "HTTP", "TLSv1.3", None, 9, 1, 2, 3, 0, 4, None
+)
+SUBSCRIPTION = connections.SubscriptionNumbers("1", "/queue/a", "client", None, 1, 1, "window")
+OUT = unacked.UnackedMessage("s-1-2", None, None, "ann", None, None, 9, 10, 0, 5, is_leased=True)
 ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("purge", None, None, answers.Purged(3)),
     ("ready", None, None, answers.Readiness(False, [answers.NotReady("disk", "The disk is full.")])),
@@ -48,6 +53,12 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("consumer-register", None, None, consumers.ConsumerRegistered("pod-3", True, False, 30_000, {
         "destination": "/queue/q", "consumer-name": "pod-3"}, 0.5, 2, True)),
     ("consumer-drain", None, None, consumers.ConsumerDrained(False, 2)),
+    ("connections", None, None, connections.ConnectionsListed(Rows(iter([NUMBERS])), Later(iter([1])))),
+    ("connection", None, None, connections.ConnectionDescribed(NUMBERS, Rows(iter([SUBSCRIPTION])))),
+    ("disconnect", None, None, connections.ConnectionClosed(7, "ann", "127.0.0.1:9")),
+    ("unacked", None, None, unacked.Unacked(Rows(iter([OUT])), 1, "7-8")),
+    ("unacked", None, None, unacked.Unacked(Rows(iter([])), 0, None)),
+    ("extend-unacked", None, None, unacked.UnackedExtended("s-1-2", 9)),
     ("scale", None, None, consumers.Scale(9, None, None, 0, 9)),
     ("scale", None, None, consumers.Scale(9, 70, 3, 1, 3)),
     ("describe", LOG, None, answers.LogDescribed(schemas.LogSettings(), "1", answers.PartitionsDescribed([0], [1], [9],

@@ -49,6 +49,12 @@ def ids(asking: Asking) -> list[str]:
 # ---- one request
 
 
+@pytest.mark.parametrize(("agent", "client"), [("curl/8", "curl/8"), (None, ""), ("a\u00ff", "a\u00ff")])
+def test_it_says_that_it_is_http_and_what_the_client_says_that_it_is(agent: str | None, client: str) -> None:
+    (opened, _) = Asking().send(publish(User_Agent=agent))
+    assert isinstance(opened, Open) and (opened.protocol, opened.client) == ("HTTP", client)
+
+
 def test_a_request_becomes_a_command_and_its_reply_the_answer() -> None:
     asking = Asking()
     (opened, command) = asking.send(publish())
@@ -544,6 +550,17 @@ def test_the_client_of_websockets_takes_its_answer_and_stomp_follows_at_once() -
     client.send_binary(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
     assert asking.send(b"".join(client.data_to_send())) == [Open(7, principal=Principal("ops"))]
     assert asking.session.is_open and b"CONNECTED\n" in asking.sent
+
+
+def test_stomp_over_a_websocket_says_so() -> None:
+    client = ClientProtocol(parse_uri("ws://localhost:61680/ws"))
+    client.send_request(client.connect())
+    asking = Asking()
+    asking.send(b"".join(client.data_to_send()))
+    client.receive_data(asking.sent)
+    client.send_binary(b"CONNECT\naccept-version:1.2\nhost:h\nclient-id:page\n\n\0")
+    (opened,) = asking.send(b"".join(client.data_to_send()))
+    assert isinstance(opened, Open) and (opened.protocol, opened.client) == ("STOMP 1.2 over WebSocket", "page")
 
 
 def test_frames_right_behind_the_request_are_read() -> None:

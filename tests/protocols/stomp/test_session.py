@@ -91,6 +91,20 @@ def test_connect_opens_and_is_greeted(command: bytes, end: bytes) -> None:
     assert session.is_open and not session.is_closing
 
 
+@pytest.mark.parametrize(("greeting", "protocol"), [
+    (b"CONNECT\n\n\0", "STOMP 1.0"),
+    (b"CONNECT\naccept-version:1.1\nhost:h\n\n\0", "STOMP 1.1"),
+    (b"CONNECT\naccept-version:1.2\nhost:h\nclient-id:shop\n\n\0", "STOMP 1.2"),
+])  # fmt: skip
+def test_what_is_spoken_is_said_with_what_it_is_over_and_who_the_client_says_it_is(
+    greeting: bytes, protocol: str
+) -> None:
+    for carrier in ("", " over WebSocket"):
+        (opened,) = StompSession(7, "s-1", Limits(), carrier=carrier).receive(greeting)
+        assert isinstance(opened, Open) and opened.protocol == protocol + carrier
+        assert opened.client == ("shop" if b"client-id" in greeting else "")
+
+
 def test_bare_connect_is_1_0_and_gets_all_headers() -> None:
     session = StompSession(7, "s-1", Limits())
     assert session.receive(b"CONNECT\n\n\0") == [Open(7)]

@@ -28,6 +28,8 @@ NOBODY = "stomp://127.0.0.1:1"
 CONFIG = """
 [queue.orders]
 [queue."orders.dead"]
+[queue.held]
+ack_timeout_s = 3600
 [exchange.events]
 [fanout.news]
 children = ["orders"]
@@ -71,6 +73,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "position": ("clicks g", "log clicks g --to earliest"),
     "release": ("orders g",),
     "prepared": ("", "--abort p", "--abort-all p"),
+    "connections": ("", "--of anyone --after 1 --limit 5", "NUMBER"),
+    "disconnect": ("NUMBER",),
+    "unacked": ("held", "queue held --limit 1 --after 0-0"),
+    "extend": ("held OUT 60",),
     "peers": ("",),
     "peer": ("drop b --force", "keep b", "release b --force"),
     "drain": ("", "--stop"),
@@ -94,7 +100,7 @@ LINES: dict[str, tuple[str, ...]] = {
 }
 NOT_JSON = {"serve", "send", "certificates", "install-service", "uninstall-service", "completion"}
 """They show nothing: they do something, and may say each step."""
-WATCHED = {"stats", "queues", "describe", "peek", "why", "position", "prepared", "peers"}
+WATCHED = {"stats", "queues", "describe", "peek", "why", "position", "prepared", "peers", "connections", "unacked"}
 """What changes, and can be looked at again and again; `top` does so by itself, `receive` goes on."""
 
 # What a broker, or a store, says no to.
@@ -118,6 +124,10 @@ REFUSED: dict[str, str] = {
     "position": "clicks nobody",
     "release": "orders nobody",
     "prepared": "--abort nothing",
+    "connections": "999999",
+    "disconnect": "999999",
+    "unacked": "nothing",
+    "extend": "held feedfacecafebeef-1-1 60",
     "peer": "drop nobody --force",
     "send": "nothing hello",
     "receive": "nothing",
@@ -160,6 +170,7 @@ class Place:
     def __init__(self, broker: BrokerProcess, directory: Path) -> None:
         self.broker = broker
         self.directory = directory
+        self.holder: Wire | None = None
         (directory / "body").write_bytes(b"sent")
         with Client(broker.address) as client:
             client.send("/queue/orders", b"1")
@@ -176,7 +187,8 @@ class Place:
         new = self.directory / f"{len([*self.directory.iterdir()])}"
         if "DIR" in line:
             new.mkdir()
-        for mark, is_what in {**self.fixed, "DIR": new}.items():
+        held = self.hold() if "NUMBER" in line or "OUT" in line else {}
+        for mark, is_what in {**self.fixed, **held, "DIR": new}.items():
             line = line.replace(mark, str(is_what))
         options = PARSERS[name].format_usage()
         broker = ["--broker", self.broker.address] if "--broker" in options and "--config" not in line else []
@@ -208,6 +220,16 @@ class Place:
             self.prepare_transaction()
         if name == "drain" and "--stop" not in words:
             main(["drain", "--stop", "--broker", self.broker.address])
+
+    def hold(self) -> dict[str, str]:
+        """A connection that has a message, and that message."""
+        if self.holder is not None:
+            self.holder.close()
+        self.holder = Wire((self.broker.host, self.broker.port))
+        session = self.holder.connect()["session"]
+        self.holder.subscribe("/queue/held")
+        self.holder.send("/queue/held", "1")
+        return {"NUMBER": session.rpartition("-")[2], "OUT": self.holder.message()["message-id"]}
 
     def prepare_transaction(self) -> None:
         with Wire((self.broker.host, self.broker.port)) as wire:
