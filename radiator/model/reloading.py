@@ -79,7 +79,7 @@ RELOAD: dict[str, dict[str, str]] = {
 # these tables wait for a restart as a whole if any setting does: half of one would be a queue that no file declares
 _WHOLE = ("journal", "node", "peer", "queue", "exchange", "fanout", "topic")
 
-_SECRETS, _SECRET = ("password", "tokens"), "a secret"  # of a user, and what stands for one
+SECRETS, _SECRET = ("password", "tokens"), "a secret"  # of a user, and what stands for one
 # the settings of the broker's own logs, as settings of logs
 _OF_JOURNAL = {
     "retention_ms": (JOURNAL, "retention_ms"),
@@ -138,9 +138,9 @@ def _differences_of_users(running: Config, read: Config, dotted: Callable[[tuple
             was, will_be = (None if one is None else _user_shown(one) for one in (before, after))
             found.append(Difference(dotted(("user", name)), was, will_be, effect))
             continue
-        old, new = _user_values(before), _user_values(after)
+        old, new = user_values(before), user_values(after)
         for key in (key for key in old if old[key] != new[key]):
-            words = (_SECRET, "another secret") if key in _SECRETS else (old[key], new[key])
+            words = (_SECRET, "another secret") if key in SECRETS else (old[key], new[key])
             was, will_be = (None if one[key] is None else word for one, word in zip((old, new), words, strict=True))
             found.append(Difference(dotted(("user", name, key)), was, will_be, effect))
     return found
@@ -148,11 +148,12 @@ def _differences_of_users(running: Config, read: Config, dotted: Callable[[tuple
 
 def _user_shown(user: User) -> dict[str, Any]:
     """What a user has, whole; but of secrets only that they are there."""
-    values = {key: value for key, value in _user_values(user).items() if value is not None}
-    return {key: _SECRET if key in _SECRETS else value for key, value in values.items()}
+    values = {key: value for key, value in user_values(user).items() if value is not None}
+    return {key: _SECRET if key in SECRETS else value for key, value in values.items()}
 
 
-def _user_values(user: User) -> dict[str, Any]:
+def user_values(user: User) -> dict[str, Any]:
+    """What a user's table has, SECRETS included; None: nothing."""
     of_user = {key: getattr(user, key) for key in ("password", "tokens", "jwt", "certificate", "unix")}
     rights = {right: getattr(user.rules, right) for right in RIGHTS}
     found = {key: value or None for key, value in {**of_user, "role": user.rules.role, **rights}.items()}
@@ -247,6 +248,13 @@ class _Nothing:
 
 def tables_of(config: Config) -> Tables:
     """All that is in force, in the order in which a file would have it."""
+    return own_tables(config) | _declared_tables(config.declarations)
+
+
+def own_tables(config: Config) -> Tables:
+    """The same of the broker itself: without users, and without queues, logs and all else that has a name of its own in
+    addresses.
+    """
     declared = config.declarations
     tables: Tables = {
         ("server", ""): {key: getattr(config, key) for key in RELOAD["server"]},
@@ -268,7 +276,13 @@ def tables_of(config: Config) -> Tables:
         tables |= {("tls", address): asdict(one) for address, one in config.tls_of_listeners.items()}
     if config.jwt is not None:
         tables["jwt", ""] = asdict(config.jwt)
-    tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
+    return tables
+
+
+def _declared_tables(declared: Declarations) -> Tables:
+    tables: Tables = {
+        ("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)
+    }
     own = {JOURNAL, AUDIT} if declared.has_journal else set()
     tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name not in own}
     for name, exchange in declared.exchanges.items():

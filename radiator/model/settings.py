@@ -3,10 +3,20 @@ does. Plain data; tools/config reads it from a file and checks it.
 """
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from radiator.model.limits import GIB, MIB, UNIX_PATH_MAX_BYTES, Limits
+from radiator.model.limits import (
+    GIB,
+    MAP_BATCHES_MIN,
+    MIB,
+    PEER_OUTBOXES_SHARE,
+    UNIX_PATH_MAX_BYTES,
+    Limits,
+    outbox_default_bytes,
+)
 from radiator.model.patterns import matches, rank
 from radiator.model.users import User
 
@@ -324,6 +334,26 @@ class WebSettings:
 
 
 DEFAULT_WEB = WebSettings()
+
+
+def limits_beside(given: Mapping[str, Any], map_size: int) -> Limits:
+    """Those in force where these are given. A default makes way for what is: for a small map_size, a small frame."""
+    limits = Limits(**given)
+    most = map_size // MAP_BATCHES_MIN
+    if "max_frame_bytes" not in given:
+        limits.max_frame_bytes = min(limits.max_frame_bytes, most)
+    if "max_batch_bytes" not in given:
+        limits.max_batch_bytes = min(limits.max_batch_bytes, most)
+    if "max_header_bytes" not in given:
+        limits.max_header_bytes = min(limits.max_header_bytes, limits.max_frame_bytes)
+    if "outbox_max_bytes" not in given:
+        limits.outbox_max_bytes = outbox_default_bytes(limits.max_frame_bytes)
+    return limits
+
+
+def peer_outbox_default_bytes(map_size: int, peers: int) -> int:
+    """The default of peer_outbox_max_bytes, beside so many peers."""
+    return max(MIB, map_size // PEER_OUTBOXES_SHARE // max(1, peers))
 
 
 @dataclass(slots=True, kw_only=True)

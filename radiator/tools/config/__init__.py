@@ -20,14 +20,7 @@ from radiator.model.checks import Check, meant, parse_size, shown, size_text
 from radiator.model.commands import Reread
 from radiator.model.errors import ConfigError
 from radiator.model.keys import as_written
-from radiator.model.limits import (
-    CHANGE_CHARACTERS,
-    MAP_BATCHES_MIN,
-    MIB,
-    PEER_OUTBOXES_SHARE,
-    Limits,
-    outbox_default_bytes,
-)
+from radiator.model.limits import CHANGE_CHARACTERS, Limits
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.reloading import RELOAD, declarations_of, differences, merged, tables_of
 from radiator.model.settings import (
@@ -46,6 +39,8 @@ from radiator.model.settings import (
     QueueSettings,
     TlsSettings,
     WebSettings,
+    limits_beside,
+    peer_outbox_default_bytes,
 )
 from radiator.model.validation import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.tools.config.avro_schema import schema_in
@@ -312,7 +307,7 @@ def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
         table.setdefault("advertise", table.get("listen"))
     peers = {name: peer.get("address") for name, peer in file.peers.items()}
     map_size = file.server.get("map_size", MAP_SIZE)
-    table.setdefault("peer_outbox_max_bytes", max(MIB, map_size // PEER_OUTBOXES_SHARE // max(1, len(peers))))
+    table.setdefault("peer_outbox_max_bytes", peer_outbox_default_bytes(map_size, len(peers)))
     return Node(**{"name": "", **table}, secret=secret, peers=peers)
 
 
@@ -347,18 +342,8 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
 
 
 def _limits(file: File) -> Limits:
-    """The limits in force. A default makes way for what the file gives: for a small map_size, a small frame."""
-    limits = Limits(**file.limits)
-    most = file.server.get("map_size", MAP_SIZE) // MAP_BATCHES_MIN
-    if "max_frame_bytes" not in file.limits:
-        limits.max_frame_bytes = min(limits.max_frame_bytes, most)
-    if "max_batch_bytes" not in file.limits:
-        limits.max_batch_bytes = min(limits.max_batch_bytes, most)
-    if "max_header_bytes" not in file.limits:
-        limits.max_header_bytes = min(limits.max_header_bytes, limits.max_frame_bytes)
-    if "outbox_max_bytes" not in file.limits:
-        limits.outbox_max_bytes = outbox_default_bytes(limits.max_frame_bytes)
-    return limits
+    """The limits in force."""
+    return limits_beside(file.limits, file.server.get("map_size", MAP_SIZE))
 
 
 def _declarations(file: File) -> Declarations:
