@@ -31,7 +31,9 @@ from radiator.model.limits import (
     LOG_TRACE_LINES_MAX,
     LOG_VALUE_CHARACTERS,
 )
+from radiator.model.log_lines import KeptLines
 from radiator.model.settings import ALWAYS, AUTO, JSON, LOG_LEVELS, Logging
+from radiator.server.last_lines import LastLines
 
 Value = str | int | float | bool
 
@@ -110,6 +112,7 @@ class EventLog:
     ) -> None:
         self._file = file
         self._lines: deque[str] = deque()
+        self._last = LastLines()
         self._dropped = 0  # lines that no line has counted yet
         self._report_dropped_s = 0.0  # when that is due
         self._second = 0
@@ -156,10 +159,34 @@ class EventLog:
             if level != "error" and self._is_flood(event, int(now_s)):
                 self._drop()
             else:
-                self._add(line(level, event, fields, now_s, self.form))
+                self._say(level, event, fields, now_s)
+
+    def _say(self, level: str, event: str, fields: Mapping[str, Value], now_s: float) -> None:
+        text = line(level, event, fields, now_s, self.form)
+        self._keep(level, event, fields, now_s, text)
+        self._add(text)
+
+    def _keep(self, level: str, event: str, fields: Mapping[str, Value], now_s: float, text: str) -> None:
+        """For `last`, even where stderr takes no lines."""
+        self._last.add(level, event, {name: _cut(value) for name, value in fields.items()}, now_s, len(text))
+
+    def last(self, after: int | None, limit: int, level: str) -> KeptLines:
+        """Lines that are still kept, as model/log_lines.py says."""
+        with self._changed:
+            return self._last.read(after, limit, level)
+
+    @property
+    def waiting(self) -> int:
+        """How many lines stderr has not taken yet."""
+        return len(self._lines)
 
     def trace(self, text: str) -> None:
-        """A traceback, only for bugs: as it is, or as the lines of one JSON object (of many, the last ones)."""
+        """A traceback, only for bugs: as it is, or as the lines of one JSON object (of many, the last ones). `last` has
+        its last line alone.
+        """
+        with self._changed:
+            last = text.rstrip().rpartition("\n")[2]
+            self._keep("error", "trace", {"sentence": last}, time.time(), last)
         if self.form.is_json:
             lines = [_cut(one) for one in text.splitlines()[-LOG_TRACE_LINES_MAX:]]
             text = line("error", "trace", {}, time.time(), self.form)[:-2] + f', "lines": {json.dumps(lines)}}}\n'
@@ -214,8 +241,9 @@ class EventLog:
             lines = left_out[client, event]
             if lines > 0 and len(self._lines) < LOG_LINES_MAX:
                 del left_out[client, event]
-                fields: dict[str, Value] = {"client": client, "of": event, "lines": lines}
-                self._add(line("warning", "client_lines_dropped", fields, time.time(), self.form))
+                self._say(
+                    "warning", "client_lines_dropped", {"client": client, "of": event, "lines": lines}, time.time()
+                )
         for lines in left_out.values():
             if lines > 0:
                 self._drop(lines)
@@ -243,8 +271,10 @@ class EventLog:
                 if self._is_client_left_out and (self._is_closing or time.monotonic() >= self._clients_until_s):
                     self._report_clients()
                 if self._dropped and (self._is_closing or self._dropped_wait_s() == 0):
-                    fields = {"lines": self._dropped}
-                    self._lines.append(line("warning", "log_lines_dropped", fields, time.time(), self.form))
+                    now_s, fields = time.time(), {"lines": self._dropped}
+                    text = line("warning", "log_lines_dropped", fields, now_s, self.form)
+                    self._keep("warning", "log_lines_dropped", fields, now_s, text)
+                    self._lines.append(text)
                     self._dropped = 0
                 if not self._lines:
                     if not self._is_closing:

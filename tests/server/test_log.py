@@ -236,6 +236,65 @@ def test_priorities_are_for_journald_alone_by_default(monkeypatch: pytest.Monkey
     os.close(writer)
 
 
+# ---- the last lines
+
+
+def test_the_last_lines_are_kept_as_they_were_logged() -> None:
+    reader, writer = os.pipe()
+    log = EventLog(writer, Logging(level="info"))
+    began_ms = int(time.time() * 1000)
+    log.debug("left_out")
+    log.info("came", text=HOSTILE, short="x\0\u202e", n=1, share=0.5, is_so=True)
+    log.trace("Traceback ...\n  File x\nValueError: it\x1b broke\n")
+    found = log.last(None, 10, "debug")
+    assert (found.first, found.next) == (1, 2)
+    came, trace = found.lines
+    assert (came.level, came.event) == ("info", "came") and began_ms <= came.time_ms <= time.time() * 1000
+    assert came.fields == {
+        "text": HOSTILE[:LOG_VALUE_CHARACTERS] + "...", "short": "x\0\u202e", "n": 1, "share": 0.5, "is_so": True
+    }  # fmt: skip
+    assert (trace.level, trace.event, trace.fields) == ("error", "trace", {"sentence": "ValueError: it\x1b broke"})
+    log.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_flood_drives_no_other_line_out_of_those_that_are_kept() -> None:
+    reader, writer = os.pipe()
+    log = EventLog(writer, client_every_s=0.05)
+    log.info("before")
+    for number in range(3 * LOG_LINES_PER_S):
+        log.write("info", "flood", {"number": number}, "192.0.2.7")
+    until_s = time.monotonic() + READ_MAX_S
+    while not any(one.event == "client_lines_dropped" for one in log.last(None, 100, "warning").lines):
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    lines = log.last(0, 500, "debug").lines
+    assert [one.event for one in lines] == ["before", *["flood"] * LOG_LINES_OF_CLIENT, "client_lines_dropped"]
+    assert lines[-1].fields == {
+        "client": "192.0.2.7",
+        "of": "flood",
+        "lines": 3 * LOG_LINES_PER_S - LOG_LINES_OF_CLIENT,
+    }
+    log.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_last_lines_are_kept_though_nobody_reads_them() -> None:
+    reader, writer = os.pipe()
+    log = EventLog(writer)
+    for number in range(5 * LOG_LINES_MAX):
+        log.error("event", number=number, filler="x" * LOG_VALUE_CHARACTERS)
+    assert log.last(None, 1, "debug").lines[0].fields["number"] == 5 * LOG_LINES_MAX - 1
+    assert log.waiting == LOG_LINES_MAX
+    read_until(reader, lambda lines: bool(dropped_in(lines)))
+    assert log.last(None, 1, "debug").lines[0].event == "log_lines_dropped"
+    log.close()
+    os.close(reader)
+    os.close(writer)
+
+
 # ---- one client
 
 
