@@ -4,6 +4,7 @@ from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import Batch, TurnContext
 from radiator.model.commands import Tick
+from radiator.model.disk import NO_WAL
 from radiator.model.limits import Limits, high_water_bytes
 
 
@@ -15,7 +16,7 @@ class DiskPressure:
 
     __slots__ = (
         "admission", "checked_percent", "context", "file_system_free_bytes", "free_bytes", "free_min",
-        "high_water_bytes", "map_size", "reusable_bytes", "store_used_bytes", "unblocked",
+        "high_water_bytes", "map_size", "reusable_bytes", "store_used_bytes", "total_bytes", "unblocked", "wal",
         "wal_bytes", "wal_kept_bytes",
     )  # fmt: skip
 
@@ -39,6 +40,7 @@ class DiskPressure:
         self.checked_percent = 0
         self.free_bytes = free_min + map_size  # until the first Tick
         self.file_system_free_bytes = self.reusable_bytes = self.wal_bytes = self.wal_kept_bytes = 0
+        self.wal, self.total_bytes = NO_WAL, 0
         self.judge()
 
     def measured(self, event: Tick) -> None:
@@ -47,6 +49,7 @@ class DiskPressure:
         self.file_system_free_bytes = event.file_system_free_bytes
         self.reusable_bytes = event.reusable_bytes
         self.wal_bytes, self.wal_kept_bytes = event.wal_bytes, event.wal_kept_bytes
+        self.wal, self.total_bytes = event.wal, event.disk_total_bytes
         self.store_used_bytes = event.store_used_bytes
         self.checked_percent = event.checked_percent
         self.judge()

@@ -36,6 +36,7 @@ from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import Waitable
 from radiator.core.searches import Searches
+from radiator.core.server_view import ServerView
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.timers import Timers
 from radiator.core.transactions.applying import Applying
@@ -53,7 +54,8 @@ from radiator.model.settings import AUDIT, JOURNAL, Declarations, Node
 class Machine:
     """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free; both in
     bytes. entropy: returns so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock:
-    follow the system's clock, however far it is from the time that the store has kept. uid: of the process.
+    follow the system's clock, however far it is from the time that the store has kept. uid: of the process. view: of
+    the server.
     """
 
     map_size: int
@@ -64,6 +66,7 @@ class Machine:
     now_ms: int
     trust_clock: bool = False
     uid: int = 0
+    view: ServerView = ServerView()
 
 
 class Parts:
@@ -87,6 +90,7 @@ class Parts:
     ) -> None:
         """carry_out, postpone: as in blocking.py. Raises StoreError."""
         self.version = machine.version
+        self.view = machine.view
         self.entropy = machine.entropy
         self.started_s = machine.now_s
         self.limits = limits

@@ -15,6 +15,7 @@ from radiator.core.logs.checkouts import Checkouts
 from radiator.core.queues.queue import Queue
 from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.answers import AdminAnswer
+from radiator.model.disk import WalNumbers
 from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
 
@@ -70,6 +71,12 @@ class Disk(Protocol):
 
     @property
     def high_water_bytes(self) -> int: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @property
+    def wal(self) -> WalNumbers: ...
 
     def numbers(self) -> dict[str, int]: ...
 

@@ -22,6 +22,11 @@ from radiator.model.consumers import ListConsumers as ListConsumers
 from radiator.model.consumers import ReadScale as ReadScale
 from radiator.model.consumers import RegisterConsumer as RegisterConsumer
 from radiator.model.correlations import ExplainCorrelation as ExplainCorrelation
+from radiator.model.itself import ItselfCommand
+from radiator.model.itself import ReadBounds as ReadBounds
+from radiator.model.itself import ReadConfiguration as ReadConfiguration
+from radiator.model.itself import ReadDisk as ReadDisk
+from radiator.model.itself import ReadLogLines as ReadLogLines
 from radiator.model.unacked import ExtendUnacked as ExtendUnacked
 from radiator.model.unacked import ListUnacked as ListUnacked
 
@@ -433,6 +438,7 @@ AdminCommand = (
     ReadStats
     | ReadSection
     | ReadReadiness
+    | ItselfCommand
     | ListQueues
     | ExplainQueue
     | ExplainLog

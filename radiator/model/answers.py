@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from radiator.model.connections import ConnectionAnswer
 from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
+from radiator.model.itself import ItselfAnswer
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.story import Happened
@@ -453,6 +454,7 @@ AdminAnswer = (
     BrokerNumbers
     | SectionNumbers
     | Readiness
+    | ItselfAnswer
     | Queues
     | QueueExplained
     | LogExplained

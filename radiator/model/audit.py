@@ -68,6 +68,8 @@ NO_ACTS: tuple[type, ...] = (
     asked.ExtendAckTimeout, asked.CommitPrepared, asked.AbortPrepared, asked.ListPrepared, asked.ListPeers,
     asked.ListConsumers, asked.RegisterConsumer, asked.ReadScale, asked.ListConnections, asked.DescribeConnection,
     asked.ListUnacked,
+    asked.ReadConfiguration, asked.ReadBounds,
+    asked.ReadDisk, asked.ReadLogLines,
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

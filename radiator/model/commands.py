@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from radiator.model.disk import NO_WAL, WalNumbers
 from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
@@ -437,7 +438,8 @@ class Tick:
     pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
     log_keep keeps wal_kept_bytes; certificates_left_s: until the end of each certificate of encrypted listeners, below
     0 when that is over: by the address of a listener with its own; "": that of all others. is_store_behind: the tables
-    are far behind the write-ahead log, so commits may have to wait.
+    are far behind the write-ahead log, so commits may have to wait. wal: how that stands. disk_total_bytes: of the file
+    system.
     """
 
     disk_free_bytes: int
@@ -450,6 +452,8 @@ class Tick:
     wal_kept_bytes: int = 0
     certificates_left_s: Mapping[str, int] = field(default_factory=dict)
     is_store_behind: bool = False
+    wal: WalNumbers = NO_WAL
+    disk_total_bytes: int = 0
 
 
 @dataclass(slots=True)

@@ -29,6 +29,11 @@ class Checks:
         self._heard: dict[int, Answered] = {}  # those that get the verdict of the one that is run
         self._worker: Worker[Check, tuple[Verdict, str]] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many have not begun."""
+        return len(self._waiting)
+
     def ask(self, connection: int, check: Check, answered: Answered) -> None:
         """Queues the check; `answered` is called on the hub, unless `drop` comes before. Where too many checks wait, it
         is refused at once.

@@ -146,6 +146,16 @@ class Connections:
             connection.stop_reading()
 
     @property
+    def checks_waiting(self) -> int:
+        """Checks of identities that have not begun."""
+        return self._shared.checks.waiting
+
+    @property
+    def tunnels_bytes(self) -> int:
+        """What sessions of STOMP over HTTP keep for their clients."""
+        return self._tunnels.kept_bytes
+
+    @property
     def half_open(self) -> int:
         """How many have not sent CONNECT yet, links not counted."""
         return self._clients.half_open + self._operators.half_open

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from radiator.core.turn import Batch
 from radiator.model.commands import Event
+from radiator.model.disk import NO_WAL, WalNumbers
 from radiator.model.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
 from radiator.model.reads import ReadRequest
 from radiator.server.worker import Worker
@@ -37,6 +38,9 @@ class CheckedStore(Store, Protocol):
 
     def wal_bytes(self) -> tuple[int, int]:
         """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
+
+    def wal_numbers(self) -> WalNumbers:
+        """How the write-ahead log stands, besides its bytes."""
 
     @property
     def checked_percent(self) -> int:
@@ -67,7 +71,8 @@ class Inquiry:
 @dataclass(slots=True)
 class DiskSpace:
     """free_bytes: of the file system. reusable_bytes: of the store's file, which commits use again before it grows.
-    used_bytes: of the store. wal_bytes: of the write-ahead log's files, of which log_keep keeps wal_kept_bytes.
+    used_bytes: of the store. wal_bytes: of the write-ahead log's files, of which log_keep keeps wal_kept_bytes; wal:
+    how that stands besides. total_bytes: of the file system.
     """
 
     free_bytes: int
@@ -75,6 +80,8 @@ class DiskSpace:
     used_bytes: int
     wal_bytes: int = 0
     wal_kept_bytes: int = 0
+    wal: WalNumbers = NO_WAL
+    total_bytes: int = 0
 
     @property
     def for_messages_bytes(self) -> int:
@@ -147,10 +154,18 @@ def loader(
 
 def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:
     """How much space there is now."""
-    return DiskSpace(free_bytes(data_dir), store.spare_bytes(), store.used_bytes(), *store.wal_bytes())
+    spare_bytes, used_bytes, wal_bytes = store.spare_bytes(), store.used_bytes(), store.wal_bytes()
+    total_bytes = whole_bytes(data_dir)
+    return DiskSpace(free_bytes(data_dir), spare_bytes, used_bytes, *wal_bytes, store.wal_numbers(), total_bytes)
 
 
 def free_bytes(data_dir: Path) -> int:
     """What the file system still gives to an ordinary user, in bytes."""
     found = os.statvfs(data_dir)
     return found.f_bavail * found.f_frsize
+
+
+def whole_bytes(data_dir: Path) -> int:
+    """How large the file system is."""
+    found = os.statvfs(data_dir)
+    return found.f_blocks * found.f_frsize

@@ -322,6 +322,8 @@ class Dispatcher:
                 space.wal_kept_bytes,
                 self.certificates_left_s(),
                 self._store.is_far_behind,
+                space.wal,
+                space.total_bytes,
             )
         )
         self._measure_due = True

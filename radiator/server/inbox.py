@@ -33,6 +33,11 @@ class Inbox:
         self._when_taken: dict[int, Callable[[], None]] = {}
 
     @property
+    def size_bytes(self) -> int:
+        """What was read for the events that wait."""
+        return self._bytes
+
+    @property
     def is_full(self) -> bool:
         """Whether readers must wait."""
         return self._bytes >= INBOX_MAX_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import randrange
 
+from radiator.model.limits import LOOKED_AT_ONCE
 from radiator.server.log import EventLog
 
 
@@ -39,8 +40,8 @@ class Places:
     ) -> None:
         self.connections_max = connections_max
         self.setting = setting
-        self._half_open_max = half_open_max
-        self._half_open_each = half_open_each
+        self.half_open_max = half_open_max
+        self.half_open_each = half_open_each
         self._log = log
         self._choose = choose
         self._connected: set[int] = set()
@@ -52,8 +53,8 @@ class Places:
     def bound(self, connections_max: int, half_open_max: int, half_open_each: int) -> None:
         """Sets the bounds from now on. Connected clients stay."""
         self.connections_max = connections_max
-        self._half_open_max = half_open_max
-        self._half_open_each = half_open_each
+        self.half_open_max = half_open_max
+        self.half_open_each = half_open_each
 
     def is_full(self, peer: str) -> bool:
         """Whether no further client can be connected. Logged once, until there is a place again.
@@ -86,8 +87,20 @@ class Places:
         del crowd.numbers[number]
         if not crowd.numbers:
             del self._crowds[network]
-        if len(self._half_open) <= self._half_open_max // 2:
+        if len(self._half_open) <= self.half_open_max // 2:
             self._is_crowd_logged = False
+
+    @property
+    def connected(self) -> int:
+        """How many have sent CONNECT."""
+        return len(self._connected)
+
+    @property
+    def half_open_most(self) -> int | None:
+        """How many have not, of the network with most of them; None: there are too many networks to look."""
+        if len(self._crowds) > LOOKED_AT_ONCE:
+            return None
+        return max((len(crowd.numbers) for crowd in self._crowds.values()), default=0)
 
     @property
     def half_open(self) -> int:
@@ -100,12 +113,12 @@ class Places:
     def in_the_way(self, network: str) -> int | None:
         """Which half-open connection must go before one more of that network may come; None where there is room."""
         crowd = self._crowds.get(network) if network else None
-        if crowd is not None and len(crowd.numbers) >= self._half_open_each:
+        if crowd is not None and len(crowd.numbers) >= self.half_open_each:
             if not crowd.is_logged:
                 self._log.warning("half_open_full", connections=len(crowd.numbers), network=network)
             crowd.is_logged = True
             return self._one_of(crowd.numbers)
-        if len(self._half_open) >= self._half_open_max:
+        if len(self._half_open) >= self.half_open_max:
             if not self._is_crowd_logged:
                 self._log.warning("half_open_full", connections=len(self._half_open), networks=len(self._crowds))
             self._is_crowd_logged = True

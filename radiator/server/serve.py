@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -26,6 +27,7 @@ from radiator.auth.authenticator import KEY_BYTES, Authenticator
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.rights import rights_of
+from radiator.core.server_view import ServerView
 from radiator.model.commands import LoginRefused, Reread
 from radiator.model.errors import EXIT_DISK_FAILED, ConfigError, RadiatorError, count_text
 from radiator.model.limits import (
@@ -62,6 +64,7 @@ from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
 from radiator.server.tls import TlsListeners
 from radiator.server.transport import SocketTransport, Transport
+from radiator.server.uses import uses
 from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.lmdb.unreadable import last_words
@@ -75,10 +78,10 @@ def not_read(running: Config) -> Reread:
     return Reread(None, mistakes=["The broker was started without a configuration file: there is nothing to read."])
 
 
-def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> int:
+def serve(config: Config, trust_clock: bool = False, read: Read = not_read, file: Path | None = None) -> int:
     """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
 
-    read: reads the configuration again, and compares it with the one in force.
+    read: reads the configuration again, and compares it with the one in force. file: that it is of.
 
     Later failures end the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second signal.
     """
@@ -89,7 +92,7 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> i
     node = config.node.name if config.node is not None else ""
     store = open_store(config.data_dir, config.map_size, node, config.log_keep, config.disk_free_min)
     try:
-        return _made(config, store, trust_clock, read, credentials).run()
+        return _made(config, store, trust_clock, read, credentials, file).run()
     finally:
         store.close()
 
@@ -106,16 +109,23 @@ def _have_last_words(config: Config) -> None:
     last_words(config.data_dir / DATA_FILE, halted)
 
 
-def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read, credentials: Credentials) -> "Server":
+def _made(
+    config: Config,
+    store: CheckedStore,
+    trust_clock: bool,
+    read: Read,
+    credentials: Credentials,
+    file: Path | None,
+) -> "Server":
     """A start that fails has served nothing: it is no unclean stop, and its messages need no redelivery mark."""
     try:
-        return Server(config, store, trust_clock, read, credentials)
+        return Server(config, store, trust_clock, read, credentials, file)
     except RadiatorError:
         store.commit([StoppedClean()])
         raise
 
 
-def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
+def _broker(config: Config, recovery: Recovery, trust_clock: bool, view: ServerView) -> Broker:
     return Broker(
         config.declarations,
         config.limits,
@@ -129,6 +139,7 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
             now_ms=time.time_ns() // 1_000_000,
             trust_clock=trust_clock,
             uid=os.geteuid(),
+            view=view,
         ),
         config.node,
         authorizer=rights_of(config.users, os.geteuid()),
@@ -139,7 +150,13 @@ class Server:
     """One run. Everything is built before any of it runs; raises RadiatorError where it cannot be."""
 
     def __init__(
-        self, config: Config, store: CheckedStore, trust_clock: bool, read: Read, credentials: Credentials
+        self,
+        config: Config,
+        store: CheckedStore,
+        trust_clock: bool,
+        read: Read,
+        credentials: Credentials,
+        file: Path | None = None,
     ) -> None:
         hub = gevent.get_hub()
         loop = hub.loop
@@ -147,7 +164,7 @@ class Server:
         self._log = EventLog(logging=config.logging)
         self._signalled_s = 0.0
         self._stop = Event()
-        broker = _broker(config, recovery, trust_clock)
+        broker = _broker(config, recovery, trust_clock, self._view(file))
         self._inbox = Inbox()
         self._read = read
         self._credentials = self._read_credentials = credentials
@@ -157,7 +174,7 @@ class Server:
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS
-        operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
+        self._operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
         self._authenticator = _authenticator(config, credentials, self._log, self._inbox)
         self._connections = Connections(
             loop,
@@ -167,7 +184,7 @@ class Server:
             self._log,
             links,
             self._places,
-            operators,
+            self._operators,
             f"{recovery.store_id}-{recovery.boot}",
             self._authenticator,
             config.http,
@@ -191,11 +208,15 @@ class Server:
         self._loop = loop
         halt_on_uncaught(self._log, hub)
         self._log_start(config, recovery)
-        try:
-            self._listen(config)
-        except RadiatorError:
-            self._close_listeners()
-            raise
+        self._listen(config)
+
+    def _view(self, file: Path | None) -> ServerView:
+        """What requests may ask of this server, once it is built."""
+        return ServerView(
+            configuration=lambda: (self._rereader.running, file),
+            lines=lambda asked: self._log.last(asked.after, asked.limit, asked.level),
+            uses=lambda: uses(self._places, self._operators, self._links, self._connections, self._inbox, self._log),
+        )
 
     def _log_start(self, config: Config, recovery: Recovery) -> None:
         self._log.info(
@@ -219,6 +240,13 @@ class Server:
 
     def _listen(self, config: Config) -> None:
         """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
+        try:
+            self._open_listeners(config)
+        except RadiatorError:
+            self._close_listeners()
+            raise
+
+    def _open_listeners(self, config: Config) -> None:
         if self._credentials.pair is not None:
             pair, own = self._credentials.pair, self._credentials.own
             self._tls = TlsListeners(self._loop, pair, config.users.values(), self._log, own)

@@ -68,6 +68,11 @@ class HttpTunnels:
         # later: the connection that asks is being read from, and a new session may push out another one
         self._loop.run_callback(self._carry_out, connection, receipt, principal, request)
 
+    @property
+    def kept_bytes(self) -> int:
+        """What all of them keep for their clients."""
+        return self._kept.size_bytes
+
     def close(self) -> None:
         """All of them."""
         for tunnel in [*self._tunnels.values()]:

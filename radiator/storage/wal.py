@@ -772,6 +772,13 @@ class WriteAheadLog:
         """Of the closed segments that `log_keep` keeps."""
         return sum(one.size for one in list(self._kept))
 
+    @property
+    def segments(self) -> tuple[int, int]:
+        """How many files there are, and how many of them are prepared and not begun."""
+        with self._lock:
+            numbers = {self._number, *self._blank, *(number for number, _ in self._used)}
+            return len(numbers) + len(self._kept), len(self._blank)
+
     # ---- behind the tree --------------------------------------------------------------------------------------------
 
     def tidy(self, applied: int, may_take_long: bool = True) -> None:

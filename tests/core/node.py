@@ -19,6 +19,7 @@ from radiator.core.kinds.fanout import FanoutKind
 from radiator.core.kinds.queue import of_queue
 from radiator.core.memory import Weighing
 from radiator.core.parts import Machine
+from radiator.core.server_view import ServerView
 from radiator.core.turn import Batch, Note
 from radiator.model import settings
 from radiator.model.addresses import EXCHANGE, FANOUT
@@ -50,8 +51,9 @@ class Node:
         disk: Any = None,
         trust_clock: bool = False,
         authorizer: Authorizer | None = None,
+        view: ServerView | None = None,
     ) -> None:
-        """disk: another store than a simulated one."""
+        """disk: another store than a simulated one. view: of the server; None: there is none."""
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
         self.limits = limits or Limits()
         self.node = node
@@ -72,6 +74,7 @@ class Node:
                 now_s=self.now_s,
                 now_ms=self.now_ms,
                 trust_clock=trust_clock,
+                view=view or ServerView(),
             ),
             node,
             authorizer,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from radiator.core.bounds import BOUNDS
 from radiator.model import errors
 from radiator.model.limits import Limits
 from radiator.model.reloading import RELOAD
@@ -125,6 +126,12 @@ def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default
 def test_every_metric_stands_there() -> None:
     found = re.findall(r"^\| `(radiator_\w+)` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
     assert found == [(metric.name, metric.kind, metric.help) for metric in metrics()]
+
+
+def test_every_bound_of_the_broker_stands_there() -> None:
+    section = DOCUMENT.split("\n### Settings, bounds, disk, log\n")[1].split("\n### ")[0]
+    found = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \|$", section, re.MULTILINE)
+    assert found == [(bound.name, bound.unit, bound.reached) for bound in BOUNDS]
 
 
 def test_what_a_reload_leaves_for_a_restart_stands_there() -> None:

@@ -351,7 +351,7 @@ def test_who_hears_nothing_any_more_gives_its_place_free() -> None:
     for number in range(1, CHECKS_WAITING_MAX + 2):
         asked.ask(number, gate)
     asked.ask(100)
-    assert isinstance(asked.answers.pop(100), Refusal)
+    assert isinstance(asked.answers.pop(100), Refusal) and asked.checks.waiting == CHECKS_WAITING_MAX
     asked.checks.drop(1)
     asked.checks.drop(2)
     asked.ask(101)

@@ -62,6 +62,25 @@ def test_the_log_is_measured_with_what_of_it_is_kept(tmp_path: Path) -> None:
         store.close()
 
 
+def test_the_log_is_measured_with_what_is_not_applied(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data", 64 * MIB)
+    try:
+        store.catch_up()
+        applied = measured(store, tmp_path).wal
+        assert (applied.unapplied_entries, applied.unapplied_bytes) == (0, 0)
+        store.commit([Declare(1, "q")])
+        store.commit([Put(1, 1, Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB), 1))])
+        found = measured(store, tmp_path)
+        files = [*(tmp_path / "data" / "wal").iterdir()]
+        assert found.wal.segments == len(files) and found.wal.unapplied_entries == 2
+        assert MIB < found.wal.unapplied_bytes < found.wal.unapplied_max_bytes <= 4 * MIB
+        assert found.total_bytes >= found.free_bytes > 0
+        store.catch_up()
+        assert measured(store, tmp_path).wal.spare == 1
+    finally:
+        store.close()
+
+
 def test_what_the_tables_do_not_have_yet_counts_as_used(tmp_path: Path) -> None:
     store = open_store(tmp_path / "data", 64 * MIB)
     try:

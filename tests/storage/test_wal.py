@@ -245,6 +245,7 @@ def test_so_many_bytes_of_closed_segments_are_kept(data_dir: Path) -> None:
     append_some(log)
     assert log.kept_bytes == 8 * 4096
     assert len(begun(data_dir)) == 9
+    assert log.segments == (len([*files(data_dir)]), len([*files(data_dir)]) - 9)
     first = entries_of_kept(data_dir)
     assert [entry.place.index for entry in first] == list(range(first[0].place.index, 101))
     log.close()

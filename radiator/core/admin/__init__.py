@@ -13,6 +13,7 @@ from radiator.core.admin import (
     connections,
     consumers,
     explain,
+    itself,
     logs,
     nodes,
     numbers,
@@ -26,6 +27,7 @@ from radiator.core.admin import (
 from radiator.core.admin.peek import PeekPort, peek
 from radiator.core.answers import Give
 from radiator.core.audit_writer import PendingAct
+from radiator.core.bounds import BoundsPort
 from radiator.core.connections import Connection
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.queue import Queue
@@ -54,6 +56,8 @@ class AdminPort(
     connections.ConnectionsPort,
     consumers.ConsumersPort,
     explain.ExplainPort,
+    BoundsPort,
+    itself.ItselfPort,
     logs.LogsPort,
     nodes.ConfigurationPort,
     nodes.NodesPort,
@@ -173,6 +177,10 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.ReadStats: numbers.of_broker,
     asked.ReadSection: numbers.section,
     asked.ReadReadiness: readiness.ready,
+    asked.ReadConfiguration: itself.configuration,
+    asked.ReadBounds: itself.all_bounds,
+    asked.ReadDisk: itself.disk,
+    asked.ReadLogLines: itself.log_lines,
     asked.ListQueues: numbers.queues,
     asked.ExplainQueue: why.queue,
     asked.ExplainLog: why.log,

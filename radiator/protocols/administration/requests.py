@@ -25,6 +25,7 @@ from radiator.model.limits import (
     DRAIN_WAIT_MAX_MS,
     EXPLAINED_EVENTS_MAX,
     EXTEND_MIN_S,
+    LOG_KEPT_LINES,
     NAME_MAX_BYTES,
     PATTERN_WILDCARDS_MAX,
     PEEK_MESSAGES_MAX,
@@ -38,13 +39,16 @@ from radiator.model.limits import (
     TOPIC_WORDS_MAX,
 )
 from radiator.model.patterns import consumer_name_mistake, name_mistake
+from radiator.model.settings import LOG_LEVELS
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake
 from radiator.protocols.administration import connections
 
 PEEK_COUNT = 10  # where none is asked for
+LOG_LINES_COUNT = 100  # the same
 
+_LEVELS = f"one of {', '.join(LOG_LEVELS)}"
 _seconds = number(EXTEND_MIN_S, ACK_TIMEOUT_MAX_S, "of seconds ")
 
 
@@ -329,6 +333,15 @@ def _ready(asked: Asked) -> AdminCommand:
     return commands.ReadReadiness(tuple(exclude))
 
 
+def _log_lines(asked: Asked) -> AdminCommand:
+    asked.has_only("after", "limit", "level")
+    after = asked.number("after", SIZE_MAX) if "after" in asked else None
+    limit, level = asked.whole("limit", LOG_LINES_COUNT, LOG_KEPT_LINES), asked.text("level", _LEVELS, LOG_LEVELS[0])
+    if level not in LOG_LEVELS:
+        raise Refusal("bad-request", f"`level` must be {_LEVELS}; it is {shown(level)}.")
+    return commands.ReadLogLines(after, limit, level)
+
+
 def _queues(asked: Asked) -> AdminCommand:
     asked.has_only("limit", "after", "match")
     return commands.ListQueues(*asked.page(QUEUE))
@@ -568,6 +581,10 @@ REQUESTS: dict[str, Reader] = {
             ),
         }
     ),
+    "configuration": _plain(commands.ReadConfiguration),
+    "bounds": _plain(commands.ReadBounds),
+    "disk": _plain(commands.ReadDisk),
+    "log": _log_lines,
     "peers": _plain(commands.ListPeers),
     "peer-release": _peer_release,
     "peer-drop": _peer_drop,

@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from radiator.model import answers, connections, consumers, numbers, unacked
+from radiator.model import answers, bounds, configuration, connections, consumers, disk, log_lines, numbers, unacked
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.administration import sections
 from radiator.model.limits import KEY_SOURCES_MAX
@@ -39,6 +39,10 @@ SECTIONS = sections()
 ANSWERS: dict[str, type | Mapping[str, type]] = {
     "queues": answers.Queues,
     "ready": answers.Readiness,
+    "configuration": configuration.Configuration,
+    "bounds": bounds.BoundsInForce,
+    "disk": disk.DiskStands,
+    "log": log_lines.LogLines,
     "peek": answers.Peeked,
     "purge": answers.Purged,
     "declare": {
@@ -172,9 +176,12 @@ _NAMED = (
     answers.BindingOfQueue,
     connections.ConnectionNumbers,
     connections.SubscriptionNumbers,
+    bounds.BrokerBound,
+    configuration.Setting,
     consumers.Consumer,
     consumers.HotKey,
     consumers.NamedConsumer,
+    log_lines.LogLine,
     answers.NotReady,
     answers.PartitionsDescribed,
     answers.PeekedMessage,

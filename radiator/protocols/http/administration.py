@@ -106,6 +106,10 @@ _IF = (("if_unused", FLAG), ("if_empty", FLAG))
 
 ASKINGS: tuple[Asking, ...] = (
     Asking("GET", ("v1", "stats"), "stats", query=(("section", TEXT), *_PAGE)),
+    Asking("GET", ("v1", "configuration"), "configuration"),
+    Asking("GET", ("v1", "bounds"), "bounds"),
+    Asking("GET", ("v1", "disk"), "disk"),
+    Asking("GET", ("v1", "log"), "log", query=(("after", NUMBER), ("limit", NUMBER), ("level", TEXT))),
     Asking("GET", ("v1", "queues"), "queues", query=_PAGE),
     *(
         Asking("GET", ("v1", section), "stats", query=_PAGE, fixed=(("section", section),))

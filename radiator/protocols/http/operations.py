@@ -20,6 +20,7 @@ from radiator.model.limits import (
     LEASE_MAX_MS,
     LEASE_MIN_MS,
     LEASED_AT_ONCE_MAX,
+    LOG_KEPT_LINES,
     NAME_MAX_BYTES,
     PARTITIONS_MAX,
     PEEK_MESSAGES_MAX,
@@ -31,6 +32,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     UNACKED_PAGE_MAX,
 )
+from radiator.model.settings import LOG_LEVELS
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.requests import REQUESTS
 from radiator.protocols.administration.schemas import Schema
@@ -116,6 +118,11 @@ _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
         "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the page before."},
         "limit": {"type": "integer", "minimum": 1, "maximum": EXPLAINED_EVENTS_MAX},
     },
+    "log": {
+        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `next` of the answer before."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": LOG_KEPT_LINES},
+        "level": {"enum": list(LOG_LEVELS), "description": "The lowest one."},
+    },
     "peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}},
     "unacked": {
         "after": {**_STRING, "description": "The `next` of the page before."},
@@ -137,6 +144,10 @@ _NEEDED = {
 
 _SUMMARIES = {
     "stats": "The numbers of the broker, or of one section of it",
+    "configuration": "The settings in force, but those of what is declared",
+    "bounds": "The bounds of the whole broker, and how much of each is in use",
+    "disk": "What the disk has and holds",
+    "log": "The last lines of the broker's log, or those behind one",
     "queues": "All queues with their numbers, or a page of them",
     "describe": "Its settings and numbers",
     "declare": "Declares it; where it is there with the same settings nothing changes",

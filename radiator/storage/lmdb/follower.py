@@ -25,7 +25,9 @@ from radiator.storage.wal import WriteAheadLog
 
 
 class TreeFollower:
-    """`add` is the committer's; all else may be called by any thread. unapplied_bytes: of the log."""
+    """`add` is the committer's; all else may be called by any thread. unapplied_bytes: of the log; bound:
+    how many there may be.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class TreeFollower:
         """Commits wait while more is not applied: `bound` bytes of the log, or `rows_bound` rows."""
         self.unapplied_bytes = 0
         self._rows_bound = rows_bound
-        self._bound = bound
+        self.bound = bound
         self._env = env
         self._file = Path(env.path()) / DATA_FILE
         self._tree = TreeRows(tables, env)
@@ -108,6 +110,11 @@ class TreeFollower:
         self._wal.tidy(self._applied)
 
     @property
+    def unapplied_entries(self) -> int:
+        """Entries of the log that nothing has begun to apply."""
+        return self._entries
+
+    @property
     def is_far_behind(self) -> bool:
         """Whether the tree is to be brought up to date now, before commits must wait for it."""
         return self._is_behind(4)
@@ -115,7 +122,7 @@ class TreeFollower:
     def _is_behind(self, share: int) -> bool:
         """Whether more than that part of what may wait does."""
         return (
-            self.unapplied_bytes > self._bound // share
+            self.unapplied_bytes > self.bound // share
             or self._entries > UNAPPLIED_ENTRIES // share
             or self._row_count > self._rows_bound // share
         )

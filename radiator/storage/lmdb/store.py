@@ -19,6 +19,7 @@ from zlib import crc32
 import lmdb
 
 from radiator.model.commands import LoadedPrepared
+from radiator.model.disk import WalNumbers
 from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.limits import (
     UNAPPLIED_BYTES,
@@ -317,6 +318,12 @@ class LmdbStore:
     def wal_bytes(self) -> tuple[int, int]:
         """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
         return self._wal.size_bytes, self._wal.kept_bytes
+
+    def wal_numbers(self) -> WalNumbers:
+        """How the log stands, besides its bytes."""
+        segments, spare = self._wal.segments
+        follower = self._follower
+        return WalNumbers(segments, spare, follower.unapplied_entries, follower.unapplied_bytes, follower.bound)
 
     def spare_bytes(self) -> int:
         """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "context": "context",
     "check": "check", "backup": "backup",
     "restore": "backup", "compact": "compact", "rename": "rename", "ready": "ready", "stats": "stats", "top": "top",
+    "settings": "settings", "bounds": "bounds", "disk": "disk_use", "broker-log": "broker_log",
     "queues": "queues",
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
     "delete": "delete", "purge": "queues", "move": "queues", "position": "position", "release": "release",

@@ -28,7 +28,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if file is None:
         return serve(config.load(None), arguments.trust_clock)
     file = file.absolute()
-    return serve(config.load(file), arguments.trust_clock, partial(config.reread, file, refused))
+    return serve(config.load(file), arguments.trust_clock, partial(config.reread, file, refused), file)
 
 
 SERVE = Command(

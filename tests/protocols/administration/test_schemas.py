@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from radiator.model import answers, connections, consumers, numbers, unacked
+from radiator.model import answers, bounds, configuration, connections, consumers, disk, log_lines, numbers, unacked
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.numbers import Later, NamedRows, Rows
 from radiator.model.settings import QueueSettings
@@ -31,6 +31,20 @@ OUT = unacked.UnackedMessage("s-1-2", None, None, "ann", None, None, 9, 10, 0, 5
 ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("purge", None, None, answers.Purged(3)),
     ("ready", None, None, answers.Readiness(False, [answers.NotReady("disk", "The disk is full.")])),
+    ("configuration", None, None, configuration.Configuration(Rows(iter([
+        configuration.Setting("server", None, "unix", True, True, True),
+        configuration.Setting("user", "a", "read", ["/#"], None, False),
+    ])), "/c")),
+    ("configuration", None, None, configuration.Configuration(Rows(iter([])), None)),
+    ("bounds", None, None, bounds.BoundsInForce(Rows(iter([
+        bounds.BrokerBound("a", None, None, "bytes", False, "It waits."),
+        bounds.BrokerBound("b", 5, 0, "bytes", True, "It waits."),
+    ])))),
+    ("disk", None, None, disk.DiskStands("/d", *range(15), None, None)),
+    ("disk", None, None, disk.DiskStands("/d", *range(15), 4, 5)),
+    ("log", None, None, log_lines.LogLines(Rows(iter([
+        log_lines.LogLine(7, 1, "info", "start", {"a": "x", "b": 1, "c": 0.5, "d": True}),
+    ])), 3, 7)),
     ("declare", QUEUE, None, answers.QueueDeclared(0, 0, True)),
     ("declare", EXCHANGE, None, answers.Declared(False, ("It does nothing.",))),
     ("peek", None, None, answers.Peeked(Rows(iter([PEEKED])))),

@@ -79,7 +79,18 @@ def test_head_is_get() -> None:
 def test_get_changes_nothing() -> None:
     """Each of them is one of these requests, none of which changes anything, or reads as a subscription does."""
     reads = {"stats", "queues", "describe", "why", "peek", "explain", "offsets", "position", "prepared", "version"}
-    reads |= {"peers", "consumers", "scale", "connections", "connection", "unacked"}
+    reads |= {
+        "peers",
+        "consumers",
+        "scale",
+        "connections",
+        "configuration",
+        "connection",
+        "bounds",
+        "unacked",
+        "disk",
+        "log",
+    }
     asked = {
         route.resource.__self__.do  # type: ignore[attr-defined]
         for route in ROUTES

@@ -215,9 +215,9 @@ def test_a_commit_waits_for_the_tables_where_too_much_is_not_applied(
     monkeypatch.setattr(follower, "UNAPPLIED_ENTRIES", 8)
     for number in range(20):
         add(store, Insert(b"messages", [(b"%03d" % number, b"v")]))
-        assert store._follower._entries <= 8
+        assert store._follower.unapplied_entries <= 8
         assert store.is_far_behind == (store._follower._entries > 2)
-    store._follower._bound = 250
+    store._follower.bound = 250
     for number in range(20, 30):
         add(store, Insert(b"messages", [(b"%03d" % number, b"v")]))
         assert store._follower.unapplied_bytes <= 250

@@ -56,6 +56,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "compact": ("DIR/data",),
     "ready": ("--exclude links", "--exclude links --exclude disk"),
     "stats": ("", "--config CONFIG"),
+    "settings": ("", "--changed"),
+    "bounds": ("",),
+    "disk": ("",),
+    "broker-log": ("", "--lines 5 --level warning"),
     "top": ("--count 1 --interval 0.1",),
     "queues": ("",),
     "describe": ("queue orders", "/exchange/events", "fanout news", "/log/clicks"),
@@ -100,7 +104,20 @@ LINES: dict[str, tuple[str, ...]] = {
 }
 NOT_JSON = {"serve", "send", "certificates", "install-service", "uninstall-service", "completion"}
 """They show nothing: they do something, and may say each step."""
-WATCHED = {"stats", "queues", "describe", "peek", "why", "position", "prepared", "peers", "connections", "unacked"}
+WATCHED = {
+    "stats",
+    "bounds",
+    "disk",
+    "queues",
+    "describe",
+    "peek",
+    "why",
+    "position",
+    "prepared",
+    "peers",
+    "connections",
+    "unacked",
+}
 """What changes, and can be looked at again and again; `top` does so by itself, `receive` goes on."""
 
 # What a broker, or a store, says no to.
@@ -148,6 +165,10 @@ NOT_REFUSED = {
     "config",
     "ready",
     "stats",
+    "settings",
+    "bounds",
+    "disk",
+    "broker-log",
     "top",
     "queues",
     "peers",
