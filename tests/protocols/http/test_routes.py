@@ -78,7 +78,19 @@ def test_head_is_get() -> None:
 
 def test_get_changes_nothing() -> None:
     """Each of them is one of these requests, none of which changes anything, or reads as a subscription does."""
-    reads = {"stats", "queues", "describe", "why", "peek", "explain", "offsets", "position", "prepared", "version"}
+    reads = {
+        "stats",
+        "queues",
+        "describe",
+        "why",
+        "peek",
+        "explain",
+        "offsets",
+        "position",
+        "prepared",
+        "version",
+        "log",
+    }
     reads |= {
         "peers",
         "consumers",
