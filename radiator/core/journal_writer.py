@@ -117,8 +117,9 @@ class JournalWriter:
         trace = valid_traceparent(value) if value else ""
         value = _correlation_id(headers, message.escaping) if len(headers) >= CORRELATION_LINE_BYTES else None
         name = valid_correlation_id(value) if value else ""
-        values = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0, trace)
-        self.events.append(_tuple(JournalEvent, (*values, name)))
+        event = journal.ACCEPTED
+        values = (event, ms, queue, position, client, attempt, size, other, where, reason, address, 0, trace, name)
+        self.events.append(_tuple(JournalEvent, values))
         if due_ms:
             self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
 

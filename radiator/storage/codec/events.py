@@ -26,12 +26,12 @@ _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's let
 
 def pack(written: Sequence[JournalEvent]) -> tuple[bytes, int]:
     """The bytes of at least one event, some 18 of each in a full block; and how many more columns are among them."""
-    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number, *last = zip(
-        *written, strict=True
-    )
+    (
+        event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number,
+        traceparent, correlation_id,
+    ) = zip(*written, strict=True)  # fmt: skip
     texts = (event, queue, client, other_queue, reason, address)
-    while last and not any(last[-1]):
-        last.pop()
+    last = (traceparent, correlation_id) if any(correlation_id) else (traceparent,) if any(traceparent) else ()
     code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts, *last)))}
     names = [name.encode() for name in code_of][1:]
     least = min(ms)
