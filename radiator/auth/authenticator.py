@@ -13,6 +13,7 @@ from math import inf
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from radiator.auth.cookies import CookieTable
 from radiator.auth.failures import Failures
 from radiator.auth.mechanisms import Mechanism, mechanisms
 from radiator.model.errors import FORBIDDEN, Refusal
@@ -26,6 +27,7 @@ from radiator.model.limits import (
     WRONG_KEPT_S,
 )
 from radiator.model.principal import Check, Login, Principal, RecognisedBy, Verdict
+from radiator.model.rights import OPERATOR, Rules
 from radiator.model.users import ANONYMOUS, User, user_name_mistake
 
 Value = TypeVar("Value")
@@ -66,7 +68,7 @@ class Authenticator:
     """All logins of one run. Used on the hub only.
 
     key: KEY_BYTES of randomness. own_uid: of the broker; its processes and root's may do everything on a unix socket.
-    jwt: the mechanism of JSON Web Tokens, where the configuration says whose.
+    jwt: the mechanism of JSON Web Tokens, where the configuration says whose. cookies: what browsers keep of logins.
     now_s: a clock that never goes back; now_ms: since the epoch. failed: is told the peer, the network and the name
     of a login that is refused.
     """
@@ -88,6 +90,7 @@ class Authenticator:
         self.of_names = Failures(FAILURES_OF_NAME, FAILURE_OF_NAME_S, FAILURES_KEPT)
         self.of_networks = Failures(FAILURES_OF_NETWORK, FAILURE_OF_NETWORK_S, FAILURES_KEPT)
         self.users: Mapping[str, User] = {}
+        self.cookies = CookieTable()
         self._key = key
         self._operators = (0, own_uid)
         self._by_uid: dict[int, str] = {}
@@ -110,6 +113,7 @@ class Authenticator:
             self._wrong.clear()
             self._waiting.clear()
         self.users = users
+        self.cookies.use(users, jwt)
         self._by_uid = {user.uid: name for name, user in users.items() if user.uid is not None}
         self._by_proof = {token.sha256: name for name, user in users.items() for token in user.tokens}
 
@@ -130,6 +134,17 @@ class Authenticator:
     def is_operator(self, principal: Principal) -> bool:
         """Whether it is root, or the broker's own user, on a unix socket."""
         return principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid in self._operators
+
+    def takes_cookie(self, principal: Principal) -> bool:
+        """Whether a client whom the transport has recognised so may be another one by a cookie, as by a login."""
+        return self.recognised(principal) is None or self.is_operator(principal)
+
+    def rules(self, principal: Principal) -> Rules:
+        """What he may do."""
+        if self.is_operator(principal):
+            return Rules(role=OPERATOR)
+        user = self.users.get(principal.name)
+        return Rules() if user is None else user.rules
 
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
         """Who has given that login, or the check that finds it out. Raises Refusal."""

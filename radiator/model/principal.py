@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from radiator.model.errors import Refusal
+from radiator.model.rights import Rules
 
 
 class RecognisedBy(StrEnum):
@@ -75,6 +76,53 @@ class Login(Protocol):
 
     def answered(self, verdict: "Verdict") -> Principal:
         """Who it is, by the verdict of that check. Raises Refusal."""
+
+
+COOKIE_OVER = "The session of the cookie has ended: log in again."
+"""Why a stream ends that somebody reads by a cookie."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCookie:
+    """What a browser keeps of its login. value: random bits as text; nobody else keeps them. until_ms: since the epoch,
+    when it ends however much it is used.
+    """
+
+    value: bytes = field(repr=False)
+    until_ms: int
+
+
+class Cookies(Protocol):
+    """Logins that browsers keep, where there are users. A key is the SHA-256 of a cookie's value. Used on the hub
+    only.
+    """
+
+    def give(self, principal: Principal) -> GivenCookie:
+        """To who has just logged in. Raises Refusal where he was recognised by what is no login, such as a
+        certificate.
+        """
+
+    def find(self, transport: Principal, key: bytes) -> Principal | None:
+        """Whose it is; it counts as a use. transport: as the transport has recognised the client; where that is a user
+        already, no cookie makes another one of him. None: it has ended, or there never was one.
+        """
+
+    def until_ms(self, key: bytes) -> int | None:
+        """When it ends however much it is used; None: it has ended."""
+
+    def forget(self, key: bytes) -> None:
+        """It ends now, and with it what `hold` has noted."""
+
+    def hold(self, key: bytes, connection: int) -> bool:
+        """That connection has a stream which ends with the cookie, and is a use of it until then. Returns whether the
+        cookie is still there.
+        """
+
+    def release(self, connection: int) -> None:
+        """The stream of that connection is over."""
+
+    def rules(self, principal: Principal) -> Rules:
+        """What he may do."""
 
 
 def unix_principal(uid: int, gid: int) -> Principal:

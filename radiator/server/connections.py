@@ -5,13 +5,14 @@ from typing import Any
 from radiator.auth.authenticator import Authenticator
 from radiator.model.limits import Limits
 from radiator.model.principal import Login
-from radiator.model.replies import Answered, RefusedReceipt
+from radiator.model.replies import Answered, Refuse, RefusedReceipt
 from radiator.model.settings import DEFAULT_WEB, WebSettings
 from radiator.protocols.http.context import WebContext
 from radiator.protocols.http.server_state import ServerState
 from radiator.protocols.schemes import SCHEMES, MakeSession, over_http
 from radiator.server.checks import Checks
 from radiator.server.connection import ServerConnection
+from radiator.server.cookies import ServerCookies
 from radiator.server.costly_steps import CostlySteps
 from radiator.server.http_date import HttpDate
 from radiator.server.inbox import Inbox
@@ -57,29 +58,35 @@ class Connections:
         self._operators = operators
         self._session_prefix = session_prefix
         self._authenticator = authenticator
+        self._cookies = None if authenticator is None else ServerCookies(loop, timetable, authenticator, self._post)
         self.web = web
         self.web_state = ServerState()
         self._admitted = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
         """Takes over a transport that a listener of that scheme accepted. One too many gets an ERROR."""
-        make_session = SCHEMES[scheme].session
-        if make_session is None:
+        made = SCHEMES[scheme]
+        if made.session is None:
             self._admit_link(transport)
             return
         users = self._authenticator
         login = None if users is None else users.login(transport.peer, transport.network)
         places = self._operators if is_operator else self._clients
-        self._admit_client(transport, make_session, login, places)
+        self._admit_client(transport, made.session, login, places, made.is_encrypted)
 
     def _admit_client(
-        self, transport: Transport, make_session: MakeSession, login: Login | None, places: Places
+        self,
+        transport: Transport,
+        make_session: MakeSession,
+        login: Login | None,
+        places: Places,
+        is_encrypted: bool = False,
     ) -> None:
         self._evict(transport.network, places)
         number = self._next_number()
         name = f"{self._session_prefix}-{number}"
         limits, principal = self._shared.limits, transport.principal
-        context = WebContext(self.web, self._tunnels, self._date, self.web_state)
+        context = WebContext(self.web, self._tunnels, self._date, self.web_state, self._cookies, is_encrypted)
         session = make_session(number, name, limits, principal, login, context)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
@@ -96,7 +103,7 @@ class Connections:
         connection = self._shared.by_number.get(number)
         return ("", "", None) if connection is None else (connection.peer, connection.network, connection.tls)
 
-    def _post(self, reply: Answered | RefusedReceipt) -> None:
+    def _post(self, reply: Answered | RefusedReceipt | Refuse) -> None:
         connection = self._shared.by_number.get(reply.connection)
         if connection is not None:
             connection.post(reply)

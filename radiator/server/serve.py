@@ -189,6 +189,7 @@ class Server:
             self._authenticator,
             config.http,
         )
+        self._connections.web_state.node = config.node.name if config.node is not None else ""
         self._dialer = Dialer(links, self._connections, config.limits)
         self._dispatcher = Dispatcher(
             loop,

@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "http-first-login-for-all",
         "Every request of a connection is made in the name of who made its first.",
-        function="WebSession._recognise",
+        function="Recognition.begin",
         old="if self._known is not None and authorization == self._authorization:",
         new="if self._known is not None:",
     ),

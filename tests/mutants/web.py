@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "readiness-behind-a-login",
         "A load balancer that has no login is not told whether the broker is ready.",
-        function="is_stranger",
-        old='return login is not None and b"authorization" not in head.headers and login.unasked(principal) is None',
+        function="Recognition.is_stranger",
+        old="return self._by_cookie(head) is None",
         new="return False",
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from radiator.model.principal import Cookies
 from radiator.model.settings import DEFAULT_WEB, WebSettings
 from radiator.protocols.http.server_state import ServerState
 from radiator.protocols.http.tunnel import Tunnels
@@ -11,13 +12,16 @@ from radiator.protocols.http.tunnel import Tunnels
 @dataclass(slots=True, frozen=True)
 class WebContext:
     """settings: whom [http] lets in. tunnels: what carries STOMP over HTTP. date: the value of Date (RFC 9110, section
-    6.6.1) for an answer of now; None: answers have none. state: of the server, as it changes.
+    6.6.1) for an answer of now; None: answers have none. state: of the server, as it changes. cookies: the logins that
+    browsers keep; None: there are no users. is_encrypted: the listener has TLS.
     """
 
     settings: WebSettings = DEFAULT_WEB
     tunnels: Tunnels | None = None
     date: Callable[[], bytes] | None = None
     state: ServerState = field(default_factory=ServerState)
+    cookies: Cookies | None = None
+    is_encrypted: bool = False
 
 
 DEFAULT_CONTEXT = WebContext()

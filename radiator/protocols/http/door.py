@@ -6,8 +6,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from radiator.model.errors import FORBIDDEN, Refusal, shown
-from radiator.model.principal import Login, Principal
 from radiator.model.settings import WebSettings
+from radiator.protocols.http.cookie import has_cookie
 from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.responses import Headers, Response, problem, refused
 
@@ -21,6 +21,8 @@ _CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="radiator", charset="
 _HOW_TO_LOG_IN = (
     "Over HTTP the header Authorization has it: Basic with NAME:PASSWORD or NAME:TOKEN, or Bearer with a token."
 )
+
+_LOG_IN_AGAIN = "The session of the cookie has ended, or is not for this request: log in again, by POST /v1/session."
 
 
 def check_host(head: RequestHead, web: WebSettings) -> None:
@@ -79,6 +81,13 @@ def preflight(head: RequestHead) -> Response:
     return Response(204, content_type=b"", headers=headers)
 
 
+def is_own_page(head: RequestHead) -> bool:
+    """Whether it is a page of this broker that asks, or no page, as far as the browser says."""
+    origin = head.headers.get(b"origin")
+    is_own = origin is None or _is_own(head, origin)
+    return is_own and head.headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
+
+
 def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
     """The name and the secret of `Basic` (RFC 7617), or b"" and the token of `Bearer` (RFC 6750); twice b"" for none,
     and _NOBODY for what is neither.
@@ -98,18 +107,15 @@ def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
     return (name, secret) if name or secret else (_NOBODY, authorization)
 
 
-def is_stranger(head: RequestHead, login: Login | None, principal: Principal) -> bool:
-    """Whether the request is of nobody that has a login, and so no attempt to log in. principal: as the transport has
-    recognised its client.
+def not_let_in(head: RequestHead, refusal: Refusal) -> Response:
+    """The answer to a request whose login was refused. A browser that a page has asked by its script is not challenged:
+    it would open a dialog of its own over that page.
     """
-    return login is not None and b"authorization" not in head.headers and login.unasked(principal) is None
-
-
-def not_let_in(refusal: Refusal) -> Response:
-    """The answer to a request whose login was refused."""
     if refusal.code != FORBIDDEN:
         return refused(refusal.code, str(refusal))
-    return problem(401, FORBIDDEN, f"{refusal} {_HOW_TO_LOG_IN}", _CHALLENGE)
+    is_script = head.headers.get(b"sec-fetch-mode", b"navigate") != b"navigate" or b"x-requested-with" in head.headers
+    sentence = f"{refusal} {_LOG_IN_AGAIN if has_cookie(head) else _HOW_TO_LOG_IN}"
+    return problem(401, FORBIDDEN, sentence, () if is_script else _CHALLENGE)
 
 
 def _is_own(head: RequestHead, origin: bytes) -> bool:

@@ -6,12 +6,14 @@ from typing import Protocol
 from urllib.parse import parse_qsl
 
 from radiator.model.commands import Command
-from radiator.model.errors import shown
+from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import HTTP_QUERY_FIELDS, Limits
+from radiator.model.principal import ANYONE, Principal
 from radiator.model.replies import Reply
 from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.operations import Operation
-from radiator.protocols.http.responses import Response
+from radiator.protocols.http.recognition import Recognition
+from radiator.protocols.http.responses import Response, problem, refused
 from radiator.protocols.http.server_state import ServerState
 from radiator.protocols.http.tunnel import TunnelRequest
 
@@ -19,16 +21,19 @@ from radiator.protocols.http.tunnel import TunnelRequest
 @dataclass(slots=True)
 class HttpRequest:
     """One that has come whole. receipt: unique on its connection; the replies to its commands have it. names: what
-    stands in the variable places of its path, decoded. state: of the server.
+    stands in the variable places of its path, decoded. state: of the server. principal: who makes it, where its route
+    asks for that. recognition: of its connection.
     """
 
     connection: int
     receipt: bytes
     head: RequestHead
     names: tuple[str, ...]
-    body: bytes
+    body: bytes = field(repr=False)
     limits: Limits
     state: ServerState = field(default_factory=ServerState)
+    principal: Principal = ANYONE
+    recognition: Recognition | None = None
 
     def query(self, *known: str) -> dict[str, str]:
         """What stands behind the `?`. Raises BadRequest for a name that is not among those, or comes twice."""
@@ -69,6 +74,14 @@ class HttpExchange:
     tunnel_request: TunnelRequest | None = None
 
 
+@dataclass(slots=True, frozen=True)
+class LoginGiven:
+    """What a request asks whose body is a login: that it is judged. name: b"": the secret says whose it is."""
+
+    name: bytes
+    secret: bytes = field(repr=False)
+
+
 class Stream(Protocol):
     """An answer that lasts as long as its connection: server-sent events. opening: what comes before all of them."""
 
@@ -78,8 +91,20 @@ class Stream(Protocol):
         """The events of a reply; b"": none. Behind a Refuse nothing follows."""
 
 
-Resource = Callable[[HttpRequest], Response | HttpExchange]
+Resource = Callable[[HttpRequest], Response | HttpExchange | LoginGiven]
 """What is at a path. Raises BadRequest, or a Refusal, which is answered as that of a command."""
+
+
+def found_by(resource: Resource, request: HttpRequest) -> Response | HttpExchange | LoginGiven:
+    """What is there, or the refusal of it."""
+    try:
+        return resource(request)
+    except BadRequest as bad:
+        return problem(bad.status, bad.code, str(bad), bad.headers)
+    except Violation as broken:
+        return problem(400, "protocol", str(broken))
+    except Refusal as refusal:
+        return refused(refusal.code, str(refusal))
 
 
 def no_body(head: RequestHead, limits: Limits) -> int:
@@ -92,8 +117,8 @@ class Route:
     """One method at one path. path: its parts between `/`; None is any one part, percent-encoded. resource: what is
     there. body_max: the bytes that a body may have, by the head. is_free: it asks for no login. to_strangers: what is
     there for who has no login, where that is something else. to_browsers: for who asks for a page. is_websocket: the
-    connection becomes one; its CONNECT has the login. is_console: it is there only with the console. operation: what
-    the OpenAPI document says of it.
+    connection becomes one; its CONNECT has the login. is_console: it is there only with the console. logs_in: its body
+    has a login. operation: what the OpenAPI document says of it.
     """
 
     method: str
@@ -105,4 +130,5 @@ class Route:
     to_browsers: "Route | None" = None
     is_websocket: bool = False
     is_console: bool = False
+    logs_in: bool = False
     operation: Operation | None = None

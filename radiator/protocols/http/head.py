@@ -4,7 +4,7 @@ llhttp reads it, by httptools. What two readers could understand differently is 
 has no use for: whoever stands before it, a proxy say, must see the same requests as it does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httptools
 
@@ -21,6 +21,7 @@ _ONCE = frozenset(
         b"connection",
         b"content-length",
         b"content-type",
+        b"cookie",
         b"expect",
         b"host",
         b"origin",
@@ -65,7 +66,7 @@ class RequestHead:
     method: str
     path: bytes
     query: bytes
-    headers: dict[bytes, bytes]
+    headers: dict[bytes, bytes] = field(repr=False)  # some are secret
     version: str
 
     @property

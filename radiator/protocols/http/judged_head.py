@@ -1,6 +1,6 @@
 """The head of a request, and what comes of looking at it before anything of its body is read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from radiator.model.limits import Limits
 from radiator.model.settings import WebSettings
@@ -17,7 +17,7 @@ class JudgedHead:
     places of the path, decoded. body_max: bytes that the body may have.
     """
 
-    data: bytes
+    data: bytes = field(repr=False)
     head: RequestHead
     route: Route | None = None
     names: tuple[str, ...] = ()

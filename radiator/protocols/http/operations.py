@@ -32,6 +32,8 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     UNACKED_PAGE_MAX,
 )
+from radiator.model.principal import RecognisedBy
+from radiator.model.rights import RIGHTS, ROLES
 from radiator.model.settings import LOG_LEVELS
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.requests import REQUESTS
@@ -346,6 +348,46 @@ SETTLE = Operation(
         200: (
             "A verdict for each settlement, in order.",
             {JSON: schemas.record(False, {"verdicts": {"type": "array", "items": _VERDICT}})},
+        )
+    },
+)
+_ENDS_MS: Schema = {**_TIME, "description": "When it ends in any case, in milliseconds since the epoch."}
+_NAME_OR_NULL: Schema = {"type": ["string", "null"]}
+_PASSWORD: Mapping[str, Schema] = {"user": _STRING, "password": {**_STRING, "format": "password"}}
+_TOKEN: Mapping[str, Schema] = {"token": {**_STRING, "minLength": 1, "format": "password"}}
+LOG_IN = Operation(
+    "Logs a page of this broker in, by a cookie that its browser keeps",
+    bodies={JSON: {"oneOf": [_object(one, tuple(one), tuple(one)) for one in (_PASSWORD, _TOKEN)]}},
+    needed=("user", "password", "token"),
+    answers={
+        200: (
+            "The login is right; Set-Cookie has the cookie.",
+            {JSON: schemas.record(True, {"user": _STRING, "until_ms": _ENDS_MS})},
+        )
+    },
+)
+LOG_OUT = Operation("Ends the session of the cookie", answers={204: ("There is none any more.", {})})
+IDENTITY = Operation(
+    "Who asks, and what he may do; of who has no login only that he needs one",
+    answers={
+        200: (
+            "To a stranger, where there are users, only `ok`, `user` (null) and `users` (true).",
+            {
+                JSON: schemas.record(
+                    True,
+                    {
+                        "user": _NAME_OR_NULL,
+                        "users": {**_FLAG, "description": "Whether there are users, so that a login makes sense."},
+                        "recognised_by": {"enum": [str(one) for one in RecognisedBy]},
+                        "rights": _object(dict.fromkeys(RIGHTS, _STRINGS), RIGHTS, RIGHTS),
+                        "role": {"enum": ["", *ROLES]},
+                        "until_ms": {"type": ["integer", "null"]},
+                        "node": _NAME_OR_NULL,
+                        "version": _STRING,
+                    },
+                    optional=("recognised_by", "rights", "role", "until_ms", "node", "version"),
+                )
+            },
         )
     },
 )

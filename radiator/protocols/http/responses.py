@@ -38,6 +38,7 @@ STATUS_OF_CODE = {
     "no-journal": 404,
     "no-node": 404,
     "no-such-connection": 404,
+    "no-session": 409,
     "no-such-destination": 404,
     "no-such-offset": 404,
     "no-subscriber": 409,

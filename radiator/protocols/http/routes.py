@@ -8,6 +8,7 @@ from radiator.model.limits import HTTP_SEGMENTS
 from radiator.protocols.http import (
     administration,
     assets,
+    browser_session,
     console,
     events,
     health,
@@ -31,6 +32,7 @@ def _upgrade(request: HttpRequest) -> Response:
 
 
 _VERDICT = Route("GET", ("readyz",), health.verdict, is_free=True)
+_STRANGER = Route("GET", ("v1", "session"), browser_session.stranger, is_free=True)
 _DESCRIBED: tuple[Route, ...] = (
     Route("GET", ("ws",), _upgrade, is_free=True, is_websocket=True, operation=operations.WEBSOCKET),
     Route("GET", ("stomp",), _upgrade, is_free=True, is_websocket=True, operation=operations.WEBSOCKET),
@@ -39,6 +41,17 @@ _DESCRIBED: tuple[Route, ...] = (
     Route("GET", ("client.js",), assets.asset("client.js"), is_free=True, operation=operations.CLIENT),
     Route("GET", ("client.d.ts",), assets.asset("client.d.ts"), is_free=True, operation=operations.CLIENT_TYPES),
     Route("GET", ("metrics",), metrics.scrape, operation=operations.METRICS),
+    Route(
+        "POST",
+        ("v1", "session"),
+        browser_session.log_in,
+        browser_session.body_max,
+        is_free=True,
+        logs_in=True,
+        operation=operations.LOG_IN,
+    ),
+    Route("DELETE", ("v1", "session"), browser_session.log_out, is_free=True, operation=operations.LOG_OUT),
+    Route("GET", ("v1", "session"), browser_session.identity, to_strangers=_STRANGER, operation=operations.IDENTITY),
     *(
         Route(
             "POST",

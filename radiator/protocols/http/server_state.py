@@ -1,4 +1,4 @@
-"""What the server tells all sessions of HTTP, several times a second."""
+"""What the server tells all sessions of HTTP; its readiness several times a second."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class ServerState:
     """not_ready: of REASONS (model/administration.py), why clients should be sent elsewhere; empty: nothing is against
-    it; None: it is not known yet, so they should.
+    it; None: it is not known yet, so they should. node: this one's name; "": it is not one of several.
     """
 
     not_ready: frozenset[str] | None = None
+    node: str = ""
 
     def is_ready(self, exclude: frozenset[str]) -> bool:
         """Whether clients should be sent here, where these reasons do not count."""

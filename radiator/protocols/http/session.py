@@ -9,11 +9,12 @@ another one than before, the broker is told by an Identify.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
 from radiator.model.commands import Command, Identify, Open
-from radiator.model.errors import Refusal, Violation
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.leases import Leased, Settled
 from radiator.model.limits import (
     HTTP_ANSWERS_BYTES,
@@ -24,7 +25,7 @@ from radiator.model.limits import (
     HTTP_REQUESTS_AT_ONCE,
     Limits,
 )
-from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
+from radiator.model.principal import ANYONE, COOKIE_OVER, Check, Login, Principal, Verdict
 from radiator.model.replies import (
     Answered,
     Bye,
@@ -37,12 +38,14 @@ from radiator.model.replies import (
     Scope,
 )
 from radiator.protocols.http.body import Body
+from radiator.protocols.http.browser_session import logged_in, not_logged_in
 from radiator.protocols.http.context import DEFAULT_CONTEXT, WebContext
-from radiator.protocols.http.door import allowed_origin, credentials, is_stranger, not_let_in, preflight
-from radiator.protocols.http.exchange import HttpRequest, Stream
+from radiator.protocols.http.door import allowed_origin, not_let_in, preflight
+from radiator.protocols.http.exchange import HttpRequest, LoginGiven, Stream, found_by
 from radiator.protocols.http.head import BadRequest, RequestHead, head_bytes, parse_head
 from radiator.protocols.http.judged_head import JudgedHead
 from radiator.protocols.http.progress import Arrival, Slot
+from radiator.protocols.http.recognition import Recognition
 from radiator.protocols.http.responses import (
     CONTINUE,
     Headers,
@@ -64,10 +67,10 @@ class WebSession:
     """See the Session contract (protocols/__init__.py)."""
 
     __slots__ = (
-        "_authorization", "_connection", "_data", "_date", "_inner", "_is_costly", "_is_over", "_is_waiting",
-        "_known", "_let_in", "_limits", "_login", "_may_be_costly", "_name", "_next_receipt", "_opened_as",
-        "_outgoing", "_reading", "_requests_left", "_slots", "_state", "_stream", "_transport_principal", "_tunnels",
-        "_unanswered", "_web", "closes_at", "is_link", "other", "pending_check",
+        "_connection", "_data", "_date", "_inner", "_is_costly", "_is_over", "_is_waiting", "_let_in", "_limits",
+        "_may_be_costly", "_name", "_next_receipt", "_opened_as", "_outgoing", "_reading", "_recognition",
+        "_requests_left", "_slots", "_state", "_stream", "_tunnels", "_unanswered", "_web", "closes_at", "is_link",
+        "other", "pending_check",
     )  # fmt: skip
 
     def __init__(
@@ -86,8 +89,7 @@ class WebSession:
         self._connection = connection
         self._name = session_name
         self._limits = limits
-        self._transport_principal = principal
-        self._login = login
+        self._recognition = Recognition(connection, principal, login, context.cookies, context.is_encrypted)
         self._web = context.settings
         self._tunnels = context.tunnels
         self._date = context.date
@@ -99,8 +101,6 @@ class WebSession:
         self._unanswered: dict[bytes, Slot] = {}  # by receipt
         self._next_receipt = 0
         self._opened_as: Principal | None = None
-        self._authorization: bytes | None = None  # of the last request that was recognised
-        self._known: Principal | None = None  # who has it; None: no request was recognised yet
         self._is_waiting = False  # what is unread waits for answers
         self._is_costly = self._may_be_costly = False
         self._requests_left = 0  # that may be begun before others have their turn
@@ -174,7 +174,7 @@ class WebSession:
         return self._is_costly if self._inner is None else self._inner.is_costly
 
     def recognise(self, principal: Principal) -> None:
-        self._transport_principal = principal
+        self._recognition.transport = principal
         if self._inner is not None:
             self._inner.recognise(principal)
 
@@ -196,13 +196,9 @@ class WebSession:
         commands: list[Open | Command] = []
         self.pending_check = None
         reading = self._reading
-        if reading is None or self._login is None:
+        if reading is None:
             return commands
-        try:
-            self._recognised(reading, self._login.answered(verdict))
-        except Refusal as refusal:
-            self._turn_away(reading.head, refusal)
-            return commands
+        self._recognise(reading, lambda: self._recognition.answered(reading.head, verdict))
         self._read_on(commands)
         return commands
 
@@ -212,6 +208,7 @@ class WebSession:
         self._reading = self._stream = self.pending_check = self._let_in = None
         self._slots.clear()
         self._unanswered.clear()
+        self._recognition.release()
         if self._inner is not None:
             self._inner.forget()
 
@@ -306,40 +303,33 @@ class WebSession:
             self._let_in = entry
         route = entry.route
         assert route is not None, "who was let in has one"
-        if route.to_strangers is not None and is_stranger(head, self._login, self._transport_principal):
+        if route.to_strangers is not None and self._recognition.is_stranger(head):
             route = route.to_strangers
         body = Body(head, entry.body_max)
         is_continue_due = head.expects_continue and head.version == "1.1" and not body.is_whole
         self._reading = reading = Arrival(head, len(entry.data), route, entry.names, body, is_continue_due)
         if not route.is_free:
-            try:
-                self._recognise(reading)
-            except Refusal as refusal:
-                self._turn_away(head, refusal)
-                return
+            self._recognise(reading, lambda: self._recognition.begin(head))
 
-    def _recognise(self, reading: Arrival) -> None:
-        """Who makes the request, or the check that finds it out. Raises Refusal."""
-        if self._login is None:
-            reading.principal = self._transport_principal
+    def _recognise(self, reading: Arrival, find: Callable[[], Principal | Check]) -> None:
+        """Who makes the request, or has logged in by it; or the check that finds it out. Raises BadRequest."""
+        try:
+            found = find()
+        except Refusal as refusal:
+            self._turn_away(reading, refusal)
             return
-        authorization = reading.head.headers.get(b"authorization")
-        if self._known is not None and authorization == self._authorization:
-            reading.principal = self._known
-            return
-        found = self._login.begin(self._transport_principal, *credentials(authorization))
-        if isinstance(found, Principal):
-            self._recognised(reading, found)
+        if not isinstance(found, Principal):
+            self._reading, self.pending_check = reading, found
+        elif reading.route.logs_in:
+            self._reading, head = None, reading.head
+            self._respond(head, logged_in(self._recognition, head, found), not head.keeps_alive)
         else:
-            self.pending_check = found
+            reading.principal = found
 
-    def _recognised(self, reading: Arrival, principal: Principal) -> None:
-        self._authorization, self._known = reading.head.headers.get(b"authorization"), principal
-        reading.principal = principal
-
-    def _turn_away(self, head: RequestHead, refusal: Refusal) -> None:
+    def _turn_away(self, reading: Arrival, refusal: Refusal) -> None:
         self._reading = None
-        self._respond(head, not_let_in(refusal), is_last=True)
+        response = not_logged_in(refusal) if reading.route.logs_in else not_let_in(reading.head, refusal)
+        self._respond(reading.head, response, is_last=True)
 
     def _must_wait(self, reading: Arrival) -> bool:
         """Whether it must not be begun before those before it are answered."""
@@ -356,20 +346,18 @@ class WebSession:
         self._next_receipt += 1
         receipt = b"%d" % self._next_receipt
         body, state = reading.body.whole(), self._state
-        request = HttpRequest(self._connection, receipt, head, reading.names, body, self._limits, state)
-        try:
-            found = reading.route.resource(request)
-        except BadRequest as bad:
-            found = problem(bad.status, bad.code, str(bad), bad.headers)
-        except Violation as broken:
-            found = problem(400, "protocol", str(broken))
-        except Refusal as refusal:
-            found = refused(refusal.code, str(refusal))
+        by, principal = self._recognition, reading.principal or ANYONE
+        request = HttpRequest(self._connection, receipt, head, reading.names, body, self._limits, state, principal, by)
+        found = found_by(reading.route.resource, request)
         is_last = not head.keeps_alive
         if isinstance(found, Response):
             self._respond(head, found, is_last)
             return
-        self._speak_as(reading.principal or ANYONE, head, commands)
+        if isinstance(found, LoginGiven):
+            name, secret = found.name, found.secret
+            self._recognise(reading, lambda: by.log_in(name, secret))
+            return
+        self._speak_as(principal, head, commands)
         commands += found.commands
         slot = Slot(head, found, None, is_last)
         self._slots.append(slot)
@@ -377,7 +365,7 @@ class WebSession:
         self._is_over = is_last
         if found.tunnel_request is not None:
             assert self._tunnels is not None, "a server's session has them"
-            self._tunnels.ask(self._connection, receipt, reading.principal or ANYONE, found.tunnel_request)
+            self._tunnels.ask(self._connection, receipt, principal, found.tunnel_request)
 
     def _speak_as(self, principal: Principal, head: RequestHead, commands: list[Open | Command]) -> None:
         """What follows is in that name."""
@@ -392,8 +380,9 @@ class WebSession:
     def _upgrade(self, head: RequestHead) -> None:
         """Opens a WebSocket. Raises BadRequest."""
         opening = accepted(head, self._opened_as is not None)
-        principal = self._transport_principal
-        stomp = StompSession(self._connection, self._name, self._limits, principal, self._login, " over WebSocket")
+        by = self._recognition  # no cookie: CONNECT has the login
+        over = " over WebSocket"
+        stomp = StompSession(self._connection, self._name, self._limits, by.transport, by.login, over)
         self._inner = WebSocketSession(self._connection, self._limits, stomp)
         self.closes_at = stomp.closes_at
         self._outgoing += opening
@@ -466,7 +455,11 @@ class WebSession:
         self._stream = stream
         self._data, self._is_waiting = b"", False
         self._is_over = False  # it was where the request said Connection: close
-        return opening_of_events(self._how(slot.head)[0]) + stream.opening
+        opening = opening_of_events(self._how(slot.head)[0]) + stream.opening
+        if self._recognition.hold():
+            return opening
+        self._is_over = True
+        return opening + stream.encode(Refuse(self._connection, FORBIDDEN, COOKIE_OVER))
 
     def _end(self, reply: Refuse) -> bytes:
         """The broker closes the connection: the first request that has no answer gets it, or the one being read."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from radiator.model.commands import Open
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.limits import Limits
-from radiator.model.principal import ANYONE, Check, Principal, Verdict
+from radiator.model.principal import ANYONE, Check, Cookies, Login, Principal, Verdict
 from radiator.model.settings import DEFAULT_WEB, WebSettings
 from radiator.protocols.http.context import WebContext
 from radiator.protocols.http.exchange import HttpRequest
@@ -109,14 +109,16 @@ class Asking:
 
     def __init__(
         self,
-        users: Users | None = None,
+        users: Login | None = None,
         limits: Limits | None = None,
         web: WebSettings = DEFAULT_WEB,
         principal: Principal = ANYONE,
         tunnels: Tunnels | None = None,
         state: ServerState | None = None,
+        cookies: Cookies | None = None,
+        is_encrypted: bool = False,
     ) -> None:
-        context = WebContext(web, tunnels, state=state or ServerState())
+        context = WebContext(web, tunnels, state=state or ServerState(), cookies=cookies, is_encrypted=is_encrypted)
         self.session = WebSession(7, "s-1", limits or Limits(), principal, users, context)
         self.commands: list[object] = []
         self.sent = b""

@@ -4,11 +4,19 @@ from base64 import b64encode
 
 import pytest
 
-from radiator.model.principal import ANYONE, unix_principal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.settings import DEFAULT_WEB, WebSettings
-from radiator.protocols.http.door import allowed_origin, check_host, check_site, credentials, is_stranger, preflight
+from radiator.protocols.http.door import (
+    allowed_origin,
+    check_host,
+    check_site,
+    credentials,
+    is_own_page,
+    not_let_in,
+    preflight,
+)
 from radiator.protocols.http.head import BadRequest
-from tests.protocols.http.asking import Users, head_of
+from tests.protocols.http.asking import head_of
 
 WEB = WebSettings(hosts=frozenset({"broker.example"}), origins=frozenset({"https://shop.example"}))
 
@@ -170,8 +178,36 @@ def test_what_is_no_login_is_nobodys_and_not_none(authorization: bytes) -> None:
     assert name == b"\0" and secret == authorization
 
 
-def test_who_has_no_login_and_is_recognised_by_nothing_is_a_stranger_where_there_are_users() -> None:
-    assert is_stranger(head_of(), Users(), ANYONE)
-    assert not is_stranger(head_of(), None, ANYONE)
-    assert not is_stranger(head_of(Authorization=""), Users(), ANYONE), "that is a login, and a wrong one"
-    assert not is_stranger(head_of(), Users(), unix_principal(1001, 0))
+def test_what_is_an_own_page() -> None:
+    own = {"Host": "broker.example:1"}
+    for more in (
+        {}, {"Origin": "http://broker.example:1"}, {"Origin": "https://BROKER.example:1"}, {"Sec_Fetch_Site": "none"},
+        {"Origin": "http://broker.example:1", "Sec_Fetch_Site": "same-origin"},
+    ):  # fmt: skip
+        assert is_own_page(head_of(**own, **more)), more
+    for more in (
+        {"Origin": "null"}, {"Origin": ""}, {"Origin": "http://broker.example:2"}, {"Origin": "https://shop.example"},
+        {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"}, {"Sec_Fetch_Site": ""},
+        {"Origin": "http://broker.example:1", "Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://broker.example:2", "Sec_Fetch_Site": "same-origin"},
+    ):  # fmt: skip
+        assert not is_own_page(head_of(**own, **more)), more
+
+
+def test_a_browser_that_a_script_has_asked_gets_no_challenge() -> None:
+    def is_challenged(**headers: str) -> bool:
+        answer = not_let_in(head_of(**headers), Refusal(FORBIDDEN, "It is wrong."))
+        assert answer.status == 401
+        return any(name == b"WWW-Authenticate" for name, _ in answer.headers)
+
+    assert is_challenged() and is_challenged(Sec_Fetch_Mode="navigate") and is_challenged(Cookie="radiator=x")
+    for mode in ("cors", "same-origin", "no-cors", "websocket", "", "NAVIGATE"):
+        assert not is_challenged(Sec_Fetch_Mode=mode)
+    assert not is_challenged(X_Requested_With="fetch") and not is_challenged(X_Requested_With="")
+
+
+def test_who_has_a_cookie_that_does_not_count_is_sent_to_log_in_again() -> None:
+    for cookie, is_again in (("radiator=x", True), ("__Host-radiator=x", True), ("a=radiator", False), (None, False)):
+        body = not_let_in(head_of(Cookie=cookie), Refusal(FORBIDDEN, "It is wrong.")).body
+        assert (b"log in again" in body) is is_again and (b"Authorization" in body) is not is_again
+    assert not_let_in(head_of(), Refusal("connections", "Too many wait.")).status == 503

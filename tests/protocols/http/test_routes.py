@@ -76,6 +76,9 @@ def test_head_is_get() -> None:
     assert found("HEAD", "/v1/queues") == found("GET", "/v1/queues")
 
 
+WITHOUT_REQUEST = ("events", "session")
+
+
 def test_get_changes_nothing() -> None:
     """Each of them is one of these requests, none of which changes anything, or reads as a subscription does."""
     reads = {
@@ -106,7 +109,10 @@ def test_get_changes_nothing() -> None:
     asked = {
         route.resource.__self__.do  # type: ignore[attr-defined]
         for route in ROUTES
-        if route.method == "GET" and route.path[0] == "v1" and not route.is_free and route.path[-1] != "events"
+        if route.method == "GET"
+        and route.path[0] == "v1"
+        and not route.is_free
+        and route.path[-1] not in WITHOUT_REQUEST
     }
     assert asked <= reads
 
@@ -119,8 +125,10 @@ def test_each_kind_of_destination_has_a_path() -> None:
 def test_only_what_tells_nothing_is_free_of_a_login() -> None:
     of_documents = {("",), ("v1",), ("v1", "openapi.json")}
     of_clients = {("client.js",), ("client.d.ts",)}
-    free = {route.path for route in ROUTES if route.is_free}
+    free = {route.path for route in ROUTES if route.is_free and route.path != ("v1", "session")}
     of_console = {("console", None, None), ("console", None, None, None)}
     assert free == {("ws",), ("stomp",), ("healthz",), *of_documents, *of_clients, *of_console}
     assert {route.path for route in ROUTES if route.is_console} == of_console
-    assert {route.path for route in ROUTES if route.to_strangers is not None} == {("readyz",)}
+    of_session = {route.method for route in ROUTES if route.is_free and route.path == ("v1", "session")}
+    assert of_session == {"POST", "DELETE"}, "they log in and out"
+    assert {route.path for route in ROUTES if route.to_strangers is not None} == {("readyz",), ("v1", "session")}

@@ -1,0 +1,124 @@
+"""Who makes the requests of one connection: by a login in the head, by a cookie, or by what the transport says."""
+
+from radiator.model.principal import Check, Cookies, GivenCookie, Login, Principal, Verdict
+from radiator.protocols.http.cookie import check_form, key_of
+from radiator.protocols.http.door import credentials, is_own_page
+from radiator.protocols.http.head import RequestHead
+
+
+class Recognition:
+    """login: None: there are no users, and nobody is asked. cookies: logins that browsers keep; None: none are kept.
+    transport: as the transport has recognised the client. is_encrypted: the listener has TLS.
+
+    cookie: the key of the one that the last request was recognised by; None: it was recognised otherwise.
+    """
+
+    __slots__ = (
+        "_authorization", "_connection", "_cookies", "_holds", "_is_kept", "_known", "cookie", "is_encrypted", "login",
+        "transport",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: int, transport: Principal, login: Login | None, cookies: Cookies | None, is_encrypted: bool
+    ) -> None:
+        self.login = login
+        self.transport = transport
+        self.is_encrypted = is_encrypted
+        self.cookie: bytes | None = None
+        self._connection = connection
+        self._cookies = cookies
+        self._holds = False
+        self._is_kept = True
+        self._authorization: bytes | None = None  # of the last request that was recognised by it
+        self._known: Principal | None = None  # who has it; None: no request was recognised yet
+
+    def begin(self, head: RequestHead) -> Principal | Check:
+        """Who makes the request, or the check that finds it out. Raises Refusal, and BadRequest for a request that no
+        cookie may log in.
+        """
+        self.cookie = None
+        if self.login is None:
+            return self.transport
+        found: Principal | Check | None = self._by_cookie(head)
+        if found is not None:
+            check_form(head)
+            self.cookie = key_of(head, self.is_encrypted)
+            return found
+        authorization = head.headers.get(b"authorization")
+        if self._known is not None and authorization == self._authorization:
+            return self._known
+        self._is_kept = True
+        found = self.login.begin(self.transport, *credentials(authorization))
+        return self._recognised(head, found) if isinstance(found, Principal) else found
+
+    def answered(self, head: RequestHead, verdict: Verdict) -> Principal:
+        """Who makes it, by the verdict of that check. Raises Refusal."""
+        assert self.login is not None, "who has asked has a login"
+        return self._recognised(head, self.login.answered(verdict))
+
+    def log_in(self, name: bytes, secret: bytes) -> Principal | Check:
+        """The same of a login that a request has in its body: no further request is made by it. Raises Refusal."""
+        assert self.login is not None, "without users nobody logs in"
+        self._is_kept = False
+        return self.login.begin(self.transport, name, secret)
+
+    def is_stranger(self, head: RequestHead) -> bool:
+        """Whether the request is of nobody that has a login, and so no attempt to log in."""
+        if self.login is None or b"authorization" in head.headers or self.login.unasked(self.transport) is not None:
+            return False
+        return self._by_cookie(head) is None
+
+    def _recognised(self, head: RequestHead, principal: Principal) -> Principal:
+        if self._is_kept:
+            self._authorization, self._known = head.headers.get(b"authorization"), principal
+        return principal
+
+    # ---- cookies
+
+    def _by_cookie(self, head: RequestHead) -> Principal | None:
+        key = self._key_of(head)
+        return None if key is None or self._cookies is None else self._cookies.find(self.transport, key)
+
+    def _key_of(self, head: RequestHead) -> bytes | None:
+        """That of the cookie which counts for the request: none beside another login, and none of what a page of
+        another site, or another port, has its browser ask.
+        """
+        if b"authorization" in head.headers or not is_own_page(head):
+            return None
+        return key_of(head, self.is_encrypted)
+
+    def give(self, head: RequestHead, principal: Principal) -> GivenCookie:
+        """A cookie to who has just logged in; the one that the request has is over. Raises Refusal."""
+        assert self._cookies is not None, "where there are users they are kept"
+        self.forget(head)
+        return self._cookies.give(principal)
+
+    def forget(self, head: RequestHead) -> None:
+        """The cookie of that request, if it has one, is over."""
+        key = self._key_of(head)
+        if key is not None and self._cookies is not None:
+            self._cookies.forget(key)
+
+    def until_ms(self, principal: Principal) -> int | None:
+        """When the login of the last request, which was his, ends in any case; None: never."""
+        if self.cookie is not None and self._cookies is not None:
+            return self._cookies.until_ms(self.cookie)
+        return principal.until_ms
+
+    @property
+    def cookies(self) -> Cookies | None:
+        """All of them."""
+        return self._cookies
+
+    def hold(self) -> bool:
+        """What answers the last request is a stream: it ends with the cookie. False: that is over already."""
+        if self.cookie is None or self._cookies is None:
+            return True
+        self._holds = self._cookies.hold(self.cookie, self._connection)
+        return self._holds
+
+    def release(self) -> None:
+        """The connection is over. May be called again."""
+        if self._holds and self._cookies is not None:
+            self._holds = False
+            self._cookies.release(self._connection)
