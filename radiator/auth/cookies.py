@@ -13,9 +13,6 @@ from radiator.model.limits import COOKIE_IDLE_S, COOKIE_MAX_S, COOKIES_MAX, COOK
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.users import User
 
-LOGINS = (RecognisedBy.PASSWORD, RecognisedBy.TOKEN, RecognisedBy.JWT)
-"""What a cookie can stand for: all else is shown by the connection itself, and ends with it."""
-
 
 @dataclass(slots=True, eq=False)
 class CookieLogin:
@@ -67,7 +64,7 @@ class CookieTable:
         None: he was recognised by what is no login, or his login stands no more.
         """
         evidence, until_ms = _evidence(principal, self.users.get(principal.name), self.jwt)
-        if principal.recognised_by not in LOGINS or evidence is None:
+        if evidence is None:
             return None
         of_user = self._by_user.get(principal.name, {})
         if len(of_user) >= COOKIES_OF_USER or (of_user and len(self) >= COOKIES_MAX):
@@ -132,7 +129,9 @@ class CookieTable:
 
 
 def _evidence(principal: Principal, user: User | None, jwt: Mechanism | None) -> tuple[object, int | None]:
-    """What stands now for what has proved it, and when that runs out; None: nothing does."""
+    """What stands now for what has proved it, and when that runs out. None: nothing does, or it is no login: what the
+    connection itself shows ends with it.
+    """
     if user is None:
         return None, None
     if principal.recognised_by is RecognisedBy.PASSWORD:
@@ -141,8 +140,9 @@ def _evidence(principal: Principal, user: User | None, jwt: Mechanism | None) ->
         for token in user.tokens:
             if token.sha256 == principal.proof:
                 return token.sha256, token.until_ms
-        return None, None
-    return jwt if user.jwt else None, principal.until_ms
+    if principal.recognised_by is RecognisedBy.JWT and user.jwt:
+        return jwt, principal.until_ms
+    return None, None
 
 
 def _until(principal: Principal, until_ms: int | None) -> Principal:

@@ -79,7 +79,7 @@ class ServerCookies:
 
     def look(self, now_s: float) -> float:
         """As the timetable asks: those whose time is over, or that a reload has ended."""
-        self._table.sweep(now_s, self._authenticator.now_ms())
+        self._table.sweep(self._authenticator.now_s(), self._authenticator.now_ms())
         self._cut_off()
         return now_s + COOKIES_LOOK_S if len(self._table) else 0.0
 

@@ -90,10 +90,10 @@ def test_what_has_ended_does_not_come_back() -> None:
 @pytest.mark.parametrize("principal", [
     ANYONE, Principal(ANONYMOUS), unix_principal(0, 0), node_principal("ann"), replace(BY_PASSWORD, name="bob"),
     Principal("ann", RecognisedBy.CERTIFICATE, proof="CN=ann"), Principal("ann", RecognisedBy.PEER_CREDENTIALS, 5, 5),
-    replace(BY_TOKEN, proof="0" * 64), BY_JWT,
+    replace(BY_TOKEN, proof="0" * 64), replace(BY_JWT, name="bob"),
 ])  # fmt: skip
 def test_it_is_given_to_nobody_who_has_no_login_that_stands(principal: Principal) -> None:
-    table = table_of(ANN)
+    table = table_of(ANN, User(name="bob"), jwt=jwt_mechanism())
     assert table.give(principal, key(), NOW_S) is None and len(table) == 0
 
 

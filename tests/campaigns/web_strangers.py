@@ -5,8 +5,10 @@ other sites (Origin, Sec-Fetch-Site, preflights, WebSockets), GET and HEAD where
 that are forged or another user's, another user's session of STOMP over HTTP, another user's request on the same
 connection, readiness and numbers, and markup in all that is repeated in an answer. Each answer must be the refusal that
 docs/HTTP.md says, and no page for a browser; what must not happen would leave a trace (the queue NEVER, or other
-numbers of KEPT), which is looked for behind each. What is right is asked between, and must be done. Meanwhile SLOW
-clients send heads and bodies byte by byte, and must be closed in time.
+numbers of KEPT), which is looked for behind each. Browsers log in, with a cookie that somebody else has chosen for them
+before; their cookies are tried from other pages, by forms, behind a logout and on the connection of the login. What is
+right is asked between, and must be done. Meanwhile SLOW clients send heads and bodies byte by byte, and must be closed
+in time.
 
 It does not see what a browser makes of the answers, nor guessed passwords (T27).
 """
@@ -113,7 +115,7 @@ HEADERS = {
     "x-content-type-options", "allow", "retry-after", "www-authenticate", "vary", "upgrade", "sec-websocket-version",
     "sec-websocket-accept",
     "access-control-allow-origin", "access-control-expose-headers", "access-control-allow-methods",
-    "access-control-max-age", "access-control-allow-headers",
+    "access-control-max-age", "access-control-allow-headers", "set-cookie",
 }  # fmt: skip
 NO_PAGES = ("application/json", "application/problem+json", "text/plain; charset=utf-8", "application/octet-stream")
 
@@ -363,6 +365,48 @@ def several_users(web: Web) -> None:
     web.look("Several users on one connection")
 
 
+FIXED = {"Cookie": "radiator=" + "x" * 43}  # chosen by somebody else
+OTHER_PAGES = (
+    {"Origin": "https://shop.example"},
+    {"Origin": "https://shop.example", "Sec_Fetch_Site": "same-site"},
+    {"Origin": "https://shop.example", "Sec_Fetch_Site": "cross-site"},
+)
+FORMS = (
+    "text/plain",
+    "text/plain;charset=UTF-8",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+)
+
+
+def browsers(web: Web) -> None:
+    """One logs in, and what may be done by its cookie is tried where it must not be."""
+    chance = web.chance
+    given = json.dumps({"user": "ann", "password": SECRET}).encode()
+    log_in = request("POST", "/v1/session", given, **{**AS_JSON, **chance.choice((FIXED, {}))})
+    logged_in, behind = web.ask(log_in + request("POST", f"/v1/queues/{KEPT}/purge", **AS_JSON))
+    expect(web, "A login", logged_in, 200)
+    expect(web, "A request on the connection of a login", behind, 401)
+    mine = {"Cookie": logged_in.headers["Set-Cookie"].partition(";")[0]}
+    if mine == FIXED:
+        web.run.violation("The broker has taken a cookie from its client.")
+    expect(web, "A cookie", web.one("GET", f"/v1/queues/{KEPT}", **mine), 200)
+    method, path, body, headers = chance.choice([one for one in ASKED if one[3] != TEXT])
+    as_json = {**AS_JSON, **headers}
+    what = f"{method} {path} by a cookie"
+    page = {**as_json, **mine, **chance.choice(OTHER_PAGES)}
+    expect(web, f"{what} of another page", web.one(method, path, body, **page), 401)
+    expect(web, f"{what} chosen by somebody else", web.one(method, path, body, **{**as_json, **FIXED}), 401)
+    form = {"Content_Type": chance.choice(FORMS)}
+    path = chance.choice((f"/v1/queues/{KEPT}/purge", f"/v1/queues/{KEPT}/receive", "/v1/admin", "/v1/stomp"))
+    expect(web, f"A form to {path} by a cookie", web.one("POST", path, **{**form, **mine}), 415)
+    out = request("DELETE", "/v1/session", **mine)
+    ended, behind = web.ask(out + request("POST", f"/v1/queues/{KEPT}/purge", **AS_JSON, **mine))
+    expect(web, "A logout", ended, 204)
+    expect(web, "What comes behind a logout", behind, 401)
+    expect(web, "A cookie behind its logout", web.one("GET", "/v1/queues", **mine), 401)
+
+
 def markup(web: Web) -> None:
     """Whatever is repeated to who asked, no browser takes it for a page."""
     chance = web.chance
@@ -427,6 +471,7 @@ CASES: tuple[tuple[int, Callable[[Web], None]], ...] = (
     (2, leases),
     (2, sessions),
     (3, several_users),
+    (2, browsers),
     (3, markup),
     (1, probes),
 )
@@ -521,6 +566,10 @@ CAMPAIGNS = (
             "lease-forged",
             "lease-of-another-user",
             "session-of-another-user",
+            "cookie-behind-its-logout",
+            "cookie-by-a-form",
+            "cookie-of-any-page",
+            "login-for-the-connection",
             "http-slow-body-without-clock",
             "metrics-for-everybody",
             "openapi-without-a-route",

@@ -146,6 +146,39 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "cookie-behind-its-logout",
+        "A session of a browser goes on when its user has logged out.",
+        function="browser_session:log_out",
+        old="request.recognition.forget(request.head)",
+        new="pass",
+    ),
+    Mutant(
+        "cookie-by-a-form",
+        "A form on any page can post what its browser adds a cookie to.",
+        function="Recognition.begin",
+        old="check_form(head)",
+        new="pass",
+    ),
+    Mutant(
+        "cookie-of-any-page",
+        "A cookie logs in what the page of another site asks.",
+        function="Recognition._key_of",
+        old='if b"authorization" in head.headers or not is_own_page(head):',
+        new='if b"authorization" in head.headers:',
+    ),
+    Mutant(
+        "login-for-the-connection",
+        "Who logs in by the body of a request has logged in its whole connection.",
+        function="Recognition.log_in",
+        old="return self.login.begin(self.transport, name, secret)",
+        new="""
+            found = self.login.begin(self.transport, name, secret)
+            self._is_kept = True
+            head = RequestHead("GET", b"/", b"", {}, "1.1")
+            return self._recognised(head, found) if isinstance(found, Principal) else found
+        """,
+    ),
+    Mutant(
         "session-of-another-user",
         "Whoever knows the name of a session of STOMP over HTTP reads it and ends it.",
         function="HttpTunnels._carry_out",

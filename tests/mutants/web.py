@@ -56,7 +56,7 @@ MUTANTS = (
         "readiness-behind-a-login",
         "A load balancer that has no login is not told whether the broker is ready.",
         function="Recognition.is_stranger",
-        old="return self._by_cookie(head) is None",
+        old="return self._find(self._key_of(head)) is None",
         new="return False",
     ),
     Mutant(

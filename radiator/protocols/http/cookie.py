@@ -10,31 +10,34 @@ import re
 from radiator.protocols.http.head import BadRequest, RequestHead
 
 NAME, SECURE_NAME = b"radiator", b"__Host-radiator"
-_OURS = re.compile(rb"(?:^|;)[ \t]*(__Host-radiator|radiator)[ \t]*=[ \t]*([^;]*)")
 _VALUE = re.compile(rb"[A-Za-z0-9_-]{43}")  # 32 bytes in base64, as the broker gives them
 _NOT_OF_FORMS = (b"application/json", b"application/octet-stream", b"avro/binary")
 
 
 def has_cookie(head: RequestHead) -> bool:
     """Whether the request has one of ours, whatever it is worth."""
-    return NAME in head.headers.get(b"cookie", b"") and _OURS.search(head.headers[b"cookie"]) is not None
+    pairs = _pairs(head)
+    return any(b";%b=" % name in pairs for name in (NAME, SECURE_NAME))
 
 
 def key_of(head: RequestHead, is_encrypted: bool) -> bytes | None:
     """The SHA-256 of the cookie's value, by which the broker knows it. None: there is none, it has a form that the
     broker gives to none, or it is there twice. is_encrypted: the listener has TLS.
     """
-    given = head.headers.get(b"cookie", b"")
-    if NAME not in given:
+    pairs = _pairs(head)
+    if NAME not in pairs:
         return None
-    found = _OURS.findall(given)
-    secure = [value for name, value in found if name == SECURE_NAME]
     # behind a proxy with TLS there is the one name or the other; where both are, the stricter one counts
-    values = secure if secure or is_encrypted else [value for _, value in found]
-    if len(values) != 1:
+    begin = b";%b=" % (SECURE_NAME if is_encrypted or b";%b=" % SECURE_NAME in pairs else NAME)
+    if pairs.count(begin) != 1:
         return None
-    value = values[0].rstrip(b" \t")
+    value = pairs.partition(begin)[2].partition(b";")[0]
     return hashlib.sha256(value).digest() if _VALUE.fullmatch(value) else None
+
+
+def _pairs(head: RequestHead) -> bytes:
+    """All cookies, each as `;NAME=VALUE`: 16 KiB of them are searched in some microseconds."""
+    return b";" + head.headers.get(b"cookie", b"").replace(b"; ", b";")
 
 
 def key_of_value(value: bytes) -> bytes:

@@ -9,6 +9,7 @@ from radiator.model.limits import NAME_MAX_BYTES
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.schemas import Schema
 from radiator.protocols.http import console, operations
+from radiator.protocols.http.cookie import NAME, SECURE_NAME
 from radiator.protocols.http.exchange import HttpRequest, Resource, Route
 from radiator.protocols.http.operations import Operation
 from radiator.protocols.http.responses import JSON, PROBLEM, Response, as_json
@@ -83,11 +84,13 @@ def document(found: Sequence[Route]) -> Mapping[str, Any]:
         "openapi": "3.1.0",
         "info": _INFO,
         "paths": paths,
-        "security": [{}, {"basic": []}, {"bearer": []}],
+        "security": [{}, {"basic": []}, {"bearer": []}, {"cookie": []}, {"cookieWithoutTls": []}],
         "components": {
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "bearer": {"type": "http", "scheme": "bearer"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": SECURE_NAME.decode()},
+                "cookieWithoutTls": {"type": "apiKey", "in": "cookie", "name": NAME.decode()},
             },
             "schemas": {**schemas.components(), "Problem": _PROBLEM},
             "responses": {

@@ -39,10 +39,11 @@ class Recognition:
         self.cookie = None
         if self.login is None:
             return self.transport
-        found: Principal | Check | None = self._by_cookie(head)
+        key = self._key_of(head)
+        found: Principal | Check | None = self._find(key)
         if found is not None:
             check_form(head)
-            self.cookie = key_of(head, self.is_encrypted)
+            self.cookie = key
             return found
         authorization = head.headers.get(b"authorization")
         if self._known is not None and authorization == self._authorization:
@@ -66,7 +67,7 @@ class Recognition:
         """Whether the request is of nobody that has a login, and so no attempt to log in."""
         if self.login is None or b"authorization" in head.headers or self.login.unasked(self.transport) is not None:
             return False
-        return self._by_cookie(head) is None
+        return self._find(self._key_of(head)) is None
 
     def _recognised(self, head: RequestHead, principal: Principal) -> Principal:
         if self._is_kept:
@@ -75,8 +76,7 @@ class Recognition:
 
     # ---- cookies
 
-    def _by_cookie(self, head: RequestHead) -> Principal | None:
-        key = self._key_of(head)
+    def _find(self, key: bytes | None) -> Principal | None:
         return None if key is None or self._cookies is None else self._cookies.find(self.transport, key)
 
     def _key_of(self, head: RequestHead) -> bytes | None:

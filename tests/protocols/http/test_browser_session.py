@@ -421,6 +421,20 @@ def test_a_stream_whose_session_has_ended_before_it_began_ends_at_once() -> None
     assert b"event: refused\n" in asking.sent and b"log in again" in asking.sent and asking.session.is_closing
 
 
+def test_a_stream_is_a_use_until_its_connection_is_over() -> None:
+    browsers = Browsers()
+    cookie, asking = browsers.cookie(), browsers.connect()
+    _, asked = asking.send(by(cookie, path="/v1/stats/events"))
+    asking.reply(Answered(7, asked.receipt, b"{}"))  # type: ignore[attr-defined]
+    browsers.now_s += 2 * COOKIE_IDLE_S
+    browsers.cookies.look(browsers.now_s)
+    asking.session.forget()
+    browsers.now_s += COOKIE_IDLE_S - 1
+    assert browsers.identity(cookie)["user"] == "ann"
+    browsers.now_s += COOKIE_IDLE_S
+    assert browsers.identity(cookie) == STRANGER
+
+
 # ---- who one is
 
 

@@ -28,7 +28,7 @@ def key(cookie: str | None, is_encrypted: bool = False) -> bytes | None:
 
 @pytest.mark.parametrize("cookie", [
     f"radiator={VALUE}", f"a=b; radiator={VALUE}", f"radiator={VALUE}; a=b", f"a=b;radiator={VALUE};c=d",
-    f";radiator={VALUE};", f'a="x, y"; radiator={VALUE}; b=c=d', f"radiator = {VALUE} ; a",
+    f";radiator={VALUE};", f'a="x, y"; radiator={VALUE}; b=c=d',
     f"xradiator={OTHER}; radiator={VALUE}; Radiator={OTHER}", f"__Host-radiator={VALUE}",
     f"radiator={OTHER}; __Host-radiator={VALUE}", f"radiator=short; __Host-radiator={VALUE}",
 ])  # fmt: skip
@@ -42,7 +42,8 @@ def test_it_is_found_among_others(cookie: str) -> None:
     f"radiator={VALUE}; radiator={VALUE}", f"radiator={VALUE}; radiator={OTHER}", f"radiator={VALUE}; radiator=",
     f"__Host-radiator={VALUE}; __Host-radiator={OTHER}", f"__Host-radiator=; radiator={VALUE}", f"a={VALUE}",
     f"x-radiator={VALUE}", f"RADIATOR={VALUE}", f"radiator%3D{VALUE}", f"radiator={VALUE}, a=b",
-    f'a="; radiator={VALUE}; radiator={OTHER}"',
+    f'a="; radiator={VALUE}; radiator={OTHER}"', f"radiator = {VALUE}", f"a=b,radiator={VALUE}",
+    f"a=b radiator={VALUE}",
 ])  # fmt: skip
 def test_what_is_no_cookie_of_ours_or_two_is_none(cookie: str | None) -> None:
     assert key(cookie) is None
@@ -59,7 +60,7 @@ def test_among_as_many_others_as_a_head_holds_it_is_found_in_no_time() -> None:
         filler = other * (room // len(other))
         began_s = time.process_time()
         for cookie in (f"{filler}; radiator={VALUE}", filler):
-            assert key(cookie) == (KEY if VALUE in cookie and "radiator =" not in filler else None), other
+            assert key(cookie) == (KEY if VALUE in cookie else None), other
         assert time.process_time() - began_s < 0.1, other
 
 
