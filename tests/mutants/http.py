@@ -163,8 +163,8 @@ MUTANTS = (
         "cookie-of-any-page",
         "A cookie logs in what the page of another site asks.",
         function="Recognition._key_of",
-        old='if b"authorization" in head.headers or not is_own_page(head):',
-        new='if b"authorization" in head.headers:',
+        old="return key_of(head, self.is_encrypted) if is_own_page(head) else None",
+        new="return key_of(head, self.is_encrypted)",
     ),
     Mutant(
         "login-for-the-connection",

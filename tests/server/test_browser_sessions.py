@@ -152,6 +152,13 @@ def test_a_reload_ends_the_sessions_of_whose_login_is_another_and_no_others(tmp_
         assert identity(broker, ci) == STRANGER and identity(broker, bob)["user"] == "bob"
 
 
+def test_a_login_that_comes_byte_by_byte_is_bounded_in_time(tmp_path: Path) -> None:
+    with WebBroker(tmp_path, USERS + "[limits]\nconnect_timeout_s = 1\n") as broker, broker.client() as client:
+        data = request("POST", "/v1/session", b'{"user": "ann", "password": "x"}', **JSON)
+        pieces = [data[:-10], *(data[at : at + 1] for at in range(len(data) - 10, len(data)))]
+        assert client.send_slowly(pieces, 0.3) < 2.5
+
+
 def test_a_restart_ends_all(tmp_path: Path) -> None:
     broker = WebBroker(tmp_path)
     with broker:

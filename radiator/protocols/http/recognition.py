@@ -39,13 +39,13 @@ class Recognition:
         self.cookie = None
         if self.login is None:
             return self.transport
-        key = self._key_of(head)
+        authorization = head.headers.get(b"authorization")
+        key = self._key_of(head) if authorization is None else None
         found: Principal | Check | None = self._find(key)
         if found is not None:
             check_form(head)
             self.cookie = key
             return found
-        authorization = head.headers.get(b"authorization")
         if self._known is not None and authorization == self._authorization:
             return self._known
         self._is_kept = True
@@ -80,12 +80,8 @@ class Recognition:
         return None if key is None or self._cookies is None else self._cookies.find(self.transport, key)
 
     def _key_of(self, head: RequestHead) -> bytes | None:
-        """That of the cookie which counts for the request: none beside another login, and none of what a page of
-        another site, or another port, has its browser ask.
-        """
-        if b"authorization" in head.headers or not is_own_page(head):
-            return None
-        return key_of(head, self.is_encrypted)
+        """That of its cookie: none of what a page of another site, or another port, has its browser ask."""
+        return key_of(head, self.is_encrypted) if is_own_page(head) else None
 
     def give(self, head: RequestHead, principal: Principal) -> GivenCookie:
         """A cookie to who has just logged in; the one that the request has is over. Raises Refusal."""

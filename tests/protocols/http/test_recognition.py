@@ -51,8 +51,10 @@ def test_beside_another_login_a_cookie_is_none() -> None:
             found = one.begin(head_of(Cookie=cookie, Authorization=wrong))
             assert not isinstance(found, Principal), "a password, which takes a thread"
             raise Refusal("x", "it takes a thread")
+    assert one.begin(head_of(Cookie=cookie)) == OF_ANN
     one.forget(head_of(Cookie=cookie, Authorization=BASIC_CI))
-    assert one.begin(head_of(Cookie=cookie)) == OF_ANN, "what does not count is not forgotten either"
+    with pytest.raises(Refusal):
+        one.begin(head_of(Cookie=cookie))  # a browser that has both logs out of both
 
 
 @pytest.mark.parametrize("headers", [
