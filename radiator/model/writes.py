@@ -5,7 +5,7 @@ may sort Puts by key, since no two writes of one batch may contradict each other
 core/turn.py).
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from radiator.model.commands import Send
 from radiator.model.journal import JournalEvent
@@ -65,7 +65,7 @@ class Ledger:
             and 0 <= self.stored_expiring <= self.stored
             and 0 <= self.stored_delayed <= self.stored
             and 0 <= self.stored_delayed_bytes <= self.stored_bytes
-            and min(astuple(self)) >= 0
+            and min(map(self.__getattribute__, self.__slots__)) >= 0
         )
 
 
