@@ -358,6 +358,7 @@ class Broker:
         parts.registrations.ticked()
         parts.repetitions.ticked()
         parts.timers.tick_kinds()
+        parts.overview.ticked()
         if self.cluster is not None:
             self.cluster.ticked()
         self.context.turn.not_ready = reasons_against(parts)

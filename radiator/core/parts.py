@@ -24,6 +24,7 @@ from radiator.core.lifetimes import Lifetimes
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.memory import Memory
 from radiator.core.memory_pressure import MemoryPressure
+from radiator.core.overview.overview import Overview
 from radiator.core.ports import ReloadPort
 from radiator.core.queues.sweeping import Sweeping
 from radiator.core.reading import Reading
@@ -111,6 +112,7 @@ class Parts:
         self._make_destinations(declarations, recovery, machine, node)
         self._make_what_waits(recovery, carry_out, postpone)
         self._make_commands()
+        self.overview = Overview(self)
         self.audit.log = self.destinations.logs.all.get(AUDIT) if declarations.has_journal else None
         if self.journal is not None:
             self.journal.started(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.routing.trie import Trie
 from radiator.model import administration as asked
-from radiator.model import commands
+from radiator.model import commands, overview
 from radiator.model.addresses import ADDRESS_MAX_BYTES, EXCHANGE, KINDS, LOG, QUEUE, split
 from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
 from radiator.model.administration import AdminCommand
@@ -112,6 +112,10 @@ def _write_anywhere(command: object) -> Needs:
     return (Need(WRITE, ANYWHERE),)
 
 
+def _see_anywhere(command: object) -> Needs:
+    return (Need(SEE, ANYWHERE),)
+
+
 def _of_app(app: str) -> Needs:
     return (Need(WRITE, f"/{APP}/{app}"),)
 
@@ -142,6 +146,7 @@ def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
 
 
 _LINKED = "nothing that a client can have: only linked nodes say it"
+_SEE_SOMEWHERE = "`see` on something"
 _WRITE_SOMEWHERE = "`write` on something"
 _WRITE_APP = "`write` on `/app/ID`"
 _READ_JOURNAL = f"`read` on `/{LOG}/{JOURNAL}`"
@@ -200,6 +205,15 @@ ROWS: tuple[Row, ...] = (
     Row(asked.ReadDisk, "`disk`", "`see` on everything", lambda c: _everywhere(SEE)),
     Row(asked.ReadLogLines, "`log`", _ADMIN, lambda c: _everywhere(ADMIN)),
     Row(asked.ListQueues, "`queues`", "`see` on all queues", lambda c: _everywhere(SEE, QUEUE)),
+    Row(overview.ReadQueueTable, "`queue-table`", f"{_SEE_SOMEWHERE}; it has the queues that it is on", _see_anywhere),
+    Row(overview.ReadHistory, "`history`", "`see` on everything", lambda c: _everywhere(SEE)),
+    Row(overview.ReadQueueHistory, "`history` of a queue", "`see` on it", lambda c: _of(SEE, QUEUE, c.queue)),
+    Row(
+        overview.ReadAttention,
+        "`attention`",
+        f"{_SEE_SOMEWHERE}; it has the queues and logs that it is on, and on everything the rest, and the counts",
+        _see_anywhere,
+    ),
     Row(asked.ExplainQueue, "`why` of a queue", "`see` on it", lambda c: _of(SEE, QUEUE, c.queue)),
     Row(asked.ExplainLog, "`why` of a log", "`see` on it", lambda c: _of(SEE, LOG, c.log)),
     Row(asked.ExplainMessage, "`explain` of a message", _READ_JOURNAL, _of_journal),

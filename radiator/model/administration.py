@@ -27,6 +27,7 @@ from radiator.model.itself import ReadBounds as ReadBounds
 from radiator.model.itself import ReadConfiguration as ReadConfiguration
 from radiator.model.itself import ReadDisk as ReadDisk
 from radiator.model.itself import ReadLogLines as ReadLogLines
+from radiator.model.overview import OverviewCommand as OverviewCommand
 from radiator.model.unacked import ExtendUnacked as ExtendUnacked
 from radiator.model.unacked import ListUnacked as ListUnacked
 
@@ -440,6 +441,7 @@ AdminCommand = (
     | ReadReadiness
     | ItselfCommand
     | ListQueues
+    | OverviewCommand
     | ExplainQueue
     | ExplainLog
     | ExplainMessage

@@ -12,6 +12,7 @@ from radiator.model.connections import ConnectionAnswer
 from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
 from radiator.model.itself import ItselfAnswer
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
+from radiator.model.overview import OverviewAnswer
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.story import Happened
 from radiator.model.unacked import UnackedAnswer
@@ -456,6 +457,7 @@ AdminAnswer = (
     | Readiness
     | ItselfAnswer
     | Queues
+    | OverviewAnswer
     | QueueExplained
     | LogExplained
     | StoryExplained

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from radiator.model import administration as asked
 from radiator.model.limits import AUDIT_VALUE_CHARACTERS
@@ -70,6 +70,7 @@ NO_ACTS: tuple[type, ...] = (
     asked.ListUnacked,
     asked.ReadConfiguration, asked.ReadBounds,
     asked.ReadDisk, asked.ReadLogLines,
+    *get_args(asked.OverviewCommand),
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

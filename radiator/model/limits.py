@@ -390,6 +390,16 @@ WHY_CONSUMERS = 20  # cut: consumers, and groups, in one answer to `why`
 DESCRIBED_BINDINGS = 1000  # cut: bindings in one answer to `describe`
 DESCRIBED_PREPARED = 1000  # cut: prepared transactions in one answer
 DESCRIBED_GROUPS = 1000  # cut: groups in one answer to `describe`
+HISTORY_S = 3600  # forgotten: older samples of the broker, one a second, and of queues
+HISTORY_QUEUES = 200  # forgotten: samples of queues that are less busy than so many others; 11.5 KiB each
+HISTORY_QUEUE_EVERY_S = 5  # how often a queue is sampled, and its rates are told
+SAMPLED_AT_ONCE = 500  # wait: queues that are sampled in one turn, of some 0.7 µs each
+LOOK_KEPT_S = 60.0  # forgotten: what a look has found, when nobody has asked for it for so long
+QUEUE_TABLE_ROWS_MAX = 200  # refuse: rows of one page of the table of queues
+QUEUE_ORDERS_KEPT = 8  # forgotten, and made again: orders of the table of queues, each for one question
+ATTENTION_ITEMS = 50  # cut: of what needs somebody, in one answer
+ATTENTION_EVERY_S = 5.0  # wait: how often it is looked for, and later where there is more of it
+ATTENTION_GROUPS_MAX = 10_000  # passed over: groups of logs of which it is known since when they stand
 
 # ---- links between nodes
 NODE_NAME_MAX_BYTES = 64  # refuse: the name of a node; it is part of an LMDB key and of each message's path

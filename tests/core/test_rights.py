@@ -13,7 +13,7 @@ import pytest
 import radiator
 from radiator.core.rights import COMMANDS, EVERY_RIGHT, LEADS_BY, ROWS, Rights, needs_of, rights_of
 from radiator.model import administration as asked
-from radiator.model import commands
+from radiator.model import commands, overview
 from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
 from radiator.model.commands import Closed, Command, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import FORBIDDEN, Refusal
@@ -121,6 +121,10 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ReadDisk(), ((SEE, EVERYTHING),)),
     (asked.ReadLogLines(None, 1, "debug"), ((ADMIN, EVERYTHING),)),
     (asked.ListQueues(), ((SEE, "/queue/#"),)),
+    (overview.ReadQueueTable(None, "", "ready", True, 0, 50, False), ((SEE, R),)),
+    (overview.ReadHistory(), ((SEE, EVERYTHING),)),
+    (overview.ReadQueueHistory("q"), ((SEE, Q),)),
+    (overview.ReadAttention(), ((SEE, R),)),
     (asked.ExplainQueue("q"), ((SEE, Q),)),
     (asked.ExplainLog("news"), ((SEE, "/log/news"),)),
     (asked.ExplainMessage("s-1-1", -1, 9), ((READ, "/log/journal"),)),

@@ -110,6 +110,7 @@ PURE = {
 # What the pure parts may import from Python itself: nothing that waits, reads a clock, or sees the machine.
 PURE_MODULES = {
     "abc",
+    "array",
     "base64",
     "binascii",
     "bisect",

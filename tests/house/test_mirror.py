@@ -20,6 +20,8 @@ WITHOUT = {
     "model/itself.py": "names what other files have: tests/core/admin/test_itself.py",
     "model/leases.py": "data alone: tests/core/test_leases.py and test_settlements.py",
     "model/log_lines.py": "data alone: tests/server/test_last_lines.py",
+    "model/overview.py": "data alone: tests/protocols/administration has every request and answer",
+    "core/overview/attention.py": "data alone: tests/core/admin/test_attention.py",
     "model/numbers.py": "data alone: tests/core/test_stats.py",
     "model/reads.py": "data alone: tests/contracts answers each",
     "model/recovery.py": "data alone: tests/storage/lmdb/test_start.py",

@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "readiness-without-links",
         "A broker counts as ready while a node of the list is not linked.",
-        function="readiness:_reasons",
+        function="readiness:reasons_of",
         old="if peer.state != UP:",
         new="if peer.state != UP and peer.cause is None:",
     ),

@@ -8,16 +8,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from radiator.core.admin import (
+    attention,
     bindings,
     checkouts,
     connections,
     consumers,
     explain,
+    history,
     itself,
     logs,
     nodes,
     numbers,
     prepared,
+    queue_table,
     queues,
     readiness,
     subscriptions,
@@ -36,6 +39,7 @@ from radiator.core.request import Request
 from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.stats import StatsPort
 from radiator.model import administration as asked
+from radiator.model import overview
 from radiator.model.administration import AdminCommand
 from radiator.model.audit import act_of
 from radiator.model.commands import Administer
@@ -49,8 +53,7 @@ Handler = Callable[[Request[Any], Any], None]
 
 
 class AdminPort(
-    why.WhyPort,
-    readiness.ReadinessPort,
+    attention.AttentionPort,
     bindings.BindingsPort,
     checkouts.CheckoutsPort,
     connections.ConnectionsPort,
@@ -182,6 +185,10 @@ _HANDLERS: dict[type[AdminCommand], Handler] = {
     asked.ReadDisk: itself.disk,
     asked.ReadLogLines: itself.log_lines,
     asked.ListQueues: numbers.queues,
+    overview.ReadQueueTable: queue_table.table,
+    overview.ReadHistory: history.of_broker,
+    overview.ReadQueueHistory: history.of_queue,
+    overview.ReadAttention: attention.attention,
     asked.ExplainQueue: why.queue,
     asked.ExplainLog: why.log,
     asked.ExplainMessage: explain.message,

@@ -30,7 +30,7 @@ class ReadinessPort(StatsPort, Protocol):
 
 def ready(request: Request[ReadinessPort], command: ReadReadiness) -> None:
     """Answers whether there is no reason against it. The reasons name things, so they are for who may see all."""
-    found = [one for one in _reasons(request.parts) if one.reason not in command.exclude]
+    found = [one for one in reasons_of(request.parts) if one.reason not in command.exclude]
     try:
         request.parts.authorization.check_request(request.connection, ReadStats())
         reasons = found
@@ -41,10 +41,11 @@ def ready(request: Request[ReadinessPort], command: ReadReadiness) -> None:
 
 def reasons_against(parts: ReadinessPort) -> frozenset[str]:
     """Those of REASONS that hold now: they name nothing."""
-    return frozenset(one.reason for one in _reasons(parts))
+    return frozenset(one.reason for one in reasons_of(parts))
 
 
-def _reasons(parts: ReadinessPort) -> Iterator[NotReady]:
+def reasons_of(parts: ReadinessPort) -> Iterator[NotReady]:
+    """All that hold now."""
     admission = parts.admission
     if admission.disk_wait_list.is_tight:
         yield NotReady("disk", "The disk has no room: SENDs to persistent queues wait.")

@@ -20,7 +20,7 @@ from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.memory import Memory
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.durable_queue import DurableQueue
-from radiator.core.queues.key_numbers import look_for_hot
+from radiator.core.queues.key_numbers import active_keys, look_for_hot
 from radiator.core.queues.queue import Queue
 from radiator.core.request import Request
 from radiator.core.routing.admission import Admission
@@ -36,6 +36,8 @@ from radiator.model.errors import count_text
 from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
 from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
+
+VERDICT_LOOKS = 40  # what one costs, in looks at a thing
 
 
 class WhyPort(AnsweringPort, Protocol):
@@ -65,23 +67,39 @@ def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
     asked, parts = request.parts.destinations.there(command.queue), request.parts
 
     def explained() -> Iterator[QueueExplained | PauseRow]:
-        crowd = Crowd()
-        yield from crowd.look([*asked.subscriptions])
-        if asked.entries_out and not asked.ready_count:
-            yield from crowd.look_at_holders(asked)
-        yield from look_for_hot(asked, crowd.hot)
-        verdict, sentence = of_queue(parts, asked, crowd)
+        verdict = sentence = ""
+        for found in judged(parts, asked):
+            if found is PAUSE:
+                yield PAUSE
+            else:
+                verdict, sentence = found
         yield QueueExplained(
             verdict=verdict,
             sentence=sentence,
             numbers=numbers_of(asked, parts.checkouts.count(asked)),
             pressure=_pressure(parts),
-            is_full=_is_full(asked),
+            is_full=is_full(asked),
             next_due_ms=asked.next_due_ms or None,
             consumer_list=listed(asked.subscriptions),
         )
 
     request.answer_in_slices(explained)
+
+
+def judged(state: WhyPort, asked: Queue) -> Iterator[tuple[str, str] | PauseRow]:
+    """After PAUSEs the verdict, and its sentence."""
+    crowd = Crowd()
+    yield from crowd.look([*asked.subscriptions])
+    if asked.entries_out and not asked.ready_count:
+        yield from crowd.look_at_holders(asked)
+    yield from look_for_hot(asked, crowd.hot)
+    yield of_queue(state, asked, crowd)
+
+
+def judging_looks(asked: Queue) -> int:
+    """How much that looks at."""
+    out = 0 if asked.ready_count else min(len(asked.entries_out), WHY_LOOKED_AT)
+    return VERDICT_LOOKS + len(asked.subscriptions) + out + (active_keys(asked) or 0)
 
 
 def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
@@ -93,10 +111,10 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
         sentence += _of_other_nodes(state, asked)
     if state.cluster is not None and (otherwise := state.cluster.agreement.sentences_of(asked.name)):
         sentence += f" {otherwise}"
-    if asked.waiters and not asked.is_persistent and state.admission.memory_wait_list.is_tight and not _is_full(asked):
+    if asked.waiters and not asked.is_persistent and state.admission.memory_wait_list.is_tight and not is_full(asked):
         waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
         sentence += f" {waiting} for room: {_of_memory(state)}"
-    elif asked.waiters or _is_full(asked):
+    elif asked.waiters or is_full(asked):
         sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and state.admission.disk_wait_list.is_tight:
         sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(state)}"
@@ -133,7 +151,7 @@ def _of_outbox(state: WhyPort, asked: Queue) -> tuple[str, str]:
 def _of_other_nodes(state: WhyPort, asked: Queue) -> str:
     """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
     destinations = state.destinations
-    full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
+    full = [outbox for outbox in destinations.copies_to if outbox.waiters or is_full(outbox)]
     if not full:
         return ""
     fanouts = [
@@ -177,7 +195,7 @@ def _of_memory(state: WhyPort) -> str:
     )
 
 
-def _is_full(asked: Queue) -> bool:
+def is_full(asked: Queue) -> bool:
     """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
     ledger = asked.ledger
     return not asked.has_capacity(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))

@@ -59,7 +59,7 @@ def _list(value: Rows[Any]) -> Iterator[str]:
         if row is PAUSE:
             yield ""
         else:
-            yield between + _text(row)
+            yield between + (_column(row) if type(row) is list else _text(row))
             between = ", "
     yield "[]" if between == "[" else "]"
 
@@ -115,6 +115,7 @@ def _plain_value(value: Any) -> Any:
 
 
 _text = json.JSONEncoder(default=_plain_value).encode
+_column = json.JSONEncoder(separators=(",", ":")).encode  # of thousands of numbers
 
 
 def _broker(answer: BrokerNumbers) -> Mapping[str, Any]:

@@ -43,7 +43,7 @@ from radiator.model.settings import LOG_LEVELS
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake
-from radiator.protocols.administration import connections
+from radiator.protocols.administration import connections, overview
 
 PEEK_COUNT = 10  # where none is asked for
 LOG_LINES_COUNT = 100  # the same
@@ -546,6 +546,9 @@ REQUESTS: dict[str, Reader] = {
     "stats": _stats,
     "ready": _ready,
     "queues": _queues,
+    "queue-table": overview.queue_table,
+    "history": overview.history,
+    "attention": overview.attention,
     "peek": _peek,
     "purge": _of(commands.PurgeQueue, "queue"),
     "declare": _declare,

@@ -6,7 +6,18 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from radiator.model import answers, bounds, configuration, connections, consumers, disk, log_lines, numbers, unacked
+from radiator.model import (
+    answers,
+    bounds,
+    configuration,
+    connections,
+    consumers,
+    disk,
+    log_lines,
+    numbers,
+    overview,
+    unacked,
+)
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.administration import sections
 from radiator.model.limits import KEY_SOURCES_MAX
@@ -38,6 +49,9 @@ SECTIONS = sections()
 
 ANSWERS: dict[str, type | Mapping[str, type]] = {
     "queues": answers.Queues,
+    "queue-table": overview.QueueTable,
+    "history": overview.Samples,
+    "attention": overview.Attention,
     "ready": answers.Readiness,
     "configuration": configuration.Configuration,
     "bounds": bounds.BoundsInForce,
@@ -189,6 +203,8 @@ _NAMED = (
     numbers.Holder,
     numbers.LatencyNumbers,
     unacked.UnackedMessage,
+    overview.NeedsAttention,
+    overview.QueueOfTable,
     Happened,
     LogSettings,
     QueueSettings,

@@ -101,6 +101,9 @@ class Asking:
 
 ANY = ("*",)
 _PAGE = (("match", TEXT), ("after", TEXT), ("limit", NUMBER))
+_TABLE = (
+    ("match", TEXT), ("text", TEXT), ("sort", TEXT), ("first", NUMBER), ("count", NUMBER), ("filter", TEXT)
+)  # fmt: skip
 _NAMED = {QUEUE: "queues", EXCHANGE: "exchanges", FANOUT: "fanouts", LOG: "logs"}
 _IF = (("if_unused", FLAG), ("if_empty", FLAG))
 
@@ -111,6 +114,10 @@ ASKINGS: tuple[Asking, ...] = (
     Asking("GET", ("v1", "disk"), "disk"),
     Asking("GET", ("v1", "log"), "log", query=(("after", NUMBER), ("limit", NUMBER), ("level", TEXT))),
     Asking("GET", ("v1", "queues"), "queues", query=_PAGE),
+    Asking("GET", ("v1", "queues", "table"), "queue-table", query=_TABLE),
+    Asking("GET", ("v1", "history"), "history", query=(("after_ms", NUMBER),)),
+    Asking("GET", ("v1", "queues", None, "history"), "history", (QUEUE,), (("after_ms", NUMBER),)),
+    Asking("GET", ("v1", "attention"), "attention"),
     *(
         Asking("GET", ("v1", section), "stats", query=_PAGE, fixed=(("section", section),))
         for section in ("exchanges", "fanouts", "logs", "topics", "users")

@@ -24,6 +24,7 @@ from radiator.model.limits import (
     NAME_MAX_BYTES,
     PARTITIONS_MAX,
     PEEK_MESSAGES_MAX,
+    QUEUE_TABLE_ROWS_MAX,
     REFUSE_MAX_S,
     REGISTERED_MAX_MS,
     REGISTERED_MIN_MS,
@@ -32,6 +33,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     UNACKED_PAGE_MAX,
 )
+from radiator.model.overview import NEEDS, SORTS
 from radiator.model.principal import RecognisedBy
 from radiator.model.rights import RIGHTS, ROLES
 from radiator.model.settings import LOG_LEVELS
@@ -68,6 +70,7 @@ _STRINGS: Schema = {"type": "array", "items": _STRING}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _FIELDS: Mapping[str, Schema] = {
     "after": {**_STRING, "description": "The last name of the page before."},
+    "after_ms": {**_COUNT, "maximum": TIME_MAX_MS, "description": "Only what is later; since the epoch."},
     "app": _STRING,
     "correlation_id": {
         **_STRING,
@@ -78,6 +81,8 @@ _FIELDS: Mapping[str, Schema] = {
     "count": {"type": "integer", "minimum": 1},
     "create": _FLAG,
     "dry_run": _FLAG,
+    "filter": {"const": NEEDS, "description": "Only queues that need somebody."},
+    "first": {**_COUNT, "maximum": SIZE_MAX, "description": "How many rows come before the page."},
     "force": {"const": True},
     "if_empty": _FLAG,
     "if_unused": _FLAG,
@@ -102,7 +107,9 @@ _FIELDS: Mapping[str, Schema] = {
     "refuse_s": {**_COUNT, "maximum": REFUSE_MAX_S},
     "seconds": {"type": "number", "minimum": EXTEND_MIN_S, "maximum": ACK_TIMEOUT_MAX_S},
     "section": {"enum": list(schemas.SECTIONS)},
+    "sort": {"enum": [sign + one for one in SORTS for sign in ("", "-")], "description": "With - descending."},
     "stop": _FLAG,
+    "text": {**_STRING, "description": "What names have in them, in upper or lower case; at most 255 bytes."},
     "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
     "to": _STRING,
     "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this, or `message`, or `correlation_id`."},
@@ -130,6 +137,7 @@ _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
         "after": {**_STRING, "description": "The `next` of the page before."},
         "limit": {"type": "integer", "minimum": 1, "maximum": UNACKED_PAGE_MAX},
     },
+    "queue-table": {"count": {"type": "integer", "minimum": 1, "maximum": QUEUE_TABLE_ROWS_MAX}},
 }
 _NEEDED = {
     "bind": ("queue",),
@@ -151,6 +159,9 @@ _SUMMARIES = {
     "disk": "What the disk has and holds",
     "log": "The last lines of the broker's log, or those behind one",
     "queues": "All queues with their numbers, or a page of them",
+    "queue-table": "A page of the queues in any order, with rates, and why each stands as it does",
+    "history": "The last hour, in samples",
+    "attention": "What needs somebody, the worst first",
     "describe": "Its settings and numbers",
     "declare": "Declares it; where it is there with the same settings nothing changes",
     "delete": "Deletes it",

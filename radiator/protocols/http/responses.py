@@ -35,6 +35,7 @@ STATUS_OF_CODE = {
     "no-dedup": 422,
     "no-delay": 422,
     "no-events": 404,
+    "no-history": 404,
     "no-journal": 404,
     "no-node": 404,
     "no-such-connection": 404,

@@ -28,7 +28,7 @@ COMMANDS: dict[str, str] = {
     "check": "check", "backup": "backup",
     "restore": "backup", "compact": "compact", "rename": "rename", "ready": "ready", "stats": "stats", "top": "top",
     "settings": "settings", "bounds": "bounds", "disk": "disk_use", "broker-log": "broker_log",
-    "queues": "queues",
+    "history": "history", "attention": "attention", "queues": "queues",
     "describe": "describe", "peek": "peek", "why": "why", "declare": "declare", "bind": "bind", "unbind": "bind",
     "delete": "delete", "purge": "queues", "move": "queues", "position": "position", "release": "release",
     "connections": "connections", "disconnect": "connections", "unacked": "unacked", "extend": "unacked",

@@ -7,6 +7,8 @@ from radiator.model.addresses import QUEUE
 from radiator.model.errors import ConfigError, count_text
 from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field, whole_number
 from radiator.tools.cli.command import Command
+from radiator.tools.cli.queue_table import add_table, asked_for
+from radiator.tools.cli.queue_table import formed as formed_page
 from radiator.tools.cli.shown import add_json, add_watch, print_answer, show
 from radiator.tools.cli.text import bytes_text, printable, table
 from radiator.tools.cli.things import ArgumentWord, add_words
@@ -30,14 +32,18 @@ _NUMBERS = ("messages", "ready", "unacked", "delayed", "storing", "consumers", "
 
 def _queues_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--match", metavar="PATTERN", help="only queues whose names match: * is one word, # any number")
+    add_table(parser)
     add_broker(parser)
     add_json(parser)
     add_watch(parser)
 
 
 def _run_queues(arguments: argparse.Namespace) -> int:
-    request = {"do": "queues"} if arguments.match is None else {"do": "queues", "match": arguments.match}
-    show(arguments, lambda: ask(arguments, request), _formed)
+    page = asked_for(arguments)
+    request = page or {"do": "queues"}
+    if arguments.match is not None:
+        request["match"] = arguments.match
+    show(arguments, lambda: ask(arguments, request), _formed if page is None else formed_page)
     return 0
 
 
@@ -107,9 +113,10 @@ QUEUES = Command(
     description=(
         "One line for each queue: how many messages it holds, how many of them are ready, unacked "
         "(delivered, and not acked yet), delayed (kept back until their time) or still being stored, its consumers, "
-        "and how often messages of it were redelivered."
+        "and how often messages of it were redelivered. With --sort, --top, --text or --needs only the first in an "
+        "order, with their rates in the last seconds, and why each stands as it does."
     ),
-    example="radiator queues --broker stomp://127.0.0.1:61613",
+    example="radiator queues --broker stomp://127.0.0.1:61613\nradiator queues --sort=-in --top 10",
     add_arguments=_queues_arguments,
     run=_run_queues,
 )

@@ -68,6 +68,7 @@ from radiator.model.limits import (
     REGISTERED_MS,
     SIZE_MAX,
 )
+from radiator.model.overview import ReadAttention, ReadHistory, ReadQueueHistory, ReadQueueTable
 from radiator.protocols.administration import JSON
 from radiator.protocols.administration.requests import REQUESTS
 from tests.protocols.administration.test_connections import EXAMPLES as OF_CONNECTIONS
@@ -79,6 +80,23 @@ EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
     ({"do": "stats", "section": "logs", "match": "/log/a.*"}, ReadSection("logs", match="a.*")),
     ({"do": "stats", "section": "users", "match": "/log/a"}, ReadSection("users", match="/log/a")),
     ({"do": "queues", "match": "*.a.#"}, ListQueues(match="*.a.#")),
+    ({"do": "queue-table"}, ReadQueueTable(None, "", "ready", True, 0, 50, False)),
+    (
+        {
+            "do": "queue-table",
+            "match": "a.#",
+            "text": "t" * 255,
+            "sort": "name",
+            "first": 200,
+            "count": 200,
+            "filter": "needs",
+        },
+        ReadQueueTable("a.#", "t" * 255, "name", False, 200, 200, True),
+    ),
+    ({"do": "history"}, ReadHistory(0)),
+    ({"do": "history", "after_ms": 10**15 - 1}, ReadHistory(10**15 - 1)),
+    ({"do": "history", "queue": "/queue/q", "after_ms": 7}, ReadQueueHistory("q", 7)),
+    ({"do": "attention"}, ReadAttention()),
     ({"do": "queues", "match": ".".join([*"*#*", *"a" * 13])}, ListQueues(match="*.#.*" + ".a" * 13)),
     ({"do": "configuration"}, ReadConfiguration()),
     ({"do": "bounds"}, ReadBounds()),
@@ -209,7 +227,10 @@ def test_every_command_of_the_model_is_a_request_and_every_request_one() -> None
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"do": "nothing"}, '"nothing" is no request: `do` would be one of stats, ready, queues, peek,'),
+        (
+            {"do": "nothing"},
+            '"nothing" is no request: `do` would be one of stats, ready, queues, queue-table,',
+        ),
         ({"do": "queues", "limit": 0}, "`limit` must be a whole number from 1 to"),
         ({"do": "queues", "all": True}, '`queues` has no "all" here; it has limit, after, match.'),
         ({"do": "queues", "match": 1}, "`match` must be a pattern of names, such as orders.*; it is 1."),

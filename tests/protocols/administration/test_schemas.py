@@ -7,7 +7,18 @@ from typing import Any
 import jsonschema
 import pytest
 
-from radiator.model import answers, bounds, configuration, connections, consumers, disk, log_lines, numbers, unacked
+from radiator.model import (
+    answers,
+    bounds,
+    configuration,
+    connections,
+    consumers,
+    disk,
+    log_lines,
+    numbers,
+    overview,
+    unacked,
+)
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
 from radiator.model.numbers import Later, NamedRows, Rows
 from radiator.model.settings import QueueSettings
@@ -74,6 +85,14 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("unacked", None, None, unacked.Unacked(Rows(iter([])), 0, None)),
     ("extend-unacked", None, None, unacked.UnackedExtended("s-1-2", 9)),
     ("scale", None, None, consumers.Scale(9, None, None, 0, 9)),
+    ("history", None, None, overview.Samples(1000, None, ("in",), Rows(iter([[]])))),
+    ("history", None, None, overview.Samples(1000, 5000, ("in", "p"), Rows(iter([[1, None], [None, 2.5]])))),
+    ("queue-table", None, None, overview.QueueTable(Rows(iter([
+        overview.QueueOfTable("q", 1, 0, 0, 0, True, None, 2.5, 0, None, 1, 9, "moving", "It moves.", True, False, 0),
+    ])), 1, 2)),
+    ("attention", None, None, overview.Attention(Rows(iter([
+        overview.NeedsAttention("queue", "q", "no-consumer", "Nobody is subscribed.")])), {"no-consumer": 1}, 9)),
+    ("attention", None, None, overview.Attention(Rows(iter([])), None, 0)),
     ("scale", None, None, consumers.Scale(9, 70, 3, 1, 3)),
     ("describe", LOG, None, answers.LogDescribed(schemas.LogSettings(), "1", answers.PartitionsDescribed([0], [1], [9],
                                                  [None], [5]), Later(iter([0])), Rows(iter(["g"])))),

@@ -81,31 +81,9 @@ WITHOUT_REQUEST = ("events", "session")
 
 def test_get_changes_nothing() -> None:
     """Each of them is one of these requests, none of which changes anything, or reads as a subscription does."""
-    reads = {
-        "stats",
-        "queues",
-        "describe",
-        "why",
-        "peek",
-        "explain",
-        "offsets",
-        "position",
-        "prepared",
-        "version",
-        "log",
-    }
-    reads |= {
-        "peers",
-        "consumers",
-        "scale",
-        "connections",
-        "configuration",
-        "connection",
-        "bounds",
-        "unacked",
-        "disk",
-        "log",
-    }
+    reads = {"stats", "queues", "describe", "why", "peek", "explain", "offsets", "position", "prepared", "version"}
+    reads |= {"peers", "consumers", "scale", "connections", "connection", "unacked", "queue-table", "history"}
+    reads |= {"attention", "configuration", "bounds", "disk", "log"}
     asked = {
         route.resource.__self__.do  # type: ignore[attr-defined]
         for route in ROUTES

@@ -14,7 +14,7 @@ from tests.broker_process import environment
 CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
     "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
-    "archive", "audit", "explain", "why", "position", "reload", "rename", "compact", "ready",
+    "archive", "audit", "explain", "why", "position", "reload", "history", "attention", "rename", "compact", "ready",
     "certificates", "install-service", "uninstall-service", "completion", "password", "token", "context",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
