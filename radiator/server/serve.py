@@ -158,9 +158,7 @@ class Server:
         credentials: Credentials,
         file: Path | None = None,
     ) -> None:
-        hub = gevent.get_hub()
-        loop = hub.loop
-        recovery = store.recovery
+        loop, recovery = gevent.get_hub().loop, store.recovery
         self._log = EventLog(logging=config.logging)
         self._signalled_s = 0.0
         self._stop = Event()
@@ -207,7 +205,7 @@ class Server:
         self._memory = broker.parts.memory
         self._listeners: list[Listener] = []
         self._loop = loop
-        halt_on_uncaught(self._log, hub)
+        halt_on_uncaught(self._log, gevent.get_hub())
         self._log_start(config, recovery)
         self._listen(config)
 

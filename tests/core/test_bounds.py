@@ -11,6 +11,7 @@ from radiator.model.disk import WalNumbers
 from radiator.model.limits import GIB, LOOKED_AT_ONCE, MIB, Limits
 from radiator.model.numbers import PAUSE
 from radiator.model.settings import AUDIT, JOURNAL, Declarations, LogSettings
+from radiator.model.settings import Node as NodeSettings
 from tests.broker_process import CHECKOUT
 from tests.core.leased import join, take
 from tests.core.node import Node
@@ -83,6 +84,7 @@ def test_what_many_have_is_looked_at_in_slices(node: Node) -> None:
     owners.update({f"user {number}": owner for number in range(2 * LOOKED_AT_ONCE)})
     rows = [*bounds(node.broker.parts)]
     assert rows.count(PAUSE) == 4 and len(rows) == len(BOUNDS) + 4
+    assert used(node, "max_leases") == (1,), "not of all together"
 
 
 def test_the_servers_bounds_are_the_servers() -> None:
@@ -101,6 +103,21 @@ def test_the_disk_is_as_it_was_measured_last(node: Node) -> None:
     assert (rows["map_size"].limit, rows["map_size"].used) == (GIB, 5)
     assert (rows["disk_free_min"].limit, rows["disk_free_min"].used) == (7, 6)
     assert (rows["unapplied_entries"].used, rows["unapplied_bytes"].used, rows["unapplied_bytes"].limit) == (3, 4, 5)
+
+
+def test_of_other_nodes_the_fullest_outbox_is_told() -> None:
+    declared = Declarations(create_queues=True, fanouts={"f": ()}, cluster_fanouts=frozenset("f"))
+    peers = dict.fromkeys(("b", "c"))
+    node = Node(declared, node=NodeSettings(name="a", secret=b"s" * 16, peers=peers, peer_outbox_max_bytes=5 * MIB))
+    node.open(1)
+    outboxes = node.broker.destinations.queues.outboxes
+    assert {*outboxes} == {"b", "c"}
+    assert used(node, "nodes", "peer_outbox_max_bytes") == (1, 0)
+    node.say(send(1, "/fanout/f", b"x" * 100))
+    outboxes["c"].ledger.stored_bytes += 7
+    rows = found(node)
+    assert rows["peer_outbox_max_bytes"].used == outboxes["b"].ledger.stored_bytes + 7 > 100
+    assert rows["peer_outbox_max_bytes"].limit == 5 * MIB
 
 
 def test_the_journal_takes_its_share() -> None:

@@ -15,6 +15,8 @@ CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
     "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
     "archive", "audit", "explain", "why", "position", "reload", "history", "attention", "rename", "compact", "ready",
+    "settings", "bounds",
+    "disk", "broker-log",
     "certificates", "install-service", "uninstall-service", "completion", "password", "token", "context",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
