@@ -386,7 +386,7 @@ def test_a_message_that_is_handed_over_is_acked_here_and_accepted_there() -> Non
     nodes = Nodes("ab", declarations=replace(declared(), logs={JOURNAL: LogSettings()}, has_journal=True))
     for name in "ab":
         nodes[name].open(1)
-    nodes["a"].say(subscribe(1, "work", name=b"s"), send(1, "work"))
+    nodes["a"].say(subscribe(1, "work", name=b"s"), send(1, "work", headers=b"correlation-id:task 7\n"))
     nodes["a"].say(nack(nodes["a"].message(1)))
     nodes["a"].message(1)
     nodes["a"].close(1)
@@ -398,6 +398,8 @@ def test_a_message_that_is_handed_over_is_acked_here_and_accepted_there() -> Non
     left = [row for row in events_on(nodes["a"].disk.platter) if row.event == "acked"][0]
     came = one(nodes["b"], "accepted", "work")
     assert (left.client, left.attempt, came.client, came.attempt) == ("node/b", 2, "node/a", 2)
+    accepted = one(nodes["a"], "accepted", "work")
+    assert (accepted.correlation_id, left.correlation_id, came.correlation_id) == ("task 7", "", "task 7")
 
 
 @pytest.mark.parametrize("is_crash", [False, True])
