@@ -19,6 +19,7 @@ WITHOUT = {
     "model/disk.py": "data alone: tests/core/admin/test_itself.py",
     "model/itself.py": "names what other files have: tests/core/admin/test_itself.py",
     "model/leases.py": "data alone: tests/core/test_leases.py and test_settlements.py",
+    "protocols/administration/asked.py": "a request: tests/protocols/administration/test_requests.py",
     "model/log_lines.py": "data alone: tests/server/test_last_lines.py",
     "model/overview.py": "data alone: tests/protocols/administration has every request and answer",
     "core/overview/attention.py": "data alone: tests/core/admin/test_attention.py",

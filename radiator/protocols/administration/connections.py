@@ -1,7 +1,6 @@
 """Reads requests about connections, and about what is out with consumers: JSON to commands, as requests.py does."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
 
 from radiator.model import administration as commands
 from radiator.model.administration import AdminCommand
@@ -10,46 +9,29 @@ from radiator.model.limits import ACK_TIMEOUT_MAX_S, EXTEND_MIN_S, SIZE_MAX, UNA
 from radiator.model.story import message_id_in
 from radiator.model.unacked import place_in
 from radiator.model.validation import mistake
+from radiator.protocols.administration.asked import Asked
 
 _seconds = number(EXTEND_MIN_S, ACK_TIMEOUT_MAX_S, "of seconds ")
 
 
-class Given(Protocol):
-    """What requests.Asked has."""
-
-    given: dict[str, Any]
-
-    def __contains__(self, key: str) -> bool: ...
-
-    def has_only(self, *keys: str) -> None: ...
-
-    def name(self, kind: str) -> str: ...
-
-    def text(self, key: str, what: str) -> str: ...
-
-    def whole(self, key: str, default: int | None, most: int | None = None) -> int: ...
-
-    def number(self, key: str, most: int, default: int | None = None) -> int: ...
-
-
-def _connections(asked: Given) -> AdminCommand:
+def _connections(asked: Asked) -> AdminCommand:
     asked.has_only("user", "after", "limit")
     user = asked.text("user", "the name of a user") if "user" in asked else None
     limit = asked.whole("limit", None, SIZE_MAX) if "limit" in asked else None
     return commands.ListConnections(user, asked.number("after", SIZE_MAX, 0), limit)
 
 
-def _connection(asked: Given) -> AdminCommand:
+def _connection(asked: Asked) -> AdminCommand:
     asked.has_only("number")
     return commands.DescribeConnection(asked.whole("number", None, SIZE_MAX))
 
 
-def _disconnect(asked: Given) -> AdminCommand:
+def _disconnect(asked: Asked) -> AdminCommand:
     asked.has_only("number")
     return commands.CloseConnection(asked.whole("number", None, SIZE_MAX))
 
 
-def _unacked(asked: Given) -> AdminCommand:
+def _unacked(asked: Asked) -> AdminCommand:
     asked.has_only("queue", "after", "limit")
     after = None
     if "after" in asked:
@@ -60,7 +42,7 @@ def _unacked(asked: Given) -> AdminCommand:
     return commands.ListUnacked(asked.name("queue"), after, asked.whole("limit", UNACKED_PAGE, UNACKED_PAGE_MAX))
 
 
-def _extend_unacked(asked: Given) -> AdminCommand:
+def _extend_unacked(asked: Asked) -> AdminCommand:
     asked.has_only("queue", "message_id", "seconds")
     text = asked.text("message_id", "a message-id, as `unacked` has it")
     try:
@@ -74,7 +56,7 @@ def _extend_unacked(asked: Given) -> AdminCommand:
     return commands.ExtendUnacked(asked.name("queue"), message_id, seconds)
 
 
-READERS: Mapping[str, Callable[[Given], AdminCommand]] = {
+READERS: Mapping[str, Callable[[Asked], AdminCommand]] = {
     "connections": _connections,
     "connection": _connection,
     "disconnect": _disconnect,

@@ -1,7 +1,5 @@
 """Reads requests for the overview of the broker: its history, the table of queues, what needs somebody."""
 
-from typing import Protocol
-
 from radiator.model.addresses import QUEUE
 from radiator.model.checks import shown
 from radiator.model.errors import Refusal
@@ -14,36 +12,19 @@ from radiator.model.overview import (
     ReadQueueHistory,
     ReadQueueTable,
 )
+from radiator.protocols.administration.asked import Asked
 
 TABLE_COUNT = 50  # rows of a page, where none is asked for
 
 
-class Given(Protocol):
-    """A request, as requests.py has it."""
-
-    def __contains__(self, key: str) -> bool: ...
-
-    def has_only(self, *keys: str) -> None: ...
-
-    def name(self, kind: str, key: str | None = None) -> str: ...
-
-    def number(self, key: str, most: int, default: int | None = None) -> int: ...
-
-    def pattern(self, key: str, kind: str) -> str: ...
-
-    def text(self, key: str, what: str, default: str | None = None) -> str: ...
-
-    def whole(self, key: str, default: int | None, most: int | None = None, least: int = 1) -> int: ...
-
-
-def history(asked: Given) -> ReadHistory | ReadQueueHistory:
+def history(asked: Asked) -> ReadHistory | ReadQueueHistory:
     """Of the broker, or of a queue."""
     asked.has_only("queue", "after_ms")
     after_ms = asked.number("after_ms", TIME_MAX_MS, 0)
     return ReadQueueHistory(asked.name(QUEUE), after_ms) if QUEUE in asked else ReadHistory(after_ms)
 
 
-def queue_table(asked: Given) -> ReadQueueTable:
+def queue_table(asked: Asked) -> ReadQueueTable:
     """A page of the table."""
     asked.has_only("match", "text", "sort", "first", "count", "filter")
     text = asked.text("text", "a part of the names", "")
@@ -68,7 +49,7 @@ def queue_table(asked: Given) -> ReadQueueTable:
     )
 
 
-def attention(asked: Given) -> ReadAttention:
+def attention(asked: Asked) -> ReadAttention:
     """What needs somebody."""
     asked.has_only()
     return ReadAttention()
