@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import connect
 
 from radiator.client import Client
+from radiator.model.errors import Refusal
 from tests.acceptance.wire import Gone, Wire
+from tests.nodes.cluster import Nodes, mesh
 from tests.server.test_stomp_over_http import CONNECT, HttpStomp
 from tests.server.web import SECRET, USERS, WebBroker, WebClient, basic, port_of
 
@@ -205,3 +208,18 @@ def test_a_lease_is_shown_extended_and_settled(broker: WebBroker, web: WebClient
     settled = ask(web, "/v1/settle", "POST", {"settlements": [{"lease": message["lease"], "action": "ack"}]})
     assert settled["verdicts"] == [{"ok": True}]
     assert ask(web, "/v1/queues/leased/unacked")["unacked"] == []
+
+
+# ---- links ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_is_shown_with_the_node_and_is_not_closed(tmp_path: Path) -> None:
+    with Nodes(tmp_path, mesh("ab"), "[create]\nqueues = true\n") as nodes, Client(nodes["a"].address) as client:
+        (link,) = (one for one in client.admin({"do": "connections"})["connections"] if one["protocol"] == "peer")
+        assert (link["user"], link["recognised_by"], link["client"]) == ("b", "link-proof", None)
+        assert client.admin({"do": "connections", "user": "b"})["count"] == 1
+        with pytest.raises(Refusal, match=r"link with node b, which .* take \[peer.b\] out of the conf") as refused:
+            client.admin({"do": "disconnect", "number": link["number"]})
+        assert refused.value.code == "linked"
+        (still,) = (one for one in client.admin({"do": "connections"})["connections"] if one["protocol"] == "peer")
+        assert still["number"] == link["number"] and still["blocked"] is None

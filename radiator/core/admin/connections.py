@@ -102,7 +102,7 @@ def closed(request: Request[ConnectionsPort], command: CloseConnection) -> None:
         raise Refusal(
             "linked",
             f"Connection {connection.number} is the link with node {name}, which would be there again at once. To end "
-            f"it, take [peer.{name}] out of both configurations, or stop that node.",
+            f"it, take [peer.{name}] out of the configuration and restart this node, or stop {name}.",
         )
     if not connection.is_closing:
         name = f"{asker.principal.name!r:.80}"

@@ -24,6 +24,7 @@ STATUS_OF_CODE = {
     "connections": 503,
     "declared": 409,
     "declared-otherwise": 409,
+    "disconnected": 409,
     "exclusive": 409,
     "forbidden": 403,
     "in-use": 409,

@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
+from radiator.core.admin.unacked import _behind, _place
+from radiator.core.connections import Delivery
 from radiator.model.commands import AUTO, CLIENT
-from radiator.model.limits import ACK_TIMEOUT_MAX_S, LEASE_MAX_MS, UNACKED_PAGE, UNACKED_PAGE_MAX
+from radiator.model.limits import (
+    ACK_TIMEOUT_MAX_S,
+    ANSWER_ROWS,
+    LEASE_MAX_MS,
+    LOOKED_AT_ONCE,
+    UNACKED_PAGE,
+    UNACKED_PAGE_MAX,
+)
 from radiator.model.message import message_id, position_of
+from radiator.model.numbers import PAUSE
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.settings import Declarations, LogSettings, QueueSettings
 from tests.core.admin.asking import code
@@ -281,13 +291,65 @@ def test_what_is_not_out_is_refused(node: Node) -> None:
 
 
 def test_one_whose_commit_is_on_its_way_is_not_out_any_more(node: Node) -> None:
-    node.say(subscribe(1, "timed"), send(2, "timed"))
+    """Of a memory queue: it is settled once the rest of its transaction is on the disk."""
+    node.say(subscribe(1, "mem", ack_timeout_s=60.0), send(2, "mem"))
     out = node.message(1)
-    node.say(begin(1), ack(out, transaction=b"t"))
     message = out.message_id.decode()
-    extend(node, "timed", message, 5)  # it may still be aborted
+    node.say(begin(1), ack(out, transaction=b"t"), send(1, "q", transaction=b"t"))
+    assert extend(node, "mem", message, 5)  # it may still be aborted
+    node.auto = False
     node.say(commit(1))
-    assert code(node, do="extend-unacked", queue="timed", message_id=message, seconds=5) == "not-unacked"
+    asked_for = {"do": "extend-unacked", "queue": "mem", "message_id": message, "seconds": 5}
+    assert code(node, **asked_for) == "not-unacked" and len(node.broker.destinations.there("mem").entries_out) == 1
+    node.auto = True
+    node.turn([])
+    assert rows(node, "mem") == []
+
+
+def test_a_lease_whose_time_is_over_is_not_extended_before_the_clock_has_ticked(node: Node) -> None:
+    join(node, 7)
+    node.say(send(1, "q"))
+    (one,) = take(node, 7, lease_ms=10_000)
+    asked_for = {"do": "extend-unacked", "queue": "q", "message_id": one.message_id.decode(), "seconds": 5}
+    node.now_s += 9.999
+    assert node.admin(9, **asked_for)["ok"] is True
+    node.now_s += 5
+    assert code(node, **asked_for) == "not-unacked"
+
+
+def test_one_that_is_settled_while_the_answer_is_made_is_left_out(node: Node) -> None:
+    node.say(subscribe(1, "mem", prefetch_count=999), *(send(2, "mem") for _ in range(3 * ANSWER_ROWS)))
+    out = node.messages(1)
+    node.auto = False
+    node.say(send(9, "/admin", b'{"do": "unacked", "queue": "mem"}', reply_to="admin"))
+    node.turn([])
+    node.turn([])
+    node.say(ack(out[-1]), ack(out[0]))
+    node.auto = True
+    node.turn([])
+    (body,) = node.bodies(9)
+    shown = [row["message_id"] for row in json.loads(body)["unacked"]]
+    assert shown == [one.message_id.decode() for one in out[:-1]]
+
+
+def test_those_of_one_turn_are_in_the_order_of_their_positions(node: Node) -> None:
+    """However they went out: a page behind a place has none before it, and leaves none out."""
+    node.say(subscribe(1, "mem", prefetch_count=9999), *(send(2, "mem") for _ in range(LOOKED_AT_ONCE + 50)))
+    out = [*node.broker.destinations.there("mem").entries_out.values()]
+    for order in (out, out[::-1], out[25:] + out[:25]):
+        seen: list[Delivery] = []
+        after = None
+        while page := [one for one in _behind(order, after, 300) if one is not PAUSE]:
+            seen += page
+            after = _place(page[-1])
+        assert seen == out
+
+
+def test_a_place_is_looked_for_a_slice_in_a_turn(node: Node) -> None:
+    node.say(subscribe(1, "mem", prefetch_count=9999), *(send(2, "mem") for _ in range(5 * LOOKED_AT_ONCE)))
+    before = node.broker.context.turn_number
+    assert len(rows(node, "mem", limit=1)) == 1
+    assert node.broker.context.turn_number - before >= 5
 
 
 def test_of_a_queue_that_is_not_there(node: Node) -> None:

@@ -70,7 +70,9 @@ def test_each_says_open_when_the_other_has_proved() -> None:
     assert acceptor.receive(greeting) == []
     assert acceptor.take_outgoing() == GREETING + encode(B)  # and no proof: nobody has shown the secret yet
     assert dialler.receive(GREETING + encode(B)) == []
-    assert acceptor.receive(dialler.take_outgoing()) == [opened(7, Identity("a", "aa", False, "peer://[::1]:5"))]
+    heard = acceptor.receive(dialler.take_outgoing())
+    assert heard == [opened(7, Identity("a", "aa", False, "peer://[::1]:5"))]
+    assert isinstance(heard[0], Open) and heard[0].protocol == "peer"
     assert acceptor.is_open and not dialler.is_open
     last = acceptor.take_outgoing() + acceptor.heart_beat() + acceptor.encode(SendToPeer(7, Taken(3)))
     assert dialler.receive(last) == [opened(1, Identity("b", "62", True, "")), PeerMessage(1, Taken(3))]

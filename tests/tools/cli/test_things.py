@@ -33,12 +33,16 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return found
 
 
+READ = {"MESSAGE_ID": "s-1-2", "SECONDS": "60"}
+"""What stands for words that are read as something."""
+
+
 def line(words: tuple[ArgumentWord, ...], say: Any) -> list[str]:
     """A command line with every needed word, each thing as `say` says it."""
     texts: list[str] = []
     for word in words:
         if word.is_needed or word.kinds:
-            texts += say(word) if word.kinds else ["word"]
+            texts += say(word) if word.kinds else [READ.get(word.metavar, "word")]
     return texts
 
 
@@ -48,7 +52,7 @@ NAMING = {name: words_of(one) for name, one in parsers().items() if any(word.kin
 def test_every_command_that_names_a_thing_is_here() -> None:
     assert {name.split()[0] for name in NAMING} == {
         "send", "receive", "peek", "why", "describe", "declare", "bind", "unbind", "delete", "purge", "move",
-        "position", "release", "bench",
+        "position", "release", "bench", "unacked", "extend",
     }  # fmt: skip
     assert {name.split()[0] for name in parsers()} == {*COMMANDS}
 
@@ -63,7 +67,7 @@ def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
     }
     assert own == {("peer", "action"), ("peer", "peer"), ("completion", "shell"), ("explain", "message_id")}
     plain = {word.metavar for one in parsers().values() for word in words_of(one) if not word.kinds}
-    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY"}
+    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY", "NUMBER", *READ}
 
 
 @pytest.mark.parametrize("name", sorted(NAMING))
