@@ -15,8 +15,7 @@ CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
     "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
     "archive", "audit", "explain", "why", "position", "reload", "history", "attention", "rename", "compact", "ready",
-    "settings", "bounds",
-    "disk", "broker-log",
+    "settings", "bounds", "disk", "broker-log",
     "connections", "disconnect", "unacked", "extend",
     "certificates", "install-service", "uninstall-service", "completion", "password", "token", "context",
 }  # fmt: skip
