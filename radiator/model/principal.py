@@ -78,10 +78,6 @@ class Login(Protocol):
         """Who it is, by the verdict of that check. Raises Refusal."""
 
 
-COOKIE_OVER = "The session of the cookie has ended: log in again."
-"""Why a stream ends that somebody reads by a cookie."""
-
-
 @dataclass(frozen=True, slots=True)
 class GivenCookie:
     """What a browser keeps of its login. value: random bits as text; nobody else keeps them. until_ms: since the epoch,

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from radiator.auth.authenticator import Authenticator
-from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.errors import Refusal
 from radiator.model.limits import COOKIE_BYTES, COOKIE_MAX_S, COOKIES_LOOK_S
-from radiator.model.principal import COOKIE_OVER, GivenCookie, Principal
+from radiator.model.principal import GivenCookie, Principal
 from radiator.model.replies import Refuse
 from radiator.model.rights import Rules
 from radiator.protocols.http.cookie import key_of_value
+from radiator.protocols.http.door import cookie_over
 from radiator.server.timetable import Timetable
 
 
@@ -91,4 +92,4 @@ class ServerCookies:
 
     def _end_all(self, connections: list[int]) -> None:
         for connection in connections:
-            self._end(Refuse(connection, FORBIDDEN, COOKIE_OVER))
+            self._end(cookie_over(connection))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from radiator import __version__
-from radiator.model.errors import FORBIDDEN, Refusal, shown
+from radiator.model.errors import Refusal, shown
 from radiator.model.limits import HTTP_LOGIN_BYTES, Limits
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.rights import EVERYTHING, RIGHTS, Rules
@@ -14,11 +14,10 @@ from radiator.protocols.http.exchange import HttpRequest, LoginGiven
 from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.json_body import parsed
 from radiator.protocols.http.recognition import Recognition
-from radiator.protocols.http.responses import JSON, Response, as_json, problem, refused
+from radiator.protocols.http.responses import JSON, Response, as_json, refused
 
 _FORM = '{"user": "NAME", "password": "SECRET"}, or {"token": "TOKEN"}'
 _NO_USERS = "This broker has no users: everybody may do everything, and nobody logs in."
-_NONE_OF_BODY = "In the body of this request they are `user` and `password`, or `token`."
 _EVERY_RIGHT = {right: [EVERYTHING] for right in RIGHTS}
 
 
@@ -52,13 +51,6 @@ def logged_in(recognition: Recognition, head: RequestHead, principal: Principal)
         return refused(refusal.code, str(refusal))
     cookie = given_cookie(given.value, is_secure(head, recognition.is_encrypted))
     return as_json(200, {"ok": True, "user": principal.name, "until_ms": given.until_ms}, (cookie,))
-
-
-def not_logged_in(refusal: Refusal) -> Response:
-    """What anybody else is answered. No challenge is in it: the login is not where a browser would put one."""
-    if refusal.code != FORBIDDEN:
-        return refused(refusal.code, str(refusal))
-    return problem(401, FORBIDDEN, f"{refusal} {_NONE_OF_BODY}")
 
 
 def log_out(request: HttpRequest) -> Response:

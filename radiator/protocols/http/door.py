@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from radiator.model.errors import FORBIDDEN, Refusal, shown
+from radiator.model.replies import Refuse
 from radiator.model.settings import WebSettings
 from radiator.protocols.http.cookie import has_cookie
 from radiator.protocols.http.head import BadRequest, RequestHead
@@ -21,7 +22,7 @@ _CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="radiator", charset="
 _HOW_TO_LOG_IN = (
     "Over HTTP the header Authorization has it: Basic with NAME:PASSWORD or NAME:TOKEN, or Bearer with a token."
 )
-
+_HOW_IN_BODY = "In the body of this request they are `user` and `password`, or `token`."
 _LOG_IN_AGAIN = "The session of the cookie has ended, or is not for this request: log in again, by POST /v1/session."
 
 
@@ -107,15 +108,22 @@ def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
     return (name, secret) if name or secret else (_NOBODY, authorization)
 
 
-def not_let_in(head: RequestHead, refusal: Refusal) -> Response:
+def not_let_in(head: RequestHead, refusal: Refusal, is_in_body: bool = False) -> Response:
     """The answer to a request whose login was refused. A browser that a page has asked by its script is not challenged:
-    it would open a dialog of its own over that page.
+    it would open a dialog of its own over that page; nor is who has it in the body.
     """
     if refusal.code != FORBIDDEN:
         return refused(refusal.code, str(refusal))
+    if is_in_body:
+        return problem(401, FORBIDDEN, f"{refusal} {_HOW_IN_BODY}")
     is_script = head.headers.get(b"sec-fetch-mode", b"navigate") != b"navigate" or b"x-requested-with" in head.headers
     sentence = f"{refusal} {_LOG_IN_AGAIN if has_cookie(head) else _HOW_TO_LOG_IN}"
     return problem(401, FORBIDDEN, sentence, () if is_script else _CHALLENGE)
+
+
+def cookie_over(connection: int) -> Refuse:
+    """What ends a stream that is read by a cookie which has ended."""
+    return Refuse(connection, FORBIDDEN, "The session of the cookie has ended: log in again.")
 
 
 def _is_own(head: RequestHead, origin: bytes) -> bool:

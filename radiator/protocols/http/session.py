@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import inf
 
 from radiator.model.commands import Command, Identify, Open
-from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.errors import Refusal
 from radiator.model.leases import Leased, Settled
 from radiator.model.limits import (
     HTTP_ANSWERS_BYTES,
@@ -25,7 +25,7 @@ from radiator.model.limits import (
     HTTP_REQUESTS_AT_ONCE,
     Limits,
 )
-from radiator.model.principal import ANYONE, COOKIE_OVER, Check, Login, Principal, Verdict
+from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import (
     Answered,
     Bye,
@@ -38,9 +38,9 @@ from radiator.model.replies import (
     Scope,
 )
 from radiator.protocols.http.body import Body
-from radiator.protocols.http.browser_session import logged_in, not_logged_in
+from radiator.protocols.http.browser_session import logged_in
 from radiator.protocols.http.context import DEFAULT_CONTEXT, WebContext
-from radiator.protocols.http.door import allowed_origin, not_let_in, preflight
+from radiator.protocols.http.door import allowed_origin, cookie_over, not_let_in, preflight
 from radiator.protocols.http.exchange import HttpRequest, LoginGiven, Stream, found_by
 from radiator.protocols.http.head import BadRequest, RequestHead, head_bytes, parse_head
 from radiator.protocols.http.judged_head import JudgedHead
@@ -328,8 +328,7 @@ class WebSession:
 
     def _turn_away(self, reading: Arrival, refusal: Refusal) -> None:
         self._reading = None
-        response = not_logged_in(refusal) if reading.route.logs_in else not_let_in(reading.head, refusal)
-        self._respond(reading.head, response, is_last=True)
+        self._respond(reading.head, not_let_in(reading.head, refusal, reading.route.logs_in), is_last=True)
 
     def _must_wait(self, reading: Arrival) -> bool:
         """Whether it must not be begun before those before it are answered."""
@@ -459,7 +458,7 @@ class WebSession:
         if self._recognition.hold():
             return opening
         self._is_over = True
-        return opening + stream.encode(Refuse(self._connection, FORBIDDEN, COOKIE_OVER))
+        return opening + stream.encode(cookie_over(self._connection))
 
     def _end(self, reply: Refuse) -> bytes:
         """The broker closes the connection: the first request that has no answer gets it, or the one being read."""

@@ -5,11 +5,13 @@ from base64 import b64encode
 import pytest
 
 from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.replies import Scope
 from radiator.model.settings import DEFAULT_WEB, WebSettings
 from radiator.protocols.http.door import (
     allowed_origin,
     check_host,
     check_site,
+    cookie_over,
     credentials,
     is_own_page,
     not_let_in,
@@ -204,6 +206,18 @@ def test_a_browser_that_a_script_has_asked_gets_no_challenge() -> None:
     for mode in ("cors", "same-origin", "no-cors", "websocket", "", "NAVIGATE"):
         assert not is_challenged(Sec_Fetch_Mode=mode)
     assert not is_challenged(X_Requested_With="fetch") and not is_challenged(X_Requested_With="")
+
+
+def test_who_logs_in_by_a_body_gets_no_challenge_and_hears_what_it_has() -> None:
+    answer = not_let_in(head_of("POST"), Refusal(FORBIDDEN, "It is wrong."), is_in_body=True)
+    assert answer.status == 401 and answer.headers == () and b"`user` and `password`" in answer.body
+    assert not_let_in(head_of("POST"), Refusal("connections", "Too many wait."), True).status == 503
+
+
+def test_the_end_of_a_cookie_is_that_of_the_connection() -> None:
+    over = cookie_over(7)
+    assert (over.connection, over.code, over.scope) == (7, FORBIDDEN, Scope.CONNECTION)
+    assert "log in again" in over.sentence
 
 
 def test_who_has_a_cookie_that_does_not_count_is_sent_to_log_in_again() -> None:
