@@ -16,7 +16,7 @@ from radiator.core.rights import Rights, rights_of
 from radiator.core.routing.waiting import Waitable
 from radiator.core.usage import Usages
 from radiator.model.addresses import TOPIC
-from radiator.model.administration import AdminCommand
+from radiator.model.administration import AdminCommand, AskRight
 from radiator.model.commands import Administer, Command, Commit, Disconnect, PublishAll, Send, Subscribe
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.principal import Principal, RecognisedBy
@@ -85,8 +85,19 @@ class Authorization:
 
     def check_request(self, connection: Connection, command: AdminCommand) -> None:
         """What a request to /admin asks for. Raises Refusal."""
+        if type(command) is AskRight and command.user == self.lease_owner(connection):
+            self.check_present(connection)  # about himself
+            return
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, command)
+
+    def allows(self, connection: Connection, command: AdminCommand) -> bool:
+        """Whether its principal could ask for that."""
+        try:
+            self.check_request(connection, command)
+        except Refusal:
+            return False
+        return True
 
     def check_ending(self, connection: Connection, destination: str) -> None:
         """The end of a durable subscription to that destination, which may be another connection's: for who may

@@ -19,6 +19,7 @@ from radiator.model.headers import (
 )
 from radiator.model.journal import AS_DEAD_LETTER, DEAD_LETTERED, CameFrom
 from radiator.model.message import Message, expires_by
+from radiator.model.patterns import name_mistake
 
 # What a message does not take along: the broker sets these anew, or they belong to the queue that it was in.
 NOT_MOVED = (NODE_PATH, REDELIVERY_COUNT)
@@ -30,6 +31,20 @@ NOT_DEAD_LETTERED = (
     ORIGINAL_DESTINATION,
     ORIGINAL_MESSAGE_ID,
 )
+# What a dead letter does not take back to the queue that it came from: what it got when it became one.
+NOT_RETURNED = (*NOT_MOVED, DEAD_LETTER_REASON, ORIGINAL_DESTINATION, ORIGINAL_MESSAGE_ID)
+_QUEUE_PREFIX = "/queue/"
+
+
+def origin_of(message: Message) -> str | None:
+    """The name of the queue that a dead letter comes from; None: it is no dead letter, or does not say so."""
+    value = message.field(ORIGINAL_DESTINATION)
+    try:
+        address = "" if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+    name = address.removeprefix(_QUEUE_PREFIX)
+    return None if name == address or name_mistake(name) else name
 
 
 class DeadLetters:
@@ -68,6 +83,13 @@ class DeadLetters:
                 (ORIGINAL_MESSAGE_ID, self.context.message_id(entry.position)),
                 (REDELIVERY_COUNT, b"%d" % entry.redeliveries),
             )
+        return self._in(target, old, headers, expires_ms)
+
+    def returned(self, old: Message, target: Target) -> Message:
+        """The dead letter as it enters again the queue that it came from."""
+        return self._in(target, old, without(old.headers, NOT_RETURNED), old.expires_ms)
+
+    def _in(self, target: Target, old: Message, headers: bytes, expires_ms: int) -> Message:
         if target.settings.message_ttl_ms is not None:
             expires_ms = expires_by(expires_ms, target.settings.message_ttl_ms, self.context.now_ms)
         return Message(f"/queue/{target.name}", headers, old.escaping, old.body, self.context.now_ms, expires_ms)

@@ -4,7 +4,7 @@ A right is judged on the address that a command names, never on where that leads
 dead-letter queue, the children of a fanout) is judged by the command that declares it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -141,6 +141,25 @@ def _of_declare(command: asked.DeclareDestination) -> Needs:
     return (*_of(right, command.kind, command.name), *(_target(WRITE, name) for name in leads_to))
 
 
+def needs_for(right: str, address: str) -> Needs:
+    """What the plainest command needs that takes that right on an address: of `read` a SUBSCRIBE, of `write` a SEND, of
+    `declare` and `see` a request about it; of EVERYTHING, what is of everything. Raises Refusal for one of no known
+    kind.
+    """
+    if address == EVERYTHING:
+        return _everywhere(right)
+    if address.startswith(f"/{APP}/"):
+        return _of_app(address.removeprefix(f"/{APP}/"))
+    if right in (READ, WRITE):
+        return _of_client(right, address, right == READ)
+    kind, name = split(canonical(address))
+    if kind in FREE or address == ADMIN_ADDRESS:
+        return ()
+    if name == "#":
+        return _everywhere(right, kind)
+    return _of(right, kind, name.partition("/")[0] if KINDS[kind].has_key else name)
+
+
 def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
     return (Need(READ, f"/{EXCHANGE}/{command.exchange}/{command.key}", True), _target(WRITE, command.target))
 
@@ -240,6 +259,12 @@ ROWS: tuple[Row, ...] = (
         "`read` on the queue that it takes from, `write` on the other",
         lambda c: _of(READ, QUEUE, c.source) + _of(WRITE, QUEUE, c.target),
     ),
+    Row(
+        asked.ReturnMessages,
+        "`return`",
+        "`read` on the queue, and `write` on each that gets a message: what is of others stays",
+        lambda c: _of(READ, QUEUE, c.queue),
+    ),
     Row(asked.AwaitQueue, "`await` of a queue", "`read` on it", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.TakeCheckout, "`checkout`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
     Row(asked.AckCheckout, "`checkout-ack`", "`read` on the queue", lambda c: _of(READ, QUEUE, c.queue)),
@@ -260,6 +285,8 @@ ROWS: tuple[Row, ...] = (
         _of_binding,
     ),
     Row(asked.RemoveBinding, "`unbind`", "what `bind` needs", _of_binding),
+    Row(asked.FindRoute, "`route`", "`see` on the exchange", lambda c: _of(SEE, EXCHANGE, c.exchange)),
+    Row(asked.AskRight, "`may`", "`see` on everything; about oneself nothing", lambda c: _everywhere(SEE)),
     Row(asked.FindOffsets, "`offsets`", "`read` on the log", lambda c: _of(READ, LOG, c.log)),
     Row(asked.AwaitLog, "`await` of a log", "`read` on it", lambda c: _of(READ, LOG, c.log)),
     Row(
@@ -346,6 +373,13 @@ class Granted:
 EVERY_RIGHT = Granted("", Rules(role=OPERATOR))
 
 
+def granting(granted: Granted, need: Need) -> Iterator[str | None]:
+    """The rules of that right, one after the other, each judged alone; None in place of one that does not grant it."""
+    for rule in granted.rules[need.right]:
+        alone: dict[str, Any] = {need.right: (rule,)}
+        yield rule if Granted(granted.name, Rules(**alone)).may(need) else None
+
+
 class Rights:
     """The Authorizer by users (core/authorization.py): what no rule grants is refused, as `forbidden`.
 
@@ -379,7 +413,7 @@ class Rights:
             return
         for need in needs(command):
             if not self.may(granted, need):
-                raise Refusal(FORBIDDEN, _sentence(granted.name, need))
+                raise Refusal(FORBIDDEN, sentence_of(granted.name, need))
 
     def may(self, granted: Granted, need: Need) -> bool:
         """The verdict, which is kept for the next time."""
@@ -417,7 +451,8 @@ def rights_of(users: Mapping[str, User], own_uid: int) -> Rights | None:
     return Rights(users, own_uid) if users else None
 
 
-def _sentence(name: str, need: Need) -> str:
+def sentence_of(name: str, need: Need) -> str:
+    """Why that user may not do what needs that."""
     if need.address == ANYWHERE:
         return f"The user {name} may not do that: it takes the right `{need.right}` on something."
     if need.address == EVERYTHING:

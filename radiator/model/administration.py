@@ -28,6 +28,9 @@ from radiator.model.itself import ReadConfiguration as ReadConfiguration
 from radiator.model.itself import ReadDisk as ReadDisk
 from radiator.model.itself import ReadLogLines as ReadLogLines
 from radiator.model.overview import OverviewCommand as OverviewCommand
+from radiator.model.questions import AskRight as AskRight
+from radiator.model.questions import FindRoute as FindRoute
+from radiator.model.returning import ReturnMessages as ReturnMessages
 from radiator.model.unacked import ExtendUnacked as ExtendUnacked
 from radiator.model.unacked import ListUnacked as ListUnacked
 
@@ -453,6 +456,7 @@ AdminCommand = (
     | PurgeQueue
     | PeekQueue
     | MoveMessages
+    | ReturnMessages
     | AwaitQueue
     | TakeCheckout
     | AckCheckout
@@ -468,6 +472,8 @@ AdminCommand = (
     | ExtendUnacked
     | AddBinding
     | RemoveBinding
+    | FindRoute
+    | AskRight
     | FindOffsets
     | AwaitLog
     | AwaitLogs

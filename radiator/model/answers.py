@@ -13,6 +13,8 @@ from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
 from radiator.model.itself import ItselfAnswer
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.overview import OverviewAnswer
+from radiator.model.questions import RightJudged, RouteFound
+from radiator.model.returning import MessagesReturned
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.story import Happened
 from radiator.model.unacked import UnackedAnswer
@@ -472,6 +474,9 @@ AdminAnswer = (
     | Peeked
     | Purged
     | Moved
+    | MessagesReturned
+    | RouteFound
+    | RightJudged
     | QueueReady
     | CheckedOut
     | CheckoutAcked

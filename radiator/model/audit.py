@@ -44,6 +44,7 @@ ACTS: tuple[Act, ...] = (
     Act(asked.PurgeQueue, "purge", lambda c: _queue(c.queue)),
     Act(asked.PeekQueue, "peek", lambda c: _queue(c.queue)),
     Act(asked.MoveMessages, "move", lambda c: f"{_queue(c.source)} {_queue(c.target)}"),
+    Act(asked.ReturnMessages, "return", lambda c: _queue(c.queue)),
     Act(asked.ReleaseCheckout, "checkout-release", lambda c: f"{_queue(c.queue)} {c.group}"),
     Act(asked.DrainConsumer, "consumer-drain", lambda c: f"{_queue(c.queue)} {c.name}"),
     Act(asked.CloseConnection, "disconnect", lambda c: f"connection {c.number}"),
@@ -71,6 +72,7 @@ NO_ACTS: tuple[type, ...] = (
     asked.ReadConfiguration, asked.ReadBounds,
     asked.ReadDisk, asked.ReadLogLines,
     *get_args(asked.OverviewCommand),
+    asked.FindRoute, asked.AskRight,
 )  # fmt: skip
 """What only looks, and what programs say of their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}

@@ -2,6 +2,7 @@
 
 import pytest
 
+import radiator.core.admin.returning
 import radiator.core.background
 import radiator.core.clients
 import radiator.core.lifetimes
@@ -17,6 +18,7 @@ import radiator.core.queues.memory_queue
 import radiator.core.queues.partition_window
 import radiator.core.queues.partitioned_queues
 import radiator.core.queues.partitions
+import radiator.core.queues.picking
 import radiator.core.queues.purge
 import radiator.core.queues.read_back
 import radiator.core.queues.sweeping
@@ -31,6 +33,7 @@ import radiator.core.transactions.prepared
 
 SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "STEP_MESSAGES": 3}
 _USERS = (
+    radiator.core.admin.returning,
     radiator.core.transactions.applying,
     radiator.core.clients,
     radiator.core.lifetimes,
@@ -49,6 +52,7 @@ _USERS = (
     radiator.core.queues.partition_window,
     radiator.core.queues.partitioned_queues,
     radiator.core.queues.partitions,
+    radiator.core.queues.picking,
     radiator.core.queues.purge,
     radiator.core.queues.read_back,
     radiator.core.queues.sweeping,

@@ -315,6 +315,8 @@ def large() -> Timed:
     )
     for number in range(20_000):
         destinations.bind("x", f"k{number}.a", "q00000")
+    for key in (*(f"*.k{number}" for number in range(10_000)), "#"):
+        destinations.bind("amq.topic", key, "q00005")
     for number in range(200):
         node.say(request(do="position", log="l", group=f"g{number}", offsets=[0] * 1000))
     for _ in range(30):
@@ -350,6 +352,12 @@ FLOOD: dict[str, dict[str, object]] = {
     "prefetch": {"count": 5},
     "extend": {"id": "none"},
     "move": {"from": "q00002", "to": "q00003"},
+    "return": {"queue": "m"},
+    "return of what is out": {"do": "return", "queue": "q00001"},
+    "return of some": {"do": "return", "queue": "m", "message_ids": [
+        f"feedfacecafebeef-1-{number}" for number in range(29_000, 29_100)]},
+    "route": {"exchange": "amq.topic", "key": "a.b"},
+    "may": {"user": "ann", "right": "admin"},
     "purge": {"queue": "q00002"},
     "checkout": {"queue": "q00004", "group": "g%d", "max_messages": 1},
     "checkout-ack": {"queue": "q00004", "group": "g%d", "before": 0},

@@ -184,6 +184,7 @@ DONE: list[tuple[dict[str, Any], Record]] = [
 LONG: list[tuple[dict[str, Any], Record]] = [
     ({"do": "purge", "queue": "q"}, {"act": "purge", "on": "/queue/q"}),
     ({"do": "move", "from": "q", "to": "l2", "create": True}, {"act": "move", "on": "/queue/q /queue/l2"}),
+    ({"do": "return", "queue": "q"}, {"act": "return", "on": "/queue/q"}),
     ({"do": "reload"}, {"act": "reload"}),
 ]
 REFUSED: list[tuple[dict[str, Any], Record]] = [

@@ -150,6 +150,9 @@ CASES: list[tuple[Any, Given]] = [
     (asked.PurgeQueue("q"), ((DECLARE, Q),)),
     (asked.PeekQueue("q", 1), ((SEE, Q), (READ, Q))),
     (asked.MoveMessages("q", "r"), ((READ, Q), (WRITE, R))),
+    (asked.ReturnMessages("q"), ((READ, Q),)),
+    (asked.FindRoute("x", "k"), ((SEE, "/exchange/x"),)),
+    (asked.AskRight("ann", READ, Q), ((SEE, EVERYTHING),)),
     (asked.AwaitQueue("q", 0), ((READ, Q),)),
     (asked.TakeCheckout("q", "g", 1), ((READ, Q),)),
     (asked.AckCheckout("q", "g", 1), ((READ, Q),)),
@@ -788,7 +791,8 @@ def test_nobody_else_knows_rights_or_refuses_for_them() -> None:
     names_it = {"model/errors.py", "model/audit.py", "model/limits.py"}
     writes_it_down = {"core/connections.py", "core/admin/__init__.py", "core/audit_writer.py"}
     judges = {"core/rights.py", "core/authorization.py", "server/serve.py"}
+    explains = {"core/admin/questions.py"}  # `may`
     is_told = {"integrations/kombu/failures.py"}  # by the broker
     has_its_status = {"protocols/http/head.py", "protocols/http/responses.py", "protocols/http/door.py"}
-    assert knows == judges | refuses_logins | names_it | writes_it_down | is_told | has_its_status
+    assert knows == judges | refuses_logins | names_it | writes_it_down | explains | is_told | has_its_status
     assert radiator.__file__ is not None and Path(radiator.__file__).parent == PACKAGE

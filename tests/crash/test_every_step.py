@@ -82,6 +82,7 @@ class Run:
     groups: list[Group] = field(default_factory=list)
     open: dict[bytes, list[Command]] = field(default_factory=dict)
     accepted: list[bytes] = field(default_factory=list)
+    kept: tuple[bytes, ...] = ()  # bodies, each of which an operator's word leaves in exactly one queue
     is_loose: bool = False  # a purge, delete or expiry may have taken anything
     cuts: int = 0
 
@@ -235,6 +236,8 @@ class Run:
         for one, other in PAIRS:
             both = {body for name, body in there if name == one} & {body for name, body in there if name == other}
             assert not both, f"{both} are in {one} and in {other}"
+        for body in self.kept:
+            assert sum(body == one for _, one in there) == 1, f"{body!r} is in one queue, whatever is moved"
         for name, body in self.stored - self.gone:
             elsewhere = {(other, body) for one, other in PAIRS if one == name}
             if (name, body) not in self.touched and not self.is_loose:
@@ -310,6 +313,11 @@ def loosen(run: Run) -> None:
     run.is_loose = True
 
 
+def keep(*bodies: bytes) -> Callable[[Run], None]:
+    """From here on each of these must be somewhere, and nowhere else."""
+    return lambda run: setattr(run, "kept", bodies)
+
+
 def catch_up(run: Run) -> None:
     """Everything reaches the disk, and everybody is told."""
     while run.node.being_committed is not None or run.node.seal():
@@ -378,7 +386,32 @@ SCENARIOS = {
     "expiry": Scenario([*sends("a", 3, expiration_ms=1000), loosen, LATER]),
     "purge": Scenario([admin(b'{"do":"purge","queue":"a"}'), *sends("a", 7)[5:]], sends("a", 5)),
     "delete": Scenario([admin(b'{"do":"delete","queue":"new"}'), *sends("new", 7)[5:]], sends("new", 5)),
-    "move": Scenario([admin(b'{"do":"move","from":"a","to":"moved"}')], sends("a", 5)),
+    "move": Scenario(
+        [keep(*(b"a%d" % n for n in range(5))), admin(b'{"do":"move","from":"a","to":"moved"}')], sends("a", 5)
+    ),
+    "return": Scenario(
+        [keep(b"q0", b"q1", b"q2", b"dead0", b"dead1", b"dead2"), admin(b'{"do":"return","queue":"dead"}')],
+        [
+            *sends("dead", 3),
+            *sends("q", 3),
+            subscribe(2, "q", prefetch_count=3),
+            *(on(b"q%d" % n, nack, requeue=False) for n in range(3)),
+            Closed(2),
+        ],
+    ),
+    "return while some die again": Scenario(
+        [
+            admin(b'{"do":"return","queue":"dead","count":2}'),
+            admin(b'{"do":"return","queue":"dead"}'),
+            subscribe(3, "q", prefetch_count=9),
+            catch_up,
+            on(b"q1", nack, requeue=False, receipt=b"x"),
+            admin(b'{"do":"return","queue":"dead"}'),
+        ],
+        [*sends("q", 4), subscribe(2, "q", prefetch_count=4)]
+        + [on(b"q%d" % n, nack, requeue=False) for n in range(4)]
+        + [Closed(2)],
+    ),
     "auto_delete": Scenario([loosen, Closed(2), *sends("tmp", 5)[3:]], [*sends("tmp", 3), subscribe(2, "tmp")]),
     "dedup": Scenario(
         [
@@ -498,7 +531,7 @@ def test_receipted_means_found(scenario: str, pace: str) -> None:
     assert play(SCENARIOS[scenario], PACES[pace]()) >= 3
 
 
-FAR = ["send", "auto", "ack cumulative", "lost", "purge", "move", "delete", "fanout"]
+FAR = ["send", "auto", "ack cumulative", "lost", "purge", "move", "return", "delete", "fanout"]
 FAR += [name for name in SCENARIOS if name.startswith("delayed")]
 
 

@@ -14,6 +14,7 @@ PLACES = {
     "peer": "NODE",
     "name": "CONSUMER",
     "number": "NUMBER",
+    "user": "USER",
 }  # NAME is that of a destination
 
 

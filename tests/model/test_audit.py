@@ -34,6 +34,7 @@ def test_each_event_but_the_count_has_a_bound() -> None:
         (asked.PurgeQueue("q"), "/queue/q"),
         (asked.PeekQueue("q", 1), "/queue/q"),
         (asked.MoveMessages("q", "r"), "/queue/q /queue/r"),
+        (asked.ReturnMessages("q"), "/queue/q"),
         (asked.ReleaseCheckout("q", "g"), "/queue/q g"),
         (asked.DrainConsumer("q", "pod-3", 0), "/queue/q pod-3"),
         (asked.AddBinding("x", "k", "q"), "/exchange/x/k q"),

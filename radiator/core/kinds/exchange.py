@@ -46,11 +46,9 @@ class ExchangeKind(Kind):
         name, _, key = name.partition("/")
         exchange = self.destinations.exchanges.get(name)
         exchange.check_key(key, for_send=True)
-        own, unbinding = self.destinations.exchanges.private, self.destinations.exchanges.unbinding
+        own = self.destinations.exchanges.private
         before = exchange.queues.steps
-        matching = list(exchange.matching(key))
-        if unbinding:
-            matching = [queue for queue in matching if queue not in unbinding]
+        matching = self.destinations.exchanges.routed(exchange, key)
         plan.steps += exchange.queues.steps - before
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from radiator.core.connections import Delivery, Subscription
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.picking import Picker
 from radiator.core.queues.timeouts import AckTimeouts
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
@@ -99,6 +100,10 @@ class Consumable:
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
         """Asks for the messages at these places, in ascending order, to be read back."""
         answer(Loaded(0))
+
+    def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
+        """What picks messages out of a queue: those up to a place, or those at certain places, ascending."""
+        raise NotImplementedError
 
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
         """Called when a delivery without bytes in memory was read back, or found damaged. Raises StoreError."""

@@ -20,6 +20,7 @@ from radiator.core.queues.delayed import Delayed
 from radiator.core.queues.due import Due
 from radiator.core.queues.entry import DelayedEntry, Entry, Stub
 from radiator.core.queues.in_doubt import InDoubt
+from radiator.core.queues.picking import DurablePicker, InOneLine, Picker
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.read_back import ReadBack
@@ -298,6 +299,12 @@ class DurableQueue(Queue):
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
         self.read_back.read_beyond(count, answer)
+
+    def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
+        return DurablePicker(self, InOneLine(self), through, positions)
+
+    def first_changed(self) -> None:
+        self.read_back.forget_first_age()
 
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
         entry = delivery.entry

@@ -35,11 +35,15 @@ class OfferingQueue(Stored, Protocol):
 
 class InDoubt:
     """entries: by position; None: not read back since the start (`unread` of them). size: bytes of all. taken_unread:
-    unread ones that the other node has, but that a read under way may bring; freed_unread: unread ones that an operator
-    has released as redelivered: READY again. aside: those found that no link can carry; some may have left.
+    unread ones that the other node has, or that were picked out (picking.py), but that a read under way may bring;
+    forgotten_in: the last batch of those that it has no more; freed_unread: unread ones that an operator has released
+    as redelivered: READY again. aside: those found that no link can carry; some may have left.
     """
 
-    __slots__ = ("aside", "context", "entries", "freed_unread", "queue", "size", "taken_unread", "unread", "window")
+    __slots__ = (
+        "aside", "context", "entries", "forgotten_in", "freed_unread", "queue", "size", "taken_unread", "unread",
+        "window",
+    )  # fmt: skip
 
     def __init__(self, queue: OfferingQueue, window: Window, context: TurnContext) -> None:
         self.queue = queue
@@ -50,6 +54,7 @@ class InDoubt:
         self.unread = 0
         self.aside: set[int] = set()
         self.taken_unread: set[int] = set()
+        self.forgotten_in = 0
         self.freed_unread: set[int] = set()
 
     def recover(self, position: int, size: int) -> None:
@@ -154,6 +159,14 @@ class InDoubt:
         """Called when everything before that place has been read back."""
         if self.taken_unread:
             self.taken_unread = {taken for taken in self.taken_unread if taken > position}
+
+    def forget(self, picked: Sequence[int], batch: int) -> None:
+        """That batch is on the disk, and these are not: no read that begins now brings them. One that is under way may,
+        and so they are kept then, until the window is behind them.
+        """
+        if not self.window.is_loading:
+            self.taken_unread.difference_update(picked)
+            self.forgotten_in = batch
 
     # ---- what no link can carry -------------------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
 from radiator.core.turn import TurnContext
@@ -108,6 +109,9 @@ class MemoryQueue(Queue):
         self.ready, self.returned, self.delayed = deque(), [], []
         self.next_due_ms = 0
         return contents
+
+    def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
+        return MemoryPicker(InOneLine(self), through, positions)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Partitioned queues in memory and on the disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery
 from radiator.core.queues.durable_queue import DurableQueue
@@ -11,6 +11,7 @@ from radiator.core.queues.memory_queue import Contents, MemoryQueue
 from radiator.core.queues.partition_window import PartitionWindow
 from radiator.core.queues.partitioned import Partitioned
 from radiator.core.queues.partitions import Partitions
+from radiator.core.queues.picking import ByKeys, KeyedPicker, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.queue_partition import KEY_COST_BYTES
 from radiator.core.queues.window import Window
@@ -55,6 +56,9 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
         super().delay(entry, due_ms)
         if entry.position in self.partitions.at:
             self.partitions.hold(entry.position)
+
+    def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
+        return MemoryPicker(ByKeys(self.partitions, self.left_ready), through, positions)
 
     def take_all(self) -> Contents:
         contents = super().take_all()
@@ -232,6 +236,9 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         after = min(window.end, *(partition.after for partition in partitions.behind))
         request, most = self.context.next_position(), count + self.in_memory_count
         self.windows.ask(self.context, ReadQueue(request, self.number, after, most, 4 * LOAD_BYTES), loaded)
+
+    def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
+        return KeyedPicker(self, ByKeys(self.partitions, self.left_ready), through, positions)
 
     def is_passed_over(self, stored: StoredMessage) -> bool:
         """Whether a message before the end of the window is on the disk alone."""

@@ -183,6 +183,10 @@ class ReadBack:
             self.read_first_age(self._age_read)
         return None
 
+    def forget_first_age(self) -> None:
+        """Called when the first message beyond the window may be another one, though the window is where it was."""
+        self.first_accepted = ((-1, 0, 0), 0)
+
     def _age_read(self, _: int | None) -> None:
         self.window.windows.oldest -= 1
 

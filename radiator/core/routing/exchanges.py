@@ -75,6 +75,12 @@ class Exchange:
         """Returns the queues that get a message sent with this key, each once."""
         return self.every_queue if self.type == FANOUT else self.queues.matching(key)
 
+    def would_match(self, bound: str, queue: Target, key: str) -> bool:
+        """Whether a message sent with this key would come by a binding of that key alone."""
+        alone = Exchange(self.name, self.settings, is_declared=False)
+        alone.add(bound, queue, is_declared=False)
+        return queue in alone.matching(key)
+
     def add(self, key: str, queue: Target, is_declared: bool) -> None:
         """One binding more."""
         self.bindings[key, queue] = is_declared
@@ -159,6 +165,11 @@ class Exchanges:
                 f"/exchange/{name} is not declared: config.toml or a request to /admin declares an exchange.",
             )
         return found
+
+    def routed(self, exchange: Exchange, key: str) -> list[Target]:
+        """Returns the queues that a message goes into which is sent to the exchange with this key, each once."""
+        matching = list(exchange.matching(key))
+        return [queue for queue in matching if queue not in self.unbinding] if self.unbinding else matching
 
     def check_name(self, name: str) -> None:
         """Raises Refusal where no exchange can be declared under that name."""

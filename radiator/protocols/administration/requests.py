@@ -40,7 +40,7 @@ from radiator.model.settings import LOG_LEVELS
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
 from radiator.model.validation import LOG_PREFIX, mistake
-from radiator.protocols.administration import connections, overview
+from radiator.protocols.administration import connections, overview, questions
 from radiator.protocols.administration.asked import Asked
 
 PEEK_COUNT = 10  # where none is asked for
@@ -372,6 +372,8 @@ REQUESTS: dict[str, Reader] = {
     "declare": _declare,
     "bind": _binding(commands.AddBinding),
     "unbind": _binding(commands.RemoveBinding),
+    "route": questions.route,
+    "may": questions.may,
     "describe": _describe,
     "delete": _delete,
     "offsets": _offsets,
@@ -380,6 +382,7 @@ REQUESTS: dict[str, Reader] = {
     "prefetch": _prefetch,
     "extend": _extend,
     "move": _move,
+    "return": questions.give_back,
     "checkout": _checkout,
     "checkout-ack": _checkout_ack,
     "checkout-release": _checkout_release,

@@ -16,6 +16,8 @@ from radiator.model import (
     log_lines,
     numbers,
     overview,
+    questions,
+    returning,
     unacked,
 )
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
@@ -67,6 +69,8 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     },
     "bind": answers.Declared,
     "unbind": answers.Deleted,
+    "route": questions.RouteFound,
+    "may": questions.RightJudged,
     "describe": {
         QUEUE: answers.QueueDescribed,
         EXCHANGE: answers.ExchangeDescribed,
@@ -77,6 +81,7 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "offsets": answers.Offsets,
     "position": answers.Position,
     "move": answers.Moved,
+    "return": returning.MessagesReturned,
     "consumers": consumers.Consumers,
     "consumer-register": consumers.ConsumerRegistered,
     "consumer-drain": consumers.ConsumerDrained,
@@ -200,6 +205,8 @@ _NAMED = (
     answers.PartitionsDescribed,
     answers.PeekedMessage,
     answers.PreparedTransaction,
+    questions.RouteTarget,
+    returning.NotReturned,
     numbers.Holder,
     numbers.LatencyNumbers,
     unacked.UnackedMessage,

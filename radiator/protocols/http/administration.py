@@ -142,6 +142,7 @@ ASKINGS: tuple[Asking, ...] = (
     Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), (("count", NUMBER),)),
     Asking("POST", ("v1", "queues", None, "purge"), "purge", (QUEUE,), body=()),
     Asking("POST", ("v1", "queues", None, "move"), "move", ("from",), body=("to", "count", "create")),
+    Asking("POST", ("v1", "queues", None, "return"), "return", (QUEUE,), body=("message_ids", "count")),
     Asking("GET", ("v1", "queues", None, "consumers"), "consumers", (QUEUE,), _PAGE),
     Asking(
         "POST", ("v1", "queues", None, "consumers"), "consumer-register", (QUEUE,), body=("name", "ready", "lease_ms")
@@ -165,6 +166,8 @@ ASKINGS: tuple[Asking, ...] = (
     Asking("DELETE", ("v1", "logs", None, "positions", None), "position", (LOG, "group"), fixed=(("forget", True),)),
     Asking("POST", ("v1", "exchanges", None, "bindings"), "bind", (EXCHANGE,), body=("key", "queue")),
     Asking("DELETE", ("v1", "exchanges", None, "bindings"), "unbind", (EXCHANGE,), (("key", TEXT), ("queue", TEXT))),
+    Asking("GET", ("v1", "exchanges", None, "route"), "route", (EXCHANGE,), (("key", TEXT),)),
+    Asking("GET", ("v1", "users", None, "may"), "may", ("user",), (("right", TEXT), ("destination", TEXT))),
     Asking("GET", ("v1", "prepared"), "prepared"),
     Asking("POST", ("v1", "prepared", "commit"), "commit", body=("prepared", "prefix", "app", "version")),
     Asking("POST", ("v1", "prepared", "abort"), "abort", body=("prepared", "prefix", "refuse_s")),

@@ -11,6 +11,7 @@ from radiator.model.administration import (
     AckCheckout,
     AddBinding,
     AdminCommand,
+    AskRight,
     AwaitLog,
     AwaitLogs,
     AwaitQueue,
@@ -28,6 +29,7 @@ from radiator.model.administration import (
     ExplainTrace,
     ExtendAckTimeout,
     FindOffsets,
+    FindRoute,
     ForgetPosition,
     KeepCopies,
     ListConsumers,
@@ -52,6 +54,7 @@ from radiator.model.administration import (
     ReleasePeer,
     ReloadConfiguration,
     RemoveBinding,
+    ReturnMessages,
     SetPosition,
     SetPrefetch,
     TakeCheckout,
@@ -196,6 +199,9 @@ OTHERS: list[tuple[type, dict[str, Any]]] = [
     (ReleaseCheckout, {"do": "checkout-release", "queue": "q", "group": "g"}),
     (KeepCopies, {"do": "peer-keep", "peer": "n"}),
     (ReleasePeer, {"do": "peer-release", "peer": "n", "force": True}),
+    (ReturnMessages, {"do": "return", "queue": "q"}),
+    (FindRoute, {"do": "route", "exchange": "x"}),
+    (AskRight, {"do": "may", "user": "u", "right": "admin"}),
     (DropCopies, {"do": "peer-drop", "peer": "n", "force": True}),
 ]
 """The least that is a request for each of the commands that EXAMPLES do not have."""

@@ -17,6 +17,8 @@ from radiator.model import (
     log_lines,
     numbers,
     overview,
+    questions,
+    returning,
     unacked,
 )
 from radiator.model.addresses import EXCHANGE, FANOUT, LOG, QUEUE
@@ -71,6 +73,11 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
                                                      0, 0, 0, 0, 0, 0, 0, None, None, None, None)),
     ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([])), 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3,
                                                      consumers.HotKey("k", 9))),
+    ("return", None, None, returning.MessagesReturned(1, 1, {"a": 1}, {"not-ready": 1},
+                                                      [returning.NotReturned("s-1-2", "not-ready")], "It did.")),
+    ("route", None, None, questions.RouteFound(Rows(iter([questions.RouteTarget("/queue/a", "k")])), 1, "It does.")),
+    ("may", None, None, questions.RightJudged(False, None, "He may not.")),
+    ("may", None, None, questions.RightJudged(True, "/#", "He may.")),
     ("consumers", None, None, consumers.Consumers(Rows(iter([
         consumers.NamedConsumer("pod-3", None, True, False, False, 0, None, 900),
         consumers.NamedConsumer("pod-4", 7, False, True, True, 2, 4, None),

@@ -83,7 +83,7 @@ def test_get_changes_nothing() -> None:
     """Each of them is one of these requests, none of which changes anything, or reads as a subscription does."""
     reads = {"stats", "queues", "describe", "why", "peek", "explain", "offsets", "position", "prepared", "version"}
     reads |= {"peers", "consumers", "scale", "connections", "connection", "unacked", "queue-table", "history"}
-    reads |= {"attention", "configuration", "bounds", "disk", "log"}
+    reads |= {"attention", "configuration", "bounds", "disk", "log", "route", "may"}
     asked = {
         route.resource.__self__.do  # type: ignore[attr-defined]
         for route in ROUTES

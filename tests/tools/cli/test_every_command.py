@@ -76,6 +76,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "delete": ("made", "exchange made"),
     "purge": ("orders",),
     "move": ("orders orders.dead",),
+    "return": ("orders.dead", "orders --message ID", "orders --count 1"),
+    "route": ("events k", "events"),
+    "may": ("ann write orders", "ann admin"),
     "position": ("clicks g", "log clicks g --to earliest"),
     "release": ("orders g",),
     "prepared": ("", "--abort p", "--abort-all p"),
@@ -108,7 +111,7 @@ NOT_JSON = {"serve", "send", "certificates", "install-service", "uninstall-servi
 """They show nothing: they do something, and may say each step."""
 WATCHED = {
     "stats", "bounds", "disk", "queues", "history", "attention", "describe", "peek", "why", "position", "prepared",
-    "peers", "connections", "unacked",
+    "peers", "connections", "unacked", "route",
 }  # fmt: skip
 """What changes, and can be looked at again and again; `top` does so by itself, `receive` goes on."""
 
@@ -132,6 +135,8 @@ REFUSED: dict[str, str] = {
     "delete": "nothing",
     "purge": "nothing",
     "move": "orders nothing",
+    "return": "nothing",
+    "route": "nothing k",
     "position": "clicks nobody",
     "release": "orders nobody",
     "prepared": "--abort nothing",
@@ -168,6 +173,7 @@ NOT_REFUSED = {
     "queues",
     "peers",
     "drain",
+    "may",
     "reload",
     "uninstall-service",
     "completion",

@@ -1,0 +1,116 @@
+"""Requests that ask before something is done: `route`, where a message would go; `may`, whether a user has a right."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from radiator.core.answers import rested
+from radiator.core.ports import AnsweringPort
+from radiator.core.queues.target import Target
+from radiator.core.request import Request
+from radiator.core.rights import Granted, Need, Rights, granting, needs_for, sentence_of
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.exchanges import Exchange, Exchanges
+from radiator.model.administration import AskRight, FindRoute
+from radiator.model.errors import Refusal, count_text
+from radiator.model.limits import LOOKED_AT_PER_COPY, ROUTED_TARGETS
+from radiator.model.numbers import PAUSE, PauseRow, Rows
+from radiator.model.questions import RightJudged, RouteFound, RouteTarget
+from radiator.model.rights import ADMIN, EVERYTHING
+from radiator.model.users import User
+
+JUDGED_AT_ONCE = 50  # bindings, or rules, that are judged one by one in one turn, some 20 µs each
+
+
+class QuestionsPort(AnsweringPort, Protocol):
+    """What these requests may ask of the broker."""
+
+    @property
+    def destinations(self) -> Destinations: ...
+
+
+# ---- route ----------------------------------------------------------------------------------------------------------
+
+
+def route(request: Request[QuestionsPort], command: FindRoute) -> None:
+    """Answers with the queues and logs that a SEND of that key goes into, as far as an answer has room."""
+    exchanges = request.parts.destinations.exchanges
+    exchange = exchanges.get(command.exchange)
+    exchange.check_key(command.key, for_send=True)
+    before = exchange.queues.steps
+    targets = exchanges.routed(exchange, command.key)
+    request.costs((exchange.queues.steps - before) * LOOKED_AT_PER_COPY + len(targets))
+    first, count = targets[:ROUTED_TARGETS], len(targets)
+    sentence = _route_sentence(f"/exchange/{command.exchange}/{command.key}", count)
+    request.answer_in_slices(
+        lambda: RouteFound(Rows(_targets(exchanges, exchange, command.key, first)), count, sentence)
+    )
+
+
+def _targets(
+    exchanges: Exchanges, exchange: Exchange, key: str, targets: list[Target]
+) -> Iterator[RouteTarget | PauseRow]:
+    """A row for each, with a binding of it that matches; none for what is bound no more."""
+    for target in targets:
+        bound = [one for name, one in exchanges.bound.get(target, ()) if name == exchange.name]
+        if key in bound:
+            bound = [key]  # the usual one, and by far the first to be looked at
+        for one in rested(bound, JUDGED_AT_ONCE):
+            if one is PAUSE:
+                yield PAUSE
+            elif exchange.would_match(one, target, key) and (exchange.name, one) in exchanges.bound.get(target, ()):
+                yield RouteTarget(target.address, one)
+                break
+
+
+def _route_sentence(address: str, count: int) -> str:
+    if not count:
+        return (
+            f"No binding matches {address}: a SEND to it is dropped, counted as unrouted, and receipted; with "
+            "mandatory:true it is refused (no-subscriber)."
+        )
+    where = count_text(count, "destination")
+    many = " each" if count > 1 else ""
+    return f"A SEND to {address} goes into {where}: one copy{many}, however many bindings of it match."
+
+
+# ---- may ------------------------------------------------------------------------------------------------------------
+
+
+def may(request: Request[QuestionsPort], command: AskRight) -> None:
+    """Answers whether that user has that right there, by which rule, or why not."""
+    authorization = request.parts.authorization
+    rights = authorization.authorizer
+    if not isinstance(rights, Rights):
+        request.answer(RightJudged(True, None, "There are no users: whoever gets in may do everything."))
+        return
+    user, granted = rights.users.get(command.user), rights.granted.get(command.user)
+    if user is None or granted is None:
+        raise Refusal("no-such-user", f"There is no user {command.user!r:.80}: `stats` of the section `users` has all.")
+    address = command.destination
+    needs = needs_for(command.right, address)
+    if not needs:
+        request.answer(RightJudged(True, None, f"{address} takes no right: anybody who gets in may use it."))
+        return
+    lacking = next((need for need in needs if not rights.may(granted, need)), None)
+    if lacking is not None:
+        request.answer(RightJudged(False, None, sentence_of(granted.name, lacking)))
+        return
+    request.answer_in_slices(lambda: _judged(user, granted, needs[0], address))
+
+
+def _judged(user: User, granted: Granted, need: Need, address: str) -> Iterator[RightJudged | PauseRow]:
+    """Of a right that the user has: by which rule."""
+    rule = EVERYTHING
+    for one in rested(granting(granted, need), JUDGED_AT_ONCE):
+        if one is PAUSE:
+            yield PAUSE
+        elif one is not None:
+            rule = one
+            break
+    right, role = need.right, user.rules.role
+    what = "administer the broker" if right == ADMIN else f"{right} {address}"
+    if role and rule == EVERYTHING and EVERYTHING not in getattr(user.rules, right):
+        why = f"the role `{role}` gives `{right}` on everything"
+    else:
+        why = f"the rule {rule} of `{right}` {'contains' if need.is_pattern else 'matches'} it"
+    yield RightJudged(True, rule, f"The user {user.name} may {what}: {why}.")
