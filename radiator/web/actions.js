@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Problem, ask } from "./api.js";
 import { quoted, seen } from "./format.js";
-import { Code, Name, tell } from "./parts.js";
+import { Code, Name, Trouble, tell } from "./parts.js";
 
 export function commandLine(words) {
   return ["radiator", ...words].map(quoted).join(" ");
@@ -61,16 +61,19 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
       } catch (problem) {
         const before = answers.length && calls.length > 1 ? ` ${answers.length} of ${calls.length} were done before.` : "";
         setState({ isBusy: false, problem: `${problem.message}${before}`, at: answers.length });
-        done?.();
         return;
       }
       setState({ isBusy: true, problem: null, at: answers.length });
     }
     tell(said(found.calls ? answers : answers[0]));
-    close();
-    done?.();
+    leave(true);
   };
-  return html`<dialog ref=${frame} aria-labelledby="dialog-title" onClose=${close} onCancel=${close}>
+  // what was done in part is shown once the dialog is closed: what it is about may be gone
+  const leave = (isDone) => {
+    close();
+    if (isDone || state.at) done?.();
+  };
+  return html`<dialog ref=${frame} aria-labelledby="dialog-title" onClose=${() => leave(false)}>
     <form method="dialog" onSubmit=${carryOut}>
       <h2 id="dialog-title">${title}</h2>
       ${children}
@@ -80,9 +83,9 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
       ${found.problem && html`<p class="muted">${seen(found.problem)}</p>`}
       ${!found.problem && html`<${SameByHand} clis=${clis} calls=${calls} />`}
       ${state.isBusy && calls.length > 1 && html`<p class="muted" role="status">${`${state.at} of ${calls.length} done.`}</p>`}
-      ${state.problem && html`<p class="trouble" role="alert">${seen(state.problem)}</p>`}
+      ${state.problem && html`<${Trouble} of=${{ message: state.problem }} />`}
       <div class="buttons">
-        <button type="button" onClick=${close}>Cancel</button>
+        <button type="button" onClick=${() => leave(false)}>Cancel</button>
         <button type="submit" class=${isDangerous ? "danger" : "primary"} disabled=${!isReady}>${label.replace(/…$/, "")}</button>
       </div>
     </form>

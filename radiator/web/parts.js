@@ -10,6 +10,11 @@ export function Name({ of }) {
   return html`<bdi class="name">${seen(of)}</bdi>`;
 }
 
+// A sentence of the broker, in which commands stand between `.
+export function Sentence({ of }) {
+  return html`<span>${String(of).split("`").map((part, nth) => (nth % 2 ? html`<code key=${nth}>${seen(part)}</code>` : seen(part)))}</span>`;
+}
+
 export function To({ path, query, children, ...more }) {
   return html`<a href=${href(path, query)} ...${more}>${children}</a>`;
 }
@@ -52,7 +57,7 @@ export function Asked({ of, children, empty }) {
 }
 
 export function Trouble({ of }) {
-  return html`<p class="trouble" role="alert">${seen(of.message)}</p>`;
+  return html`<p class="trouble" role="alert"><${Sentence} of=${of.message} /></p>`;
 }
 
 export function Empty({ children }) {
@@ -148,6 +153,12 @@ export function Filter({ query, name = "text", label = "Filter", placeholder = "
   return html`<input type="search" data-filter aria-label=${label} placeholder=${`${placeholder}   /`} value=${text} maxlength="255" onInput=${typed} autocomplete="off" spellcheck=${false} />`;
 }
 
+// One of several words.
+export function Choice({ of, value, set, label }) {
+  return html`<select aria-label=${label} value=${value} onChange=${(event) => set(event.target.value)}>
+    ${of.map((one) => html`<option key=${one} value=${one} selected=${one === value}>${one}</option>`)}</select>`;
+}
+
 export function Tabs({ tabs, current, query = {}, path }) {
   return html`<nav class="tabs" aria-label="Parts of this page">${tabs.map(([name, title]) => html`
     <a key=${name} href=${href(path, { ...query, tab: name === tabs[0][0] ? "" : name })} aria-current=${name === current ? "page" : undefined}>${title}</a>`)}</nav>`;
@@ -201,6 +212,6 @@ export function Told() {
     setTimeout(() => setTold((old) => old.filter((other) => other !== one)), one.isTrouble ? 3 * TOLD_MS : TOLD_MS);
   };
   return html`<div class="told" role="status" aria-live="polite">${told.map((one) => html`
-    <p key=${one.at} class=${one.isTrouble ? "trouble" : ""}>${seen(one.sentence)}
+    <p key=${one.at} class=${one.isTrouble ? "trouble" : ""}><${Sentence} of=${one.sentence} />
       <button class="plain" aria-label="Close" onClick=${() => setTold(told.filter((other) => other !== one))}>×</button></p>`)}</div>`;
 }

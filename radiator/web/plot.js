@@ -39,7 +39,7 @@ export function Plot({ title, times, series, format }) {
       legend: { show: false },
       cursor: { points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "radiator" } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
-      axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, space: 28, values: (_, ticks) => ticks.map(format) }],
+      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, space: 28, values: (_, ticks) => once(ticks.map(format)) }],
       series: [{}, ...series.map((one) => ({ label: one.label, stroke: color(one.color), width: 1.5, points: { show: false }, spanGaps: false }))],
       hooks: { setCursor: [(self) => setAt(self.cursor.idx ?? null)] },
     }, [times, ...series.map((one) => one.values)], box.current);
@@ -63,6 +63,9 @@ export function Plot({ title, times, series, format }) {
     <div ref=${box} role="img" aria-label=${last < 0 ? `${title}: nothing yet` : `${title}: ${words}`}></div>
   </figure>`;
 }
+
+// of ticks that read the same, as fractions of a count do, only the first
+const once = (texts) => texts.map((text, nth) => (text === texts[nth - 1] ? "" : text));
 
 const shownValue = (value, format) => (value === null || value === undefined ? "–" : format(value));
 

@@ -280,5 +280,6 @@ def _plain_sentence(queue: Queue, verdict: str) -> str:
         return f"{count_text(queue.damaged, 'message')} cannot be read: `radiator check` says why."
     if verdict == DEAD_LETTERS:
         many = count_text(queue.ledger.stored, "dead letter of another queue is", "dead letters of other queues are")
-        return f"{many} here: `radiator peek {queue.name}` shows why, and `radiator move` sends them back."
+        shows, returns = f"`radiator peek {queue.name}` shows why", f"`radiator return {queue.name}` sends them back"
+        return f"{many} here: {shows}, and {returns}."
     return ""

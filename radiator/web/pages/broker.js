@@ -4,7 +4,7 @@ import { html } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";
 import { Act } from "../actions.js";
 import { bytes, count, duration, moment, seen } from "../format.js";
-import { Asked, Empty, Facts, Filter, Name, Table, Tabs } from "../parts.js";
+import { Asked, Choice, Empty, Facts, Filter, Name, Sentence, Table, Tabs } from "../parts.js";
 import { replaceQuery } from "../route.js";
 
 const TABS = [["", "Bounds"], ["configuration", "Configuration"], ["log", "Log"], ["disk", "Disk"]];
@@ -41,9 +41,9 @@ function Bounds() {
   const columns = [
     { key: "name", title: "Bound", cell: (row) => html`<code>${seen(row.name)}</code>` },
     { key: "used", title: "In use", right: true, cell: (row) => (row.used === null ? "–" : amount(row.used, row.unit)) },
-    { key: "limit", title: "At most", right: true, cell: (row) => (row.limit === null ? "none" : amount(row.limit, row.unit)) },
+    { key: "limit", title: "Bound", right: true, cell: (row) => (row.limit === null ? "none" : amount(row.limit, row.unit)) },
     { key: "meter", title: "Use", wide: true, cell: (row) => html`<${Meter} of=${row} />` },
-    { key: "reached", title: "What happens there", wide: true, cell: (row) => seen(row.reached) },
+    { key: "reached", title: "What happens there", wide: true, cell: (row) => html`<${Sentence} of=${row.reached} />` },
   ];
   return html`<${Asked} of=${asked}>${(answer) => html`<${Table} label="Bounds" columns=${columns} rows=${answer.bounds} keyOf=${(row) => row.name} />`}</${Asked}>`;
 }
@@ -57,17 +57,21 @@ function Configuration({ query }) {
   const asked = useAsked("/v1/configuration", 15000);
   const text = (query.get("text") ?? "").toLowerCase();
   const columns = [
-    { key: "name", title: "Setting", cell: (row) => html`<code>${seen(row.section ? `[${row.section}] ${row.name}` : row.name)}</code>` },
+    { key: "name", title: "Setting", cell: (row) => html`<code>${seen(settingOf(row))}</code>` },
     { key: "value", title: "In force", cell: (row) => html`<${Value} of=${row.value} isGiven=${!row.is_default} />` },
     { key: "default", title: "By default", wide: true, cell: (row) => (row.is_default ? html`<span class="muted">the same</span>` : html`<${Value} of=${row.default} />`) },
   ];
   return html`
     <div class="bar"><${Filter} query=${query} label="Filter the settings" placeholder="Part of a setting" /></div>
     <${Asked} of=${asked}>${(answer) => {
-      const rows = answer.configuration.filter((row) => `[${row.section}] ${row.name}`.toLowerCase().includes(text));
+      const rows = answer.configuration.filter((row) => settingOf(row).toLowerCase().includes(text));
       return html`<p class="muted">${answer.path ? html`From <${Name} of=${answer.path} />. ` : "Without a file. "}What differs from the default is bold.</p>
-        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${(row) => `${row.section} ${row.name}`} />` : html`<${Empty}>No setting has that in its name.</${Empty}>`}`;
+        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting has that in its name.</${Empty}>`}`;
     }}</${Asked}>`;
+}
+
+function settingOf({ section, of, name }) {
+  return `[${section}${of === null ? "" : `.${JSON.stringify(of)}`}] ${name}`;
 }
 
 function Value({ of, isGiven }) {
@@ -85,7 +89,7 @@ function Log({ query }) {
     { key: "fields", title: "Says", cell: (row) => html`<span class="name">${Object.entries(row.fields).map(([name, value]) => html`<span key=${name}><span class="muted">${seen(name)}=</span>${seen(value)} </span>`)}</span>` },
   ];
   return html`
-    <div class="bar"><label>From the level <select value=${level} onChange=${(event) => replaceQuery({ level: event.target.value === "info" ? "" : event.target.value })}>${LEVELS.map((one) => html`<option key=${one} selected=${one === level}>${one}</option>`)}</select></label>
+    <div class="bar"><label>From the level <${Choice} of=${LEVELS} value=${level} set=${(value) => replaceQuery({ level: value === "info" ? "" : value })} /></label>
       <span class="muted">The last lines, the newest first. docs/OPERATING.md says what each event means, and what to do.</span></div>
     <${Asked} of=${asked} empty=${(answer) => (answer.lines.length ? undefined : html`<${Empty}>The log has no such line.</${Empty}>`)}>${(answer) => html`
       <${Table} label="Log" columns=${columns} rows=${[...answer.lines].reverse()} keyOf=${(row) => row.number} />`}</${Asked}>`;

@@ -4,7 +4,7 @@ import { html } from "../vendor/htm-preact.js";
 import { pathOf, useAsked } from "../api.js";
 import { Act } from "../actions.js";
 import { bytes, count, duration, many, seen } from "../format.js";
-import { Address, Asked, Empty, Facts, Name, Table, To } from "../parts.js";
+import { Address, Asked, Empty, Facts, Name, Sentence, Table, To } from "../parts.js";
 import { go } from "../route.js";
 import { disconnect } from "./connections.js";
 
@@ -23,7 +23,7 @@ export default function Connection({ path }) {
   return html`
     <h1>Connection ${seen(number)}</h1>
     <${Asked} of=${asked}>${(answer) => html`
-      ${answer.blocked && html`<p class="trouble">${seen(answer.blocked)}</p>`}
+      ${answer.blocked && html`<p class="trouble"><${Sentence} of=${answer.blocked} /></p>`}
       <section class="card"><${Facts} rows=${[
         ["User", html`<${Name} of=${answer.user} />`],
         ["Recognised by", seen(answer.recognised_by)],

@@ -40,7 +40,7 @@ export function disconnect(number, done) {
     isDangerous: true,
     done,
     make: () => ({ cli: ["disconnect", String(number)], call: { method: "DELETE", path: pathOf("connections", String(number)) } }),
-    said: () => `Connection ${number} is closed. What was unacked there is ready again.`,
+    said: () => `Connection ${number} is closed.`,
     children: html`<p>The client is told who has closed it, and may connect again at once. What is unacked there goes back to its queues, as when a connection is lost.</p>`,
   };
 }

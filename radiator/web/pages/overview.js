@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/htm-preact.js";
 import { useAsked } from "../api.js";
 import { bytes, count, duration, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
-import { Asked, Code, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
+import { Asked, Code, Sentence, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
 
 const latest = (values) => values?.[values.length - 1];
@@ -22,13 +22,14 @@ export default function Overview({ query }) {
 }
 
 function Tiles({ of }) {
+  const oldest = useAsked("/v1/queues/table?sort=-oldest&count=1", 5000);
   return html`<section class="tiles" aria-label="Now">
     <${Tile} title="Ready" value=${count(latest(of.ready))} path=${["queues"]} query=${{ sort: "-ready" }} />
     <${Tile} title="Unacked" value=${count(latest(of.unacked))} path=${["queues"]} query=${{ sort: "-unacked" }} />
     <${Tile} title="Delayed" value=${count(latest(of.delayed))} path=${["queues"]} query=${{ sort: "-delayed" }} />
-    ${of.oldest_ms && html`<${Tile} title="Oldest ready" value=${duration(latest(of.oldest_ms))} path=${["queues"]} query=${{ sort: "-oldest" }} />`}
+    <${Tile} title="Oldest ready" value=${duration(oldest.answer?.queues[0]?.oldest_ms)} path=${["queues"]} query=${{ sort: "-oldest" }} />
     <${Tile} title="Connections" value=${count(latest(of.connections))} path=${["connections"]} />
-    <${Tile} title="Blocked producers" value=${count(latest(of.blocked))} path=${["connections"]} query=${{ blocked: "1" }} alert=${latest(of.blocked) > 0} />
+    <${Tile} title="Waiting for room" value=${count(latest(of.parked))} path=${["connections"]} alert=${latest(of.parked) > 0} />
     <${Tile} title="Memory" value=${bytes(latest(of.memory_bytes))} path=${["broker"]} />
   </section>`;
 }
@@ -68,7 +69,7 @@ function Items({ of }) {
   return html`<ul class="needs">${of.items.map((one) => html`<li key=${`${one.kind} ${one.name} ${one.verdict}`}>
       <${Verdict} of=${one.verdict} />
       <${To} path=${(PLACES[one.kind] ?? PLACES.broker)(one.name)} class="place">${seen(one.name || one.kind)}</${To}>
-      <span>${seen(one.sentence)}</span></li>`)}</ul>
+      <${Sentence} of=${one.sentence} /></li>`)}</ul>
     ${all > of.items.length && html`<p class="muted">${`These are the worst ${of.items.length} of ${all}. `}<${To} path=${["queues"]} query=${{ filter: "needs" }}>All queues that need you</${To}></p>`}`;
 }
 

@@ -5,7 +5,7 @@ import { pathOf, useAsked, withQuery } from "../api.js";
 import { Act } from "../actions.js";
 import { asHex, bytes, count, duration, many, moment, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
-import { Asked, Code, Empty, Facts, More, Name, Table, Tabs, To, Verdict } from "../parts.js";
+import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
 import { go, href } from "../route.js";
 import { move, publish, purge, remove, sendBack } from "./queue-acts.js";
@@ -38,7 +38,7 @@ export default function Queue({ path, query }) {
 
 function Why({ of }) {
   return html`<section class="card why" aria-label="Why">
-    <p><${Verdict} of=${of.verdict} /> ${seen(of.sentence)}</p>
+    <p><${Verdict} of=${of.verdict} /> <${Sentence} of=${of.sentence} /></p>
     <${Facts} rows=${[
       ["Ready", count(of.ready)],
       ["Unacked", count(of.unacked)],
@@ -63,12 +63,13 @@ function Rates({ name }) {
   const { columns } = useHistory(pathOf("queues", name, "history"), 5000);
   if (!columns?.times.length) return null;
   const found = (key, label, color) => columns[key] && { label, color, values: columns[key] };
+  const perSecond = (key, label, color) => columns[key] && { label, color, values: columns[key].map((one) => (one === null ? null : (one * 1000) / columns.every_ms)) };
   const plot = (title, format, series) => {
     const given = series.filter(Boolean);
     return given.length ? html`<${Plot} title=${title} times=${columns.times} format=${format} series=${given} />` : null;
   };
   return html`<section class="plots" aria-label="The last hour">
-    ${plot("Through", rate, [found("in", "in/s", "--plot-1"), found("out", "out/s", "--plot-2")])}
+    ${plot("Through", rate, [perSecond("in", "in/s", "--plot-1"), perSecond("out", "out/s", "--plot-2")])}
     ${plot("Holds", count, [found("ready", "ready", "--plot-1"), found("unacked", "unacked", "--plot-3"), found("delayed", "delayed", "--plot-4")])}
   </section>`;
 }
@@ -205,7 +206,7 @@ function Unacked({ name, query, again }) {
   ];
   return html`<${Asked} of=${asked} empty=${(answer) => (answer.unacked.length ? undefined : html`<${Empty}>Nothing is unacked: no consumer has a message of this queue.</${Empty}>`)}>${(answer) => html`
     <${Table} label="Unacked messages" columns=${columns} rows=${answer.unacked} keyOf=${(row) => row.message_id} />
-    ${answer.unacked.length === 50 && html`<${More} after=${answer.unacked.at(-1).message_id} />`}
+    ${answer.next !== null && html`<${More} after=${answer.next} />`}
     <p class="muted">${many(answer.count, "message")}, longest out first.</p>`}</${Asked}>`;
 }
 

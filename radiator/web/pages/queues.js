@@ -26,7 +26,7 @@ export default function Queues({ query }) {
   const columns = [
     { key: "choose", title: html`<span class="unseen">Chosen</span>`, cell: (row) => html`<input type="checkbox" aria-label=${`Choose ${row.name}`} checked=${chosen.has(row.name)} onChange=${(event) => choose(row.name, event.target.checked)} />` },
     { key: "name", title: "Name", sort: "name", cell: (row) => html`<${QueueLink} name=${row.name} />` },
-    { key: "verdict", title: "Why", cell: (row) => html`<span title=${row.sentence}><${Verdict} of=${row.verdict} /></span>` },
+    { key: "verdict", title: "Why", cell: (row) => html`<span title=${row.sentence}><${Verdict} of=${row.dead && row.verdict === "no-consumer" ? "dead-letters" : row.verdict} />${row.is_full && html` <${Verdict} of="full" />`}</span>` },
     { key: "ready", title: "Ready", sort: "ready", right: true, cell: (row) => count(row.ready) },
     { key: "unacked", title: "Unacked", sort: "unacked", right: true, cell: (row) => count(row.unacked) },
     { key: "delayed", title: "Delayed", sort: "delayed", right: true, wide: true, cell: (row) => count(row.delayed) },

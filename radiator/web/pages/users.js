@@ -2,8 +2,8 @@
 
 import { html, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
-import { bytes, count, seen } from "../format.js";
-import { Asked, Empty, Name, Table, To } from "../parts.js";
+import { bytes, count } from "../format.js";
+import { Asked, Choice, Empty, Name, Sentence, Table } from "../parts.js";
 import { href, replaceQuery } from "../route.js";
 import { SameByHand } from "../actions.js";
 
@@ -46,11 +46,11 @@ function May({ query }) {
     <h2>May a user do that?</h2>
     <form class="bar" onSubmit=${ask}>
       <label>User <input value=${values.user} onInput=${set("user")} required autocomplete="off" /></label>
-      <label>Right <select value=${values.right} onChange=${set("right")}>${RIGHTS.map((one) => html`<option key=${one} selected=${one === values.right}>${one}</option>`)}</select></label>
+      <label>Right <${Choice} of=${RIGHTS} value=${values.right} set=${(right) => setValues({ ...values, right })} /></label>
       <label>On <input value=${values.destination} onInput=${set("destination")} required placeholder="/queue/orders" autocomplete="off" /></label>
       <button class="primary">Ask</button>
     </form>
-    ${call && html`<${Asked} of=${asked}>${(answer) => html`<p><span class=${`verdict ${answer.allowed ? "good" : "needs"}`}>${answer.allowed ? "yes" : "no"}</span> ${seen(answer.sentence)}</p>`}</${Asked}>
+    ${call && html`<${Asked} of=${asked}>${(answer) => html`<p><span class=${`verdict ${answer.allowed ? "good" : "needs"}`}>${answer.allowed ? "yes" : "no"}</span> <${Sentence} of=${answer.sentence} /></p>`}</${Asked}>
       <${SameByHand} clis=${[["may", given.user, given.right, given.destination]]} calls=${[{ method: "GET", path: call }]} />`}
   </section>`;
 }
