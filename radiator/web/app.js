@@ -68,6 +68,7 @@ function Nav({ name }) {
 }
 
 const THEMES = ["", "light", "dark"];
+const THEME_NAMES = { "": "Auto", light: "Light", dark: "Dark" };
 
 function storedTheme() {
   try {
@@ -107,7 +108,7 @@ function Header({ session, again, openHelp }) {
     <span class="grow"></span>
     ${session?.user && html`<span>${seen(session.user)}</span>`}
     ${session?.user && session.recognised_by === "session" && html`<button class="plain" onClick=${logOut}>Log out</button>`}
-    <button class="plain" onClick=${nextTheme} aria-label=${`Colours: ${theme || "as the system has them"}`}>${theme === "dark" ? "Dark" : theme === "light" ? "Light" : "Auto"}</button>
+    <button class="plain" onClick=${nextTheme} aria-label=${`${THEME_NAMES[theme]} colours`}>${THEME_NAMES[theme]}</button>
     <button class="plain" onClick=${openHelp} aria-label="Help">?</button>
   </header>`;
 }

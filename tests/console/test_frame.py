@@ -70,9 +70,9 @@ def test_colours_follow_the_system_or_the_button(page: Page) -> None:
     page.dark(True)
     dark = background()
     assert light != dark
-    page.press("Colours: as the system has them")
-    page.press("Colours: light")
+    page.press("Auto colours")
+    page.press("Light colours")
     assert page.wait(lambda: background() == dark, "dark colours")
-    page.press("Colours: dark")
+    page.press("Dark colours")
     page.dark(False)
     page.wait(lambda: background() == light, "light colours")
