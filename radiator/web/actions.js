@@ -78,7 +78,7 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
       <h2 id="dialog-title">${title}</h2>
       ${children}
       ${fields.map((one) => html`<${Field} key=${one.name} of=${one} value=${values[one.name]} set=${(value) => setValues({ ...values, [one.name]: value })} />`)}
-      ${typed !== undefined && html`<label class="field">Type <b><${Name} of=${typed} /></b> to confirm
+      ${typed !== undefined && html`<label class="field"><span>Type <b><${Name} of=${typed} /></b> to confirm</span>
         <input value=${name} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
       ${found.problem && html`<p class="muted">${seen(found.problem)}</p>`}
       ${!found.problem && html`<${SameByHand} clis=${clis} calls=${calls} />`}
