@@ -19,8 +19,8 @@ export function To({ path, query, children, ...more }) {
   return html`<a href=${href(path, query)} ...${more}>${children}</a>`;
 }
 
-export function QueueLink({ name, query }) {
-  return html`<${To} path=${["queues", name]} query=${query}><${Name} of=${name} /></${To}>`;
+export function QueueLink({ name, query, label }) {
+  return html`<${To} path=${["queues", name]} query=${query}>${label ?? html`<${Name} of=${name} />`}</${To}>`;
 }
 
 // An address such as /queue/orders, which leads to the page of that thing where there is one.
@@ -43,6 +43,11 @@ export function Verdict({ of }) {
   if (!of) return html`<span class="muted">–</span>`;
   const how = GOOD.has(of) ? "good" : BUSY.has(of) ? "busy" : "needs";
   return html`<span class=${`verdict ${how}`}>${seen(of)}</span>`;
+}
+
+// Another word for how something is; feels: "good", "busy" or "needs".
+export function State({ feels, children }) {
+  return html`<span class=${`verdict ${feels}`}>${children}</span>`;
 }
 
 // ---- states of what is asked for
