@@ -46,11 +46,11 @@ function Known({ of, first, again }) {
     ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>This broker has no [node] in its configuration any more; here is what it still has of other nodes.</p>`}
     ${peers.length > 0 && html`<${Picture} of=${of} far=${far} />`}
     ${!peers.length && html`<${Empty}>It has no peers: the configuration names none, and nobody is linked.</${Empty}>`}
-    ${peers.length > 0 && html`<section><h2>${many(peers.length, "link")}</h2>
+    ${peers.length > 0 && html`<section class="part"><h2>${many(peers.length, "link")}</h2>
       <${Sentences} of=${page} />
       <${Table} label="Links" columns=${LINKS(again)} rows=${page} keyOf=${(one) => one.name} />
       <${Pages} first=${first} size=${SHOWN} all=${peers.length} /></section>`}
-    ${far.length > 0 && html`<section><h2>Reached through others</h2>
+    ${far.length > 0 && html`<section class="part"><h2>Reached through others</h2>
       <${Table} label="Reached through others" columns=${FAR} rows=${far.slice(0, SHOWN)} keyOf=${(one) => one.name} />
       ${far.length > SHOWN && html`<p class="muted">${`and ${count(far.length - SHOWN)} more`}</p>`}</section>`}`;
 }
