@@ -39,6 +39,6 @@ def is_accessible_in_both(page: Page) -> None:
 
 
 def leave(page: Page) -> None:
-    """Before its broker ends, which the page would see, and then the test behind this one."""
+    """Away from a broker that ends, or was another test's: what the browser has said of it is forgotten."""
     page.driver.get("about:blank")
     page.driver.get_log("browser")

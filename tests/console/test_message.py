@@ -52,6 +52,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerPro
 
 @pytest.fixture
 def page(tab: Page, broker: tuple[BrokerProcess, str]) -> Page:
+    leave(tab)
     tab.url = broker[1]
     tab.dark(False)
     tab.open("#/messages")

@@ -52,6 +52,7 @@ class ThreeNodes(Nodes):
 
 @pytest.fixture
 def nodes(tab: Page, tmp_path: Path) -> Iterator[ThreeNodes]:
+    leave(tab)
     with ThreeNodes(tmp_path) as found:
         yield found
         leave(tab)
