@@ -1,6 +1,7 @@
 """`return`, `route` and `may` over HTTP, on a real broker with a real store."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 
 from radiator.client import Client
+from radiator.storage.check import check
 from tests.broker_process import BrokerProcess
+from tests.protocols.http.asking import request
 from tests.server.web import OPEN, WebClient, port_of
 
 CONFIG = (
@@ -134,3 +137,31 @@ def test_ten_thousand_of_a_thousand_origins(tmp_path: Path) -> None:
             assert (status, answer["returned"], answer["stayed"], len(answer["to"])) == (200, 10_000, 0, 100)
             assert get(web, "/v1/queues/dead")[1]["messages"] == 0
             assert get(web, "/v1/queues/o999")[1]["ready"] == 10
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.06])
+def test_killed_in_the_midst_of_it_each_is_in_exactly_one_queue(
+    broker: BrokerProcess, web: WebClient, after_s: float
+) -> None:
+    """What stays stands before the others, and fills the window: those that go are behind it on the disk."""
+    count = 1500
+    with Client(broker.address) as client:
+        client.send_many("/queue/dead", [f"stays {number}" for number in range(1200)])
+    dies(broker, "orders", *map(str, range(count)))
+    body = b"{}"
+    web.send(request("POST", "/v1/queues/dead/return", body, Content_Type="application/json"))
+    time.sleep(after_s)
+    broker.kill()
+    assert check(broker.data_dir).findings == []
+    broker.start()
+    found: list[bytes] = []
+    with Client(broker.address) as client:
+        for queue in ("orders", "dead"):
+            messages = int(client.admin({"do": "describe", "queue": queue})["messages"])
+            client.subscribe(f"/queue/{queue}", subscription=queue, prefetch=1000)
+            for _ in range(messages):
+                message = client.receive(5)
+                assert message is not None
+                found.append(message.body)
+            client.unsubscribe(queue)
+    assert sorted(found) == sorted([*(b"%d" % n for n in range(count)), *(b"stays %d" % n for n in range(1200))])
