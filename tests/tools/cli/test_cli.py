@@ -17,6 +17,7 @@ CONTRACT = {
     "archive", "audit", "explain", "why", "position", "reload", "history", "attention", "rename", "compact", "ready",
     "settings", "bounds", "disk", "broker-log",
     "connections", "disconnect", "unacked", "extend",
+    "return", "route", "may",
     "certificates", "install-service", "uninstall-service", "completion", "password", "token", "context",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"

@@ -52,7 +52,7 @@ NAMING = {name: words_of(one) for name, one in parsers().items() if any(word.kin
 def test_every_command_that_names_a_thing_is_here() -> None:
     assert {name.split()[0] for name in NAMING} == {
         "send", "receive", "peek", "why", "describe", "declare", "bind", "unbind", "delete", "purge", "move",
-        "position", "release", "bench", "unacked", "extend",
+        "return", "route", "position", "release", "bench", "unacked", "extend",
     }  # fmt: skip
     assert {name.split()[0] for name in parsers()} == {*COMMANDS}
 
@@ -66,8 +66,9 @@ def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
         if not action.option_strings and not hasattr(action, "words")
     }
     assert own == {("peer", "action"), ("peer", "peer"), ("completion", "shell"), ("explain", "message_id")}
+    of_may = {"USER", "RIGHT", "DESTINATION"}  # which may be /#, or a pattern, as a rule may
     plain = {word.metavar for one in parsers().values() for word in words_of(one) if not word.kinds}
-    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY", "NUMBER", *READ}
+    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY", "NUMBER", *READ, *of_may}
 
 
 @pytest.mark.parametrize("name", sorted(NAMING))
