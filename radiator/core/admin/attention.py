@@ -42,7 +42,7 @@ from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.overview import Attention, NeedsAttention, ReadAttention
 from radiator.model.settings import DROP_OLDEST
 
-REST_S = 0.0025  # so much later is the next look for each verdict that the last has taken, of some 15 µs
+REST_S = 0.004  # so much later is the next look for each verdict that the last has taken, of some 15 µs
 CERTIFICATE_S = 30 * 86_400  # a certificate that ends within this time needs somebody
 BROKER, PEER = "broker", "peer"
 _REASONS = ("disk", "memory", "store", "draining")  # the other reasons of readiness have items of their own
@@ -80,7 +80,7 @@ def attention(request: Request[AttentionPort], command: ReadAttention) -> None:
 
 def ask(parts: AttentionPort) -> Iterator[Seen | AwaitedRow]:
     """What was seen last, perhaps after a wait. The more there was to judge the later is the next look: 10,000 queues
-    that need somebody are looked at each 30 s.
+    that need somebody are looked at each 45 s.
     """
     last = parts.overview.attention
     again_s = ATTENTION_EVERY_S + (last.found.judged * REST_S if last.found is not None else 0.0)

@@ -132,18 +132,20 @@ class Counters:
         """The rates of these, and a sample of those that have a ring; of the others the `most` with the highest scores
         are kept as candidates for one. elapsed_s: since the last time; 0: this is the first. at, share: see periods.py.
         """
-        base_in, base_out, score = self.base_in, self.base_out, self.score
+        base_in, base_out, score, places = self.base_in, self.base_out, self.score, self.places
+        in_rate, out_rate = self.in_rate, self.out_rate
         per_s = 1 / elapsed_s if elapsed_s else nan
         for queue in queues:
-            place = self.places.get(queue)
+            place = places.get(queue)
             if place is None:
                 continue
-            accepted, acked = queue.ledger.accepted & _MASK, queue.ledger.acked & _MASK
+            ledger = queue.ledger
+            accepted, acked = ledger.accepted & _MASK, ledger.acked & _MASK
             came, left = (accepted - base_in[place]) & _MASK, (acked - base_out[place]) & _MASK
             base_in[place], base_out[place] = accepted, acked
-            self.in_rate[place], self.out_rate[place] = came * per_s, left * per_s
+            in_rate[place], out_rate[place] = came * per_s, left * per_s
             # one that holds messages is of more interest than one that is empty
-            now = score[place] * SCORE_KEPT + came + left + (1 if queue.ledger.stored else 0)
+            now = score[place] * SCORE_KEPT + came + left + (1 if ledger.stored else 0)
             score[place] = now
             ring = rings.get(queue)
             if ring is not None:
@@ -162,6 +164,12 @@ class Counters:
         if place is None or isnan(self.in_rate[place]):
             return _UNKNOWN
         return Rates(round(self.in_rate[place], 1), round(self.out_rate[place], 1))
+
+    def rate_of(self, column: "array[float]", queue: Queue) -> float:
+        """Its rate in that column, to compare it by; -1: it is not known."""
+        place = self.places.get(queue)
+        rate = nan if place is None else column[place]
+        return -1.0 if isnan(rate) else rate
 
     def still_for_s(self, queue: Queue, now_s: float) -> float:
         """How long it has held messages of which none has left it, as far as was seen; to a second or two."""

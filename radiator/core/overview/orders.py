@@ -18,7 +18,7 @@ from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.patterns import matches
 
 FRESH_S = 2.0  # an order is not older; or, where that is more, so long for
-QUEUES_PER_S = 2500  # so many queues each
+QUEUES_PER_S = 2000  # so many queues each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,12 @@ def keys_of(counters: Counters) -> Mapping[str, Callable[[Queue], float]]:
         "ready": lambda queue: queue.ready_count,
         "unacked": lambda queue: len(queue.entries_out),
         "delayed": lambda queue: queue.delayed_count,
-        "in": lambda queue: _known(counters.rates(queue).in_per_s),
-        "out": lambda queue: _known(counters.rates(queue).out_per_s),
+        "in": lambda queue: counters.rate_of(counters.in_rate, queue),
+        "out": lambda queue: counters.rate_of(counters.out_rate, queue),
         "consumers": lambda queue: len(queue.subscriptions),
-        "oldest": lambda queue: _known(queue.oldest_ms),
+        "oldest": lambda queue: -1 if (oldest_ms := queue.oldest_ms) is None else oldest_ms,
         "bytes": lambda queue: queue.ledger.stored_bytes,
     }
-
-
-def _known(value: float | None) -> float:
-    return -1 if value is None else value
 
 
 def sort(queues: Collection[Queue], sorting: Sorting, counters: Counters) -> Iterator[Order | PauseRow]:
@@ -71,12 +67,15 @@ def sort(queues: Collection[Queue], sorting: Sorting, counters: Counters) -> Ite
     count = 0
     waiting = iter(queues)
     while some := [*islice(waiting, SAMPLED_AT_ONCE)]:
-        run = []
-        for queue in _searched(some, sorting):
-            if queue is PAUSE:
-                yield PAUSE
-            else:
-                run.append((sign * key(queue), queue.name) if key is not None else queue.name)
+        if sorting.text or sorting.match is not None:
+            found = []
+            for queue in _searched(some, sorting):
+                if queue is PAUSE:
+                    yield PAUSE
+                else:
+                    found.append(queue)
+            some = found
+        run: list[Any] = [one.name for one in some] if key is None else [(sign * key(one), one.name) for one in some]
         count += len(run)
         run.sort(reverse=is_reversed)
         runs.append(run[: sorting.most])

@@ -183,7 +183,7 @@ def test_one_look_is_for_all_and_the_next_comes_later_the_more_there_was() -> No
     seen = node.admin(1, do="attention")
     assert seen["age_ms"] == 5000 and seen["counts"] == {"no-consumer": count}
     node.wait(count * REST_S)
-    assert node.admin(1, do="attention")["age_ms"] == 7500, "it is looked for anew, and the last is given meanwhile"
+    assert node.admin(1, do="attention")["age_ms"] == 9000, "it is looked for anew, and the last is given meanwhile"
     assert node.admin(9, do="attention")["age_ms"] == 0
 
 
