@@ -52,7 +52,7 @@ NAMING = {name: words_of(one) for name, one in parsers().items() if any(word.kin
 def test_every_command_that_names_a_thing_is_here() -> None:
     assert {name.split()[0] for name in NAMING} == {
         "send", "receive", "peek", "why", "describe", "declare", "bind", "unbind", "delete", "purge", "move",
-        "return", "route", "position", "release", "bench", "unacked", "extend",
+        "return", "route", "position", "release", "bench", "unacked", "extend", "history",
     }  # fmt: skip
     assert {name.split()[0] for name in parsers()} == {*COMMANDS}
 
