@@ -9,6 +9,14 @@ export function commandLine(words) {
   return ["radiator", ...words].map(quoted).join(" ");
 }
 
+// Words of a command that are no options, whatever they begin with.
+export function behindDashes(...words) {
+  return words.some((one) => one.startsWith("-")) ? ["--", ...words] : words;
+}
+
+// No command line can carry a NUL.
+const isPossible = (words) => !words.some((one) => String(one).includes("\0"));
+
 export function curlLine({ method, path, body }) {
   const words = ["curl", "--fail"];
   if (method !== "GET") words.push("-X", method);
@@ -23,7 +31,7 @@ const SHOWN_BY_HAND = 10;
 export function SameByHand({ clis, calls }) {
   const more = calls.length > SHOWN_BY_HAND ? `\n# … and so on: ${calls.length} in all` : "";
   return html`<details class="by-hand" open><summary>The same without this page</summary>
-    ${clis.length > 0 && html`<${Code} label="On the command line" text=${clis.slice(0, SHOWN_BY_HAND).map(commandLine).join("\n") + more} />`}
+    ${clis.length > 0 && clis.every(isPossible) && html`<${Code} label="On the command line" text=${clis.slice(0, SHOWN_BY_HAND).map(commandLine).join("\n") + more} />`}
     ${calls.length > 0 && html`<${Code} label="Over HTTP" text=${calls.slice(0, SHOWN_BY_HAND).map(curlLine).join("\n") + more} />`}
   </details>`;
 }

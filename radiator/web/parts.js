@@ -19,6 +19,11 @@ export function To({ path, query, children, ...more }) {
   return html`<a href=${href(path, query)} ...${more}>${children}</a>`;
 }
 
+// What a fanout or a binding leads to: NAME of a queue, or /log/NAME.
+export function Target({ of }) {
+  return of.startsWith("/log/") || of.startsWith("/queue/") ? html`<${Address} of=${of} />` : html`<${QueueLink} name=${of} />`;
+}
+
 export function QueueLink({ name, query, label }) {
   return html`<${To} path=${["queues", name]} query=${query}>${label ?? html`<${Name} of=${name} />`}</${To}>`;
 }
@@ -36,7 +41,7 @@ export function Address({ of }) {
 }
 
 // Verdicts by how much they need a person: "good", "busy", "needs".
-const GOOD = new Set(["moving", "empty"]);
+const GOOD = new Set(["moving", "empty", "done"]);
 const BUSY = new Set(["loading", "storing", "waking", "delayed", "unacked", "checked-out", "in-doubt", "asked-elsewhere"]);
 
 export function Verdict({ of }) {
@@ -48,6 +53,21 @@ export function Verdict({ of }) {
 // Another word for how something is; feels: "good", "busy" or "needs".
 export function State({ feels, children }) {
   return html`<span class=${`verdict ${feels}`}>${children}</span>`;
+}
+
+// ---- what is listed by name
+
+// The rows of an object by their names, as [name, row], in the broker's order, which `after` continues: by code points.
+// (JavaScript has its own for names that are numbers.)
+export function byName(rows) {
+  return Object.entries(rows).sort(([a], [b]) => inOrder(a, b));
+}
+
+export function inOrder(a, b) {
+  const [left, right] = [Array.from(a), Array.from(b)];
+  const at = left.findIndex((one, nth) => one !== right[nth]);
+  if (at < 0) return left.length - right.length;
+  return at < right.length ? left[at].codePointAt(0) - right[at].codePointAt(0) : 1;
 }
 
 // ---- states of what is asked for
