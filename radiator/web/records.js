@@ -142,6 +142,6 @@ function Opened({ of }) {
   const headers = Object.entries(of.headers);
   return html`<details class="record" onToggle=${(event) => setOpen(event.target.open)}><summary><${Name} of=${begin || "(empty)"} /></summary>
     ${isOpen && html`<p class="muted">Accepted ${moment(of.timestamp)}, sent to <${Name} of=${of.destination} /></p>
-      ${headers.length > 0 && html`<ul class="headers">${headers.map(([name, value]) => html`<li key=${name}><${Name} of=${name} />: <${Name} of=${value} /></li>`)}</ul>`}
+      ${headers.length > 0 && html`<ul class="headers inline">${headers.map(([name, value]) => html`<li key=${name}><${Name} of=${name} />: <${Name} of=${value} /></li>`)}</ul>`}
       <${Body} of=${of} />`}</details>`;
 }

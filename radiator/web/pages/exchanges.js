@@ -14,12 +14,12 @@ export default function Exchanges({ query }) {
   const tab = query.get("tab") === "fanouts" ? "fanouts" : "exchanges";
   const [match, after] = [query.get("match"), query.get("after")];
   const asked = useAsked(withQuery(`/v1/${tab}`, { match, after, limit: ROWS }), 3000);
-  const Rows = tab === "fanouts" ? FanoutRows : ExchangeRows;
+  const [Rows, Declare] = tab === "fanouts" ? [FanoutRows, DeclareFanout] : [ExchangeRows, DeclareExchange];
   const empty = (answer) => (Object.keys(answer[tab]).length ? undefined : html`<${Nothing} tab=${tab} isFiltered=${match || after} />`);
   return html`<h1>Exchanges and fanouts</h1>
     <${Tabs} tabs=${TABS} current=${tab} path=${["exchanges"]} />
     <div class="bar"><${Filter} query=${query} name="match" label="Names, as a pattern: news.* is one more word, news.# any number" placeholder="Names like news.#" />
-      <span class="grow"></span><${DeclareExchange} done=${asked.again} /><${DeclareFanout} done=${asked.again} /></div>
+      <span class="grow"></span><${Declare} done=${asked.again} /></div>
     <${Asked} of=${asked} empty=${empty}>${(answer) => html`<${Rows} rows=${byName(answer[tab])} />`}</${Asked}>`;
 }
 
@@ -32,7 +32,7 @@ function ExchangeRows({ rows }) {
   const columns = [
     { key: "name", title: "Name", cell: ([name]) => html`<${To} path=${["exchanges", "exchange", name]}><${Name} of=${name} /></${To}>` },
     { key: "type", title: "Type", cell: ([, one]) => one.type },
-    { key: "bindings", title: "Bindings", right: true, cell: ([, one]) => count(one.bindings) },
+    { key: "bindings", title: "Bindings", right: true, wide: true, cell: ([, one]) => count(one.bindings) },
     { key: "accepted", title: "Accepted", right: true, cell: ([, one]) => count(one.accepted) },
     { key: "unrouted", title: "Unrouted", right: true, cell: ([, one]) => count(one.unrouted) },
     { key: "durable", title: "Outlives a restart", wide: true, cell: ([, one]) => (one.durable ? "yes" : "no") },
