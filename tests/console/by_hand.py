@@ -82,13 +82,6 @@ def looked_at(tab: Page, url: str) -> Iterator[Page]:
     tab.driver.get("about:blank")
 
 
-def is_well(page: Page) -> None:
-    """As the page's own, also where there are no sessions yet."""
-    if ask(page.url, "GET", "/v1/session").get("code") == "no-such-resource":
-        page.expected += 100
-    page.is_well()
-
-
 def is_right_everywhere(page: Page) -> None:
     """It is well, accessible in light and dark, and fits a phone."""
     for is_dark in (False, True):
@@ -96,4 +89,4 @@ def is_right_everywhere(page: Page) -> None:
         page.is_accessible()
     page.dark(False)
     assert is_narrow(page)
-    is_well(page)
+    page.is_well()

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.console.by_hand import HOSTILE, LONG, ask, choose, is_right_everywhere, is_well, lines, looked_at, paste
+from tests.console.by_hand import HOSTILE, LONG, ask, choose, is_right_everywhere, lines, looked_at, paste
 from tests.console.page import Page, a_broker
 
 Broker = tuple[BrokerProcess, str]
@@ -74,7 +74,7 @@ def test_a_pattern_filters_and_pages_follow_each_other(page: Page, broker: Broke
     page.is_accessible()
     page.press("All exchanges")
     page.sees("000.a")
-    is_well(page)
+    page.is_well()
 
 
 @pytest.mark.parametrize("by", ["the page", "the command line", "curl"])
@@ -96,7 +96,7 @@ def test_an_exchange_is_declared(page: Page, broker: Broker, by: str) -> None:
         paste(process, command if by == "the command line" else call)
     found = ask(url, "GET", "/v1/exchanges/-it's%20%3Cb%3E")
     assert (found["type"], found["durable"], found["auto_delete"]) == ("topic", False, True)
-    is_well(page)
+    page.is_well()
 
 
 def test_a_slash_in_the_name_of_an_exchange_is_refused_in_the_dialog(page: Page) -> None:
@@ -106,7 +106,7 @@ def test_a_slash_in_the_name_of_an_exchange_is_refused_in_the_dialog(page: Page)
     page.expected += 1
     page.press("Declare an exchange", "dialog")
     page.sees("'a/b' is no name of an exchange: it has a `/`")
-    is_well(page)
+    page.is_well()
 
 
 @pytest.mark.parametrize("by", ["the page", "the command line", "curl"])
@@ -129,4 +129,4 @@ def test_a_fanout_is_declared(page: Page, broker: Broker, by: str) -> None:
     else:
         paste(process, command if by == "the command line" else call)
     assert ask(url, "GET", "/v1/fanouts/a%2Fb")["children"] == ["-mail", "/log/all"]
-    is_well(page)
+    page.is_well()

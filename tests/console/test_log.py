@@ -9,7 +9,7 @@ import pytest
 
 from radiator.client import Client
 from tests.broker_process import BrokerProcess
-from tests.console.by_hand import HOSTILE, LONG, ask, choose, is_right_everywhere, is_well, lines, looked_at, paste
+from tests.console.by_hand import HOSTILE, LONG, ask, choose, is_right_everywhere, lines, looked_at, paste
 from tests.console.page import Page, a_broker
 
 Broker = tuple[BrokerProcess, str]
@@ -68,7 +68,7 @@ def test_a_log_that_is_not_there_is_a_sentence(page: Page) -> None:
     page.expected += 20
     page.open("#/logs/nix")
     page.sees("/log/nix is not declared")
-    is_well(page)
+    page.is_well()
 
 
 def test_it_shows_partitions_groups_and_readers(page: Page, broker: Broker) -> None:
@@ -153,7 +153,7 @@ def test_a_position_is_set_and_taken_back(page: Page, broker: Broker, by: str, g
     page.sees("Taken back: the group is at 1, 0.")
     assert position(url, group) == [1, 0]
     page.does_not_see("before it was moved here")
-    is_well(page)
+    page.is_well()
 
 
 def test_a_group_is_set_to_the_end_and_to_a_time(page: Page, broker: Broker) -> None:
@@ -175,7 +175,7 @@ def test_a_group_is_set_to_the_end_and_to_a_time(page: Page, broker: Broker) -> 
     page.press("Set position", "dialog")
     page.sees("goes on at 0, 0; it was at 2, 0")
     assert position(url) == [0, 0]
-    is_well(page)
+    page.is_well()
 
 
 def test_a_group_is_made_forgotten_and_had_back(page: Page, broker: Broker) -> None:
@@ -203,7 +203,7 @@ def test_a_group_is_made_forgotten_and_had_back(page: Page, broker: Broker) -> N
     paste(process, call)
     assert position(url) == [2, 0]
     page.expected += 5
-    is_well(page)
+    page.is_well()
 
 
 # ---- records
@@ -265,7 +265,7 @@ def test_reading_begins_where_one_says(page: Page, broker: Broker) -> None:
     page.expected += 1
     page.go("#/logs/clicks?tab=read&partition=0&from=0%3A999")
     page.sees("it cannot be read from 999 on")
-    is_well(page)
+    page.is_well()
 
 
 def test_a_record_is_shown_as_json_as_text_and_as_bytes(page: Page, broker: Broker) -> None:
@@ -282,7 +282,7 @@ def test_a_record_is_shown_as_json_as_text_and_as_bytes(page: Page, broker: Brok
         message["headers"] = {"partition-key": KEYS[0], **message.get("headers", {})}  # type: ignore[dict-item]
     ask(url, "POST", f"{LOG}/messages", {"messages": messages})
     page.open("#/logs/clicks?tab=read&from=earliest")
-    page.sees("5 records")
+    page.sees("5 records, and then the end.")
     for one in page.all("details.record summary"):
         one.click()
     page.sees(
@@ -304,7 +304,7 @@ def test_what_is_too_large_for_a_page_is_said(page: Page, broker: Broker) -> Non
         client.send("/log/clicks", "x" * (9 << 20), [("partition-key", KEYS[0])])
     page.open("#/logs/clicks?tab=read&from=earliest")
     page.sees("1 record: the next one is too large for this page. The command line reads it.")
-    is_well(page)
+    page.is_well()
 
 
 # ---- acts and settings
@@ -330,7 +330,7 @@ def test_a_record_is_published(page: Page, broker: Broker, by: str) -> None:
     page.sees("1 record, and then the end.")
     page.one("details.record summary").click()
     page.sees("-it's\n'two' lines", "colour: blue", "text/plain")
-    is_well(page)
+    page.is_well()
 
 
 def test_settings_are_a_table_of_config_toml(page: Page, broker: Broker) -> None:
@@ -377,7 +377,7 @@ def test_a_refused_deletion_stays_where_it_is(page: Page, broker: Broker) -> Non
         page.press("Delete", "dialog")
         page.sees("is being read")
         assert page.place == "#/logs/clicks"
-        is_well(page)
+        page.is_well()
 
 
 @pytest.mark.parametrize("name", [HOSTILE, LONG, "a/b?c#d%20"])

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.console.by_hand import HOSTILE, LONG, ask, is_right_everywhere, is_well, lines, looked_at, paste
+from tests.console.by_hand import HOSTILE, LONG, ask, is_right_everywhere, lines, looked_at, paste
 from tests.console.page import Page, a_broker
 
 Broker = tuple[BrokerProcess, str]
@@ -113,7 +113,7 @@ def test_a_log_is_declared(page: Page, broker: Broker, by: str) -> None:
         "retention_bytes": 1 << 30,
         "schema": None,
     }
-    is_well(page)
+    page.is_well()
 
 
 def test_a_refusal_is_shown_in_the_dialog(page: Page, broker: Broker) -> None:
@@ -124,7 +124,7 @@ def test_a_refusal_is_shown_in_the_dialog(page: Page, broker: Broker) -> None:
     page.expected += 1
     page.press("Declare a log", "dialog")
     page.sees("/log/clicks is there already")
-    is_well(page)
+    page.is_well()
 
 
 def test_who_may_see_only_a_part_reads_why(tab: Page, tmp_path: Path) -> None:
@@ -136,4 +136,7 @@ def test_who_may_see_only_a_part_reads_why(tab: Page, tmp_path: Path) -> None:
         page.is_accessible()
         page.go("#/logs/clicks")
         page.sees("It has no record.")
-        is_well(page)
+        page.go("#/logs/clicks?tab=read&from=earliest")
+        page.expected += 1
+        page.sees("anonymous may not read")
+        page.is_well()

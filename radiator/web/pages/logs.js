@@ -28,7 +28,7 @@ function Rows({ rows }) {
     { key: "name", title: "Name", cell: ([name]) => html`<${To} path=${["logs", name]}><${Name} of=${name} /></${To}>` },
     { key: "partitions", title: "Partitions", right: true, wide: true, cell: ([, log]) => count(log.partitions) },
     { key: "records", title: "Records", right: true, cell: ([, log]) => count(log.records) },
-    { key: "bytes", title: "Bytes", right: true, cell: ([, log]) => bytes(log.bytes) },
+    { key: "bytes", title: "Bytes", right: true, wide: true, cell: ([, log]) => bytes(log.bytes) },
     { key: "readers", title: "Readers", right: true, wide: true, cell: ([, log]) => count(log.readers) },
     { key: "unread", title: "Most unread", cell: ([, log]) => html`<${MostUnread} of=${log.unread} />` },
     { key: "retention", title: "Keeps", right: true, wide: true, cell: ([, log]) => (log.retention_bytes === null ? "any size" : bytes(log.retention_bytes)) },
