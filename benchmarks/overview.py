@@ -96,7 +96,7 @@ class Consoles:
         sorts = ("-ready", "-ready", "-ready", "-in", "name")
         while not self.is_over.is_set():
             after_ms = int((time.time() - ASK_EVERY_S - 1) * 1000)
-            for path in (f"queues/table?sort={sorts[nth]}", "attention", f"history?after_ms={after_ms}"):
+            for path in (f"queue-table?sort={sorts[nth]}", "attention", f"history?after_ms={after_ms}"):
                 client.request("GET", f"/v1/{path}")
                 answer = client.getresponse()
                 assert answer.status == 200, answer.read()

@@ -170,7 +170,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_names_and_bodies_made_to_break_it_are_text(page: Page, client: Client, name: str) -> None:
-    text = f"{name}\u0000\u202e<b>bold</b>"
+    text = f"\u0000\u202e<b>bold</b>{name}"
     client.send(f"/queue/{name}", text, {"evil": "<script>alert(1)</script>\u202e"})
     page.open("#/queues")
     seen = name.replace("\u202e", "\\u202e")

@@ -114,7 +114,7 @@ ASKINGS: tuple[Asking, ...] = (
     Asking("GET", ("v1", "disk"), "disk"),
     Asking("GET", ("v1", "log"), "log", query=(("after", NUMBER), ("limit", NUMBER), ("level", TEXT))),
     Asking("GET", ("v1", "queues"), "queues", query=_PAGE),
-    Asking("GET", ("v1", "queues", "table"), "queue-table", query=_TABLE),
+    Asking("GET", ("v1", "queue-table"), "queue-table", query=_TABLE),
     Asking("GET", ("v1", "history"), "history", query=(("after_ms", NUMBER),)),
     Asking("GET", ("v1", "queues", None, "history"), "history", (QUEUE,), (("after_ms", NUMBER),)),
     Asking("GET", ("v1", "attention"), "attention"),

@@ -94,10 +94,9 @@ def found_route(head: RequestHead) -> tuple[Route, tuple[str, ...]]:
     if len(segments) > HTTP_SEGMENTS:
         raise _nothing_at(head)
     words: list[str] = [_decoded(head, one) if b"%" in one else _text(head, one) for one in segments]
-    method = "GET" if head.method == "HEAD" else head.method
     found = _BY_PATH.get(tuple(words))
     names: tuple[str, ...] = ()
-    if found is None or method not in found:  # what is a name to one method may be a word to another
+    if found is None:
         for path, methods in _WITH_NAMES.get(len(words), ()):
             if all(part is None or part == word for part, word in zip(path, words, strict=True)):
                 found = methods
@@ -105,7 +104,7 @@ def found_route(head: RequestHead) -> tuple[Route, tuple[str, ...]]:
                 break
     if found is None:
         raise _nothing_at(head)
-    route = found.get(method)
+    route = found.get("GET" if head.method == "HEAD" else head.method)
     if route is None:
         allowed = ", ".join([*found, "HEAD"] if "GET" in found else found)
         sentence = f"{head.method} is not for {shown(head.path)}, which takes {allowed}."

@@ -22,7 +22,7 @@ export default function Overview({ query }) {
 }
 
 function Tiles({ of }) {
-  const oldest = useAsked("/v1/queues/table?sort=-oldest&count=1", 5000);
+  const oldest = useAsked("/v1/queue-table?sort=-oldest&count=1", 5000);
   return html`<section class="tiles" aria-label="Now">
     <${Tile} title="Ready" value=${count(latest(of.ready))} path=${["queues"]} query=${{ sort: "-ready" }} />
     <${Tile} title="Unacked" value=${count(latest(of.unacked))} path=${["queues"]} query=${{ sort: "-unacked" }} />

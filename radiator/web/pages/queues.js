@@ -15,7 +15,7 @@ export default function Queues({ query }) {
   const first = Number(query.get("first")) || 0;
   const sort = query.get("sort") ?? "name";
   const filter = query.get("filter") ?? "";
-  const path = withQuery("/v1/queues/table", { text: query.get("text"), sort, first: first || "", count: PAGE, filter });
+  const path = withQuery("/v1/queue-table", { text: query.get("text"), sort, first: first || "", count: PAGE, filter });
   const asked = useAsked(path, 2000, true);
   const choose = (name, isChosen) => {
     const next = new Set(chosen);
