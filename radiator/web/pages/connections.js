@@ -16,7 +16,7 @@ export default function Connections({ query }) {
     { key: "user", title: "User", cell: (row) => html`<${Name} of=${row.user} />` },
     { key: "address", title: "From", cell: (row) => html`<${Name} of=${row.address} />` },
     { key: "protocol", title: "Protocol", wide: true, cell: (row) => `${seen(row.protocol)}${row.tls ? `, ${seen(row.tls)}` : ""}` },
-    { key: "client", title: "Client", wide: true, cell: (row) => (row.client ? html`<${Name} of=${row.client} />` : "–") },
+    { key: "client", title: "Client", wide: true, cell: (row) => (row.client ? html`<span class="clip" title=${row.client}>${seen(row.client)}</span>` : "–") },
     { key: "age", title: "For", right: true, cell: (row) => duration(row.age_ms) },
     { key: "subscriptions", title: "Subscriptions", right: true, wide: true, cell: (row) => count(row.subscriptions) },
     { key: "unacked", title: "Unacked", right: true, cell: (row) => count(row.unacked) },
