@@ -15,7 +15,7 @@ def test_first_screen_has_what_one_must_know() -> None:
         "durable message broker",
         "RECEIPT means",
         "not yet",
-        "no web page",
+        "console",
         "from radiator.client import",
     ):
         assert word in first
