@@ -72,13 +72,13 @@ export function inOrder(a, b) {
 
 // ---- states of what is asked for
 
+// In an element of its own: where what a part has at its top level changes, Preact may put the part before its elders.
 export function Asked({ of, children, empty }) {
   const { answer, problem } = of;
-  if (answer === undefined && problem === undefined) return html`<p class="muted" role="status">Loading…</p>`;
-  return html`
+  return html`<div class="asked">
+    ${answer === undefined && problem === undefined && html`<p class="muted" role="status">Loading…</p>`}
     ${problem !== undefined && problem.code !== "unreachable" && html`<${Trouble} of=${problem} />`}
-    ${answer !== undefined && (empty?.(answer) ?? children(answer))}
-  `;
+    ${answer !== undefined && (empty?.(answer) ?? children(answer))}</div>`;
 }
 
 export function Trouble({ of }) {
