@@ -1,12 +1,13 @@
 // What changes something: a button, a dialog that says what will happen, and the same as a command and as an HTTP call.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { Problem, ask } from "./api.js";
+import { Problem, USUAL_STOMP, ask, link } from "./api.js";
 import { quoted, seen } from "./format.js";
 import { Code, Name, Trouble, tell } from "./parts.js";
 
 export function commandLine(words) {
-  return ["radiator", ...words].map(quoted).join(" ");
+  const broker = link.stomp && link.stomp !== USUAL_STOMP ? `RADIATOR_BROKER=${quoted(link.stomp)} ` : "";
+  return broker + ["radiator", ...words].map(quoted).join(" ");
 }
 
 // Words of a command that are no options, whatever they begin with.

@@ -17,7 +17,7 @@ const UNREACHABLE = new Problem(0, "unreachable", "The broker does not answer. T
 // ---- whether there is a broker, and whether it knows us
 
 const listeners = new Set();
-export const link = { isUp: true, isLoginNeeded: false, since: 0 };
+export const link = { isUp: true, isLoginNeeded: false, since: 0, stomp: "" };
 
 function note(isUp, isLoginNeeded) {
   if (isUp === link.isUp && isLoginNeeded === link.isLoginNeeded) return;
@@ -35,6 +35,30 @@ export function useLink() {
     return () => listeners.delete(tell);
   }, []);
   return { ...link };
+}
+
+// ---- where programs reach it
+
+export const USUAL_STOMP = "stomp://127.0.0.1:61613"; // where the command line looks, unless it is told otherwise
+
+// Finds out link.stomp: where programs of this reader speak STOMP to the broker. Who may not see the configuration gets
+// the usual port. session: the answer to /v1/session.
+export async function findStomp(session) {
+  let found;
+  try {
+    if (session.rights?.see.includes("/#")) found = stompOf((await get("/v1/configuration")).configuration);
+  } catch {
+    // then it is guessed
+  }
+  const scheme = location.protocol === "https:" ? "stomps" : "stomp";
+  link.stomp = found ?? `${scheme}://${location.hostname}:${scheme === "stomps" ? 61612 : 61613}`;
+  for (const tell of listeners) tell();
+}
+
+function stompOf(configuration) {
+  const { value } = configuration.find(({ section, name }) => section === "server" && name === "listen");
+  const at = value.map((one) => /^(stomps?):\/\/.*:([1-9][0-9]*)$/.exec(one)).find(Boolean); // port 0: any, not told here
+  return at ? `${at[1]}://${location.hostname}:${at[2]}` : undefined;
 }
 
 // ---- one request

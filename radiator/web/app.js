@@ -1,7 +1,7 @@
 // The frame round all pages: where the reader is, what leads elsewhere, keys, and whether the broker answers.
 
 import { Component, html, render, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, get, loggedIn, useAsked, useLink } from "./api.js";
+import { ask, findStomp, get, loggedIn, useAsked, useLink } from "./api.js";
 import { duration, seen } from "./format.js";
 import { Told, Trouble, tell } from "./parts.js";
 import { go, href, useRoute } from "./route.js";
@@ -32,7 +32,7 @@ class Guard extends Component {
   }
 
   render({ children }, { error }) {
-    return error ? html`<${Trouble} of=${{ message: `This page has failed: ${error.message}. Load it anew; if it fails again, please report it.` }} />` : children;
+    return error ? html`<${Trouble} of=${{ message: `This page has failed: ${error.message}. Reload it. If it fails again, please report it.` }} />` : children;
   }
 }
 
@@ -49,7 +49,7 @@ function Page({ name, path, query }) {
   }, [kind]);
   if (!found) return html`<h1>There is no such page</h1><p><a href=${href([])}>To the overview</a></p>`;
   if (found.page) return html`<${found.page} path=${path} query=${query} />`;
-  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker is away, or has another version by now. Load the page anew." }} />`;
+  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker is away, or has another version by now. Reload the page." }} />`;
   if (loaded.kind !== kind) return html`<p class="muted" role="status">Loading…</p>`;
   return html`<${loaded.module.default} path=${path} query=${query} />`;
 }
@@ -107,7 +107,7 @@ function Header({ session, again, openHelp }) {
     <span class="muted">${session?.node ? html`node <b>${seen(session.node)}</b> ` : ""}${session?.version ? `Radiator ${seen(session.version)}` : ""}</span>
     <span class="grow"></span>
     ${session?.user && html`<span>${seen(session.user)}</span>`}
-    ${session?.user && session.recognised_by === "session" && html`<button class="plain" onClick=${logOut}>Log out</button>`}
+    ${session?.user && session.until_ms !== null && html`<button class="plain" onClick=${logOut}>Log out</button>`}
     <button class="plain" onClick=${nextTheme} aria-label=${`${THEME_NAMES[theme]} colours`}>${THEME_NAMES[theme]}</button>
     <button class="plain" onClick=${openHelp} aria-label="Help">?</button>
   </header>`;
@@ -125,7 +125,7 @@ function Away() {
     return () => clearInterval(timer);
   }, [isUp]);
   if (isUp) return null;
-  return html`<p class="away" role="alert">The broker does not answer since ${duration(Date.now() - since)}. What you see is from before; this page goes on by itself once it does.</p>`;
+  return html`<p class="away" role="alert">The broker has not answered for ${duration(Date.now() - since)}. What you see is from before; this page goes on by itself once it answers.</p>`;
 }
 
 function Help({ close }) {
@@ -135,7 +135,7 @@ function Help({ close }) {
   return html`<dialog ref=${frame} aria-labelledby="help-title" onClose=${close}>
     <h2 id="help-title">Keys</h2>
     <table><tbody>${keys.map(([key, what]) => html`<tr key=${key}><td><kbd>${key}</kbd></td><td>${what}</td></tr>`)}</tbody></table>
-    <p class="muted">Each page's state is in its address: send that to somebody else, and he sees the same. Everything here can be done with the command line (<code>radiator --help</code>) and over HTTP (<a href="/v1/openapi.json">/v1/openapi.json</a>).</p>
+    <p class="muted">Each page's state is in its address: send that to somebody else, who sees the same then. Everything here can be done with the command line (<code>radiator --help</code>) and over HTTP (<a href="/v1/openapi.json">/v1/openapi.json</a>).</p>
     <form method="dialog" class="buttons"><button>Close</button></form>
   </dialog>`;
 }
@@ -181,6 +181,9 @@ function App() {
     const title = [...path.slice(1).reverse().map(seen), PAGES[name]?.title ?? "", "Radiator"].filter(Boolean);
     document.title = title.join(" · ");
   }, [place]);
+  useEffect(() => {
+    if (session?.rights) findStomp(session);
+  }, [session?.user, session?.version]);
   const isStranger = session?.users && session.user === null;
   const again = () => asked.again();
   const entered = () => {

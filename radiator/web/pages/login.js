@@ -1,6 +1,6 @@
 // Who is it? A password or a token of a user, for a session cookie that no script can read.
 
-import { html, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { ask } from "../api.js";
 import { Trouble } from "../parts.js";
 
@@ -8,6 +8,8 @@ export default function Login({ entered }) {
   const [values, setValues] = useState({ user: "", password: "", token: "" });
   const [isToken, setToken] = useState(false);
   const [state, setState] = useState({ isBusy: false, problem: undefined });
+  const first = useRef(null);
+  useEffect(() => first.current.querySelector("input").focus(), [isToken]);
   const logIn = async (event) => {
     event.preventDefault();
     setState({ isBusy: true, problem: undefined });
@@ -17,12 +19,13 @@ export default function Login({ entered }) {
       setState({ isBusy: false, problem: undefined });
       entered();
     } catch (problem) {
-      setState({ isBusy: false, problem });
+      const isWrong = problem.status === 401;
+      setState({ isBusy: false, problem: isWrong ? { message: isToken ? "The broker knows no such token." : "The broker knows no such user with this password." } : problem });
     }
   };
   const field = (name, label, type, autocomplete) => html`<label class="field">${label}
     <input name=${name} type=${type} value=${values[name]} required autocomplete=${autocomplete} onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
-  return html`<form class="login card" onSubmit=${logIn}>
+  return html`<form ref=${first} class="login card" onSubmit=${logIn}>
     <h1>Log in</h1>
     ${isToken ? field("token", "Token", "password", "off") : html`${field("user", "User", "text", "username")}${field("password", "Password", "password", "current-password")}`}
     ${state.problem && html`<${Trouble} of=${state.problem} />`}
