@@ -1,10 +1,10 @@
 // What needs somebody, and how much goes through: now, and in the last hour.
 
-import { html, useState } from "../vendor/htm-preact.js";
-import { useAsked } from "../api.js";
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
+import { useAsked, useLink } from "../api.js";
 import { bytes, count, duration, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
-import { Asked, Code, Sentence, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
+import { Asked, Code, QueueLink, Sentence, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
 
 const latest = (values) => values?.[values.length - 1];
@@ -16,9 +16,9 @@ export default function Overview({ query }) {
   return html`
     <h1>Overview</h1>
     <${Needs} of=${attention} />
+    <${First} columns=${columns} query=${query} />
     ${history.problem && history.problem.code !== "unreachable" && html`<${Trouble} of=${history.problem} />`}
-    ${columns && html`<${Tiles} of=${columns} /><${Plots} of=${columns} />`}
-    <${First} columns=${columns} query=${query} />`;
+    ${columns && html`<${Tiles} of=${columns} /><${Plots} of=${columns} />`}`;
 }
 
 function Tiles({ of }) {
@@ -64,7 +64,7 @@ function Needs({ of }) {
 }
 
 function Items({ of }) {
-  if (!of.items.length) return html`<p class="well">Nothing. Everything that can move moves.</p>`;
+  if (!of.items.length) return html`<p class="well">Nothing needs you.</p>`;
   const all = Object.values(of.counts ?? {}).reduce((sum, n) => sum + n, 0);
   return html`<ul class="needs">${of.items.map((one) => html`<li key=${`${one.kind} ${one.name} ${one.verdict}`}>
       <${Verdict} of=${one.verdict} />
@@ -76,42 +76,52 @@ function Items({ of }) {
 // ---- the first five minutes
 
 const SNIPPETS = [["python", "Python"], ["curl", "curl"], ["browser", "Browser"]];
+const NOTES = {
+  python: "Run it with the Python that has the client: .venv/bin/python of the checkout.",
+  curl: "The second line takes the message for 30 seconds. Its lease says so; POST /v1/settle acks it. Unless that is done, the message comes back.",
+  browser: "Paste it into the developer tools of this page, or into a module of a site that origins in [http] lists.",
+};
 
 function First({ columns, query }) {
-  const queues = useAsked("/v1/queues?limit=1", 5000);
-  const [isClosed, setClosed] = useState(false);
-  if (isClosed || !queues.answer || queues.answer.queues.length || !columns) return null;
+  const queues = useAsked("/v1/queues?limit=1", 2000);
+  const { stomp } = useLink();
+  const [state, setState] = useState("unknown");
+  const found = queues.answer?.queues;
+  useEffect(() => {
+    if (found && state === "unknown") setState(found.length ? "closed" : "open"); // once it is open it stays, whatever comes
+  }, [found]);
+  if (state !== "open" || !found || !columns || !stomp) return null;
   const kind = query.get("tab") ?? "python";
   return html`<section class="card" aria-label="Begin">
-    <h2>No queue yet: send the first message</h2>
+    <h2>${found.length ? "The first queue is here" : "No queue yet: send the first message"}</h2>
+    ${found.length > 0 && html`<p class="well">The broker has the queue <${QueueLink} name=${found[0].name} />, with its messages on the disk.</p>`}
     <${Tabs} tabs=${SNIPPETS} current=${kind} path=${[]} />
-    <${Code} text=${snippet(kind)} label=${`Send and receive with ${kind}`} />
-    <p class="muted">It appears here and under <a href="#/queues">Queues</a> as soon as it is on the disk; this page need not be loaded anew.
-      <button class="plain" onClick=${() => setClosed(true)}>Close</button></p>
+    <${Code} text=${snippet(kind, stomp)} label=${`Send and receive with ${kind}`} />
+    <p class="muted">${NOTES[kind] ?? NOTES.python} What you send appears on this page by itself.
+      <button class="plain" onClick=${() => setState("closed")}>Close</button></p>
   </section>`;
 }
 
-function snippet(kind) {
+function snippet(kind, stomp) {
   if (kind === "curl") {
     return `curl --fail -H 'Content-Type: text/plain' -d 'hello' ${location.origin}/v1/queues/greetings/messages
 curl --fail -X POST ${location.origin}/v1/queues/greetings/receive`;
   }
   if (kind === "browser") {
-    return `// in a page of this broker, or of a site that [http] origins lists
-import { connect } from "${location.origin}/client.js";
-
+    return `const { connect } = await import("${location.origin}/client.js");
 const broker = connect({ url: "${location.origin}" });
-await broker.publish("/queue/greetings", "hello");  // done when it is on the disk
-for (const message of await broker.receive("greetings", { max: 1 })) console.log(message.body);`;
+await broker.publish("/queue/greetings", "hello"); // done when it is on the disk
+for (const { body, lease } of await broker.receive("/queue/greetings")) {
+  console.log(body);
+  await broker.settle([{ lease, action: "ack" }]);
+}`;
   }
-  const scheme = location.protocol === "https:" ? "stomps" : "stomp";
-  const port = location.protocol === "https:" ? 61612 : 61613;
   return `from radiator.client import Client
 
-with Client("${scheme}://${location.hostname}:${port}") as client:
+with Client("${stomp}") as client:
     client.send("/queue/greetings", "hello")  # returns with the RECEIPT: the message is on the disk
     client.subscribe("/queue/greetings", ack="client-individual")
     for message in client.messages(timeout_s=1):
-        print(message.body)
+        print(message.body.decode())
         client.ack(message)`;
 }
