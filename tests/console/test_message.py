@@ -56,7 +56,7 @@ def page(tab: Page, broker: tuple[BrokerProcess, str]) -> Page:
     tab.url = broker[1]
     tab.dark(False)
     tab.open("#/messages")
-    tab.sees("Here stands what has become of a message")
+    tab.sees("This page tells what has become of a message")
     return tab
 
 
@@ -92,10 +92,10 @@ def find(page: Page, text: str) -> None:
 def test_a_message_is_followed_through_its_queues(page: Page, client: Client) -> None:
     one = lived(client)
     find(page, f"  {one} ")
-    page.sees("3 messages", "(this one)", "Accepted into orders", "Given back by connection", "redelivery 1")
+    page.sees("3 messages", "(this one)", "Accepted into orders", "Nacked by connection", "redelivery 1")
     page.sees("Dead-lettered, since it had come back too often, into orders.dead as")
     page.sees("as the dead letter of", "Moved by an operator into mail", "moved from orders.dead, where it was")
-    page.sees("It has left, as a dead letter.", "it was moved.", "it was there, to be delivered.")
+    page.sees("It has left, as a dead letter.", "it was moved.", "it is ready in its queue.")
     assert page.place == f"#/messages?id={one}"
     depths = page.run("return [...document.querySelectorAll('.lane')].map((one) => one.className)")
     assert depths == ["lane depth-0", "lane depth-1", "lane depth-2"]
@@ -112,7 +112,7 @@ def test_each_of_its_names_finds_it(page: Page, client: Client) -> None:
         page.sees(one, "in the trace")
         assert page.place == f"#/messages?trace={TRACE_ID}"
         page.go("#/messages")
-        page.sees("Here stands what has become")
+        page.sees("This page tells what has become")
     page.is_well()
 
 
@@ -151,7 +151,7 @@ def test_ends_of_all_kinds(page: Page, client: Client) -> None:
     page.sees("Dropped, since the queue was full", "It was dropped, and is gone.")
     client.send("/queue/late", b"x", headers={"delay": "3600000", "traceparent": TRACEPARENT.replace("4bf9", "4bfb")})
     find(page, TRACEPARENT.replace("4bf9", "4bfb"))
-    page.sees("Kept back until", "it is kept back until")
+    page.sees("Delayed until", "it is delayed until")
     purged = id_of(client, "small")
     client.admin({"do": "purge", "queue": "small"})
     find(page, purged)
@@ -246,5 +246,5 @@ def test_who_may_not_read_the_journal_is_told(tab: Page, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("word", sorted({*EVENTS, *REASONS}))
 def test_each_event_and_each_reason_has_its_sentence(word: str) -> None:
-    source = (PAGES / "message.js").read_text()
+    source = (PAGES / "message.js").read_text() + (PAGES.parent / "dead.js").read_text()
     assert re.search(rf'^  (?:{word}|"{word}")[:,]|"{word}"', source, re.M), word

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";
 import { commandLine, curlLine } from "../actions.js";
+import { WHY_DEAD } from "../dead.js";
 import { bytes, count, duration, many, moment, seen } from "../format.js";
 import { Address, Code, Empty, More, Name, QueueLink, To, Trouble } from "../parts.js";
 import { go } from "../route.js";
@@ -52,7 +53,7 @@ function Search({ text }) {
 }
 
 function Unasked() {
-  return html`<${Empty}>Here stands what has become of a message: when it was accepted, who had it, whether it came back, and how it ended. Paste its message-id, the trace id or the whole traceparent that it was sent with, or its correlation-id (of a task of Celery: the task's id).</${Empty}>`;
+  return html`<${Empty}>This page tells what has become of a message: when it was accepted, who had it, whether it came back, and how it ended. Paste its message-id, the trace id or the whole traceparent that it was sent with, or its correlation-id (of a task of Celery: the task's id).</${Empty}>`;
 }
 
 // Found out once, since the broker searches its whole journal for it.
@@ -83,9 +84,9 @@ function Story({ of, kind, text, after, again }) {
   const rows = lanes(events);
   const last = events[events.length - 1];
   return html`
-    ${of.is_cut && html`<p class="trouble">The story has more messages than the broker tells of at once: these are the first of them.</p>`}
+    ${of.is_cut && html`<p class="trouble">The story has more messages than the broker shows at once: these are the first.</p>`}
     ${after && html`<p class="muted">${`Events behind number ${count(Number(after))} of the journal. `}<${To} path=${["messages"]} query=${{ [kind]: text }}>From its beginning</${To}></p>`}
-    ${!events.length && html`<${Empty}>The journal tells of nothing more.</${Empty}>`}
+    ${!events.length && html`<${Empty}>The journal has no more events of it.</${Empty}>`}
     ${events.length > 0 && html`
       <section class="card" aria-label="Messages of the story"><h2>${many(rows.filter((one) => one.last).length, "message")}</h2>
         <ul class="lanes">${rows.map((row) => html`<${Lane} key=${row.id} of=${row} isSought=${kind === "id" && row.id === text} hasMore=${of.has_more} />`)}</ul></section>
@@ -129,7 +130,7 @@ function join(child, parent, how) {
   child.how = how;
 }
 
-const HOW = { copy: "copy", "dead-letter": "dead letter", "dead-lettered": "dead letter", moved: "moved", released: "given back" };
+const HOW = { copy: "copy", "dead-letter": "dead letter", "dead-lettered": "dead letter", moved: "moved", released: "released" };
 
 function Lane({ of, isSought, hasMore }) {
   const { id, label, depth, how, first, last } = of;
@@ -155,14 +156,14 @@ const GONE = {
   acked: (one) => (one.reason === "handed-over" ? html`It has left: <${Client} of=${one.client} /> has it, and tells of it in a journal of its own.` : "It has left: it was acked."),
 };
 const THERE = {
-  delivered: (one) => html`The last that the journal says: <${Client} of=${one.client} /> has it, and has not acked it.`,
-  delayed: (one) => `The last that the journal says: it is kept back until ${moment(one.number)}.`,
-  "set-aside": () => "The last that the journal says: it is set aside, for consumers of this node.",
+  delivered: (one) => html`According to the journal, <${Client} of=${one.client} /> has it, and has not acked it.`,
+  delayed: (one) => `According to the journal, it is delayed until ${moment(one.number)}.`,
+  "set-aside": () => "According to the journal, it is set aside, for consumers of this node.",
 };
 
 function End({ of }) {
   const said = GONE[of.event] ?? THERE[of.event];
-  return html`${said ? said(of) : "The last that the journal says: it was there, to be delivered."}`;
+  return html`${said ? said(of) : "According to the journal, it is ready in its queue."}`;
 }
 
 // ---- time line
@@ -197,7 +198,7 @@ const Place = ({ of }) => (of.startsWith("/") ? html`<${Address} of=${of} />` : 
 const CAME = {
   "dead-letter": (one) => html`, as the dead letter of <${Other} id=${one.other_id} /> in <${Place} of=${one.other_queue} />`,
   moved: (one) => html`, moved from <${Place} of=${one.other_queue} />, where it was <${Other} id=${one.other_id} />`,
-  released: (one) => html`, given back by the checkout <${Place} of=${one.other_queue} />`,
+  released: (one) => html`, released by the checkout <${Place} of=${one.other_queue} />`,
   "handed-over": (one) => html`, handed over by <${Client} of=${one.client} />`,
 };
 
@@ -217,27 +218,21 @@ const RETURNED = {
   "ack-timeout": (one) => html`Came back: <${Client} of=${one.client} /> had it for longer than the ack timeout, or its lease.`,
   unused: (one) => html`Came back, uncounted: the broker has ended <${Client} of=${one.client} />.`,
 };
-const DEAD = {
-  rejected: "its consumer has rejected it",
-  redeliveries: "it had come back too often",
-  expired: "its time to live was over",
-  overflow: "the queue was full",
-};
 
 // each event of docs/JOURNAL.md
 const SENTENCES = {
   accepted,
   "fanout-copy": (one) => html`It is one of ${many(one.number, "copy", "copies")} of the fanout message <${Other} id=${one.other_id} />, sent to <${Address} of=${one.address} />.`,
-  delayed: (one) => `Kept back until ${moment(one.number)}.`,
+  delayed: (one) => `Delayed until ${moment(one.number)}.`,
   due: () => "Its time has come.",
   delivered: (one) => html`Delivered to <${Client} of=${one.client} />${one.attempt > 0 && `, redelivery ${count(one.attempt)}`}.`,
   acked: (one) => ACKED[one.reason]?.(one) ?? html`Acked by <${Client} of=${one.client} />.`,
-  nacked: (one) => html`${one.reason === "rejected" ? "Rejected (requeue:false)" : "Given back"} by <${Client} of=${one.client} />.`,
+  nacked: (one) => html`${one.reason === "rejected" ? "Rejected (requeue:false)" : "Nacked"} by <${Client} of=${one.client} />.`,
   returned: (one) => RETURNED[one.reason]?.(one) ?? html`Came back from <${Client} of=${one.client} />.`,
   "set-aside": () => "Set aside: no link can carry it to another node; consumers of this node get it.",
   expired: () => "Expired: its time to live was over, and there is no dead-letter queue.",
-  "dead-lettered": (one) => html`Dead-lettered, since ${DEAD[one.reason] ?? seen(one.reason)}, into <${Place} of=${one.other_queue} /> as <${Other} id=${one.other_id} />.`,
-  dropped: (one) => `Dropped, since ${DEAD[one.reason] ?? seen(one.reason)}, and there is no dead-letter queue.`,
+  "dead-lettered": (one) => html`Dead-lettered, since ${WHY_DEAD[one.reason] ?? seen(one.reason)}, into <${Place} of=${one.other_queue} /> as <${Other} id=${one.other_id} />.`,
+  dropped: (one) => `Dropped, since ${WHY_DEAD[one.reason] ?? seen(one.reason)}, and there is no dead-letter queue.`,
   purged: () => "Purged by an operator.",
   moved: (one) => html`Moved by an operator into <${Place} of=${one.other_queue} />${one.other_id && html` as <${Other} id=${one.other_id} />`}.`,
   "checked-out": (one) => html`Checked out by the group <${Name} of=${one.client} />, into <${Place} of=${one.other_queue} />.`,

@@ -18,11 +18,11 @@ export function declareQueue(done) {
     fields: [
       { name: "name", label: "Name", required: true },
       { name: "persistent", label: "On the disk", type: "checkbox", value: true, hint: "Otherwise its messages are in memory, and gone after a restart." },
-      { name: "max_messages", label: "At most so many messages", type: "number", min: 1 },
-      { name: "overflow", label: "When it is full, a SEND", type: "select", options: OVERFLOWS, value: "block" },
-      { name: "dead_letter", label: "Dead letters go to the queue", hint: "Without one they are dropped." },
+      { name: "max_messages", label: "At most so many messages", type: "number", min: 1, placeholder: "no bound" },
+      { name: "overflow", label: "What a SEND does when it is full", type: "select", options: OVERFLOWS, value: "block" },
+      { name: "dead_letter", label: "Dead letters go to the queue", hint: "It is made if it is not there. Without one a message comes back without bound, and one that is rejected or expires is dropped." },
       { name: "max_redeliveries", label: "Dead after so many redeliveries", type: "number", min: 0, placeholder: "16" },
-      { name: "ack_timeout_s", label: "Must be acked within seconds", type: "number", min: 1 },
+      { name: "ack_timeout_s", label: "A consumer must ack within so many seconds", placeholder: "no bound", type: "number", min: 1 },
     ],
     make: ({ name, ...values }) => {
       if (!name) refuse("Name the queue.");
@@ -36,7 +36,7 @@ export function declareQueue(done) {
       return { cli: values.dead_letter ? [...cli, "--create"] : cli, call: { method: "PUT", path: pathOf("queues", name), body } };
     },
     said: (answer) => ["The queue is there, as declared.", ...(answer.warnings ?? [])].join(" "),
-    children: html`<p>It outlives a restart. config.toml could declare the same, and has more settings.</p>`,
+    children: html`<p>It survives a restart. config.toml could declare the same, and has more settings.</p>`,
   };
 }
 
@@ -49,7 +49,7 @@ export function publish(name, done) {
     fields: [
       { name: "body", label: "Body", type: "textarea" },
       { name: "type", label: "Content-Type", value: "text/plain", list: "types" },
-      { name: "headers", label: "Headers", type: "textarea", rows: 3, placeholder: "name: value", hint: "One on a line." },
+      { name: "headers", label: "Headers", type: "textarea", rows: 3, placeholder: "name: value", hint: "One on each line." },
     ],
     make: ({ body, type, headers }) => {
       const given = headersOf(headers);
@@ -81,7 +81,7 @@ export function purge(name, done) {
     done,
     make: () => ({ cli: ["purge", name], call: { method: "POST", path: pathOf("queues", name, "purge"), body: {} } }),
     said: (answer) => `${many(answer.purged, "message")} removed.`,
-    children: html`<p>All messages that are not unacked are removed for good.</p>`,
+    children: html`<p>All messages are removed for good, except those that consumers have and have not acked.</p>`,
   };
 }
 
@@ -135,6 +135,6 @@ export function sendBack(name, ids, done) {
       call: { method: "POST", path: pathOf("queues", name, "return"), body: isAll ? {} : { message_ids: ids } },
     }),
     said: (answer) => answer.sentence ?? `${many(answer.returned, "message")} went back; ${answer.stayed} stayed.`,
-    children: html`<p>Each message goes back to the queue that it died in. One whose queue is gone or full stays here.</p>`,
+    children: html`<p>Each message goes back to the queue that it comes from, and its redeliveries are counted from 0 again. If that queue is gone or full, the message stays here.</p>`,
   };
 }

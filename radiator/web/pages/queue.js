@@ -1,8 +1,9 @@
 // One queue: why it stands as it does, what it holds, who has it, and what can be done.
 
-import { html, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
 import { Act } from "../actions.js";
+import { WHY_DEAD } from "../dead.js";
 import { asHex, bytes, count, duration, many, moment, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
 import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Verdict } from "../parts.js";
@@ -17,11 +18,15 @@ export default function Queue({ path, query }) {
   const [name] = path;
   const tab = query.get("tab") ?? "";
   const why = useAsked(pathOf("queues", name, "why"), 2000);
-  const again = () => why.again();
+  const [acts, setActs] = useState(0); // what was done from here; what is shown is asked for anew then
+  const again = () => {
+    why.again();
+    setActs((n) => n + 1);
+  };
   const gone = why.problem?.status === 404;
   const Part = PARTS[tab] ?? Messages;
   return html`
-    <h1><${Name} of=${name} /></h1>
+    <h1>Queue <${Name} of=${name} /></h1>
     <${Asked} of=${why}>${(answer) => html`<${Why} of=${answer} />`}</${Asked}>
     ${gone && html`<p><${To} path=${["queues"]}>All queues</${To}></p>`}
     ${why.answer && !gone && html`
@@ -33,7 +38,7 @@ export default function Queue({ path, query }) {
       </div>
       <${Rates} name=${name} />
       <${Tabs} tabs=${TABS} current=${tab} path=${["queues", name]} />
-      <${Part} key=${`${name} ${tab}`} name=${name} query=${query} why=${why.answer} again=${again} />`}`;
+      <${Part} key=${`${name} ${tab}`} name=${name} query=${query} why=${why.answer} acts=${acts} again=${again} />`}`;
 }
 
 function Why({ of }) {
@@ -51,7 +56,7 @@ function Why({ of }) {
       of.blocked > 0 && ["Producers that wait", count(of.blocked)],
       of.next_due_ms && ["Next delayed is due", moment(of.next_due_ms)],
       of.active_keys !== null && ["Active keys", count(of.active_keys)],
-      ["All that came", `${count(of.accepted)}: ${[["acked", of.acked], ["expired", of.expired], ["dropped", of.dropped], ["purged", of.purged], ["dead letters", of.dead_lettered]].filter(([, n]) => n).map(([what, n]) => `${count(n)} ${what}`).join(", ") || "none has left"}`],
+      ["Accepted", `${count(of.accepted)}: ${[["acked", of.acked], ["expired", of.expired], ["dropped", of.dropped], ["purged or moved", of.purged], ["dead letters", of.dead_lettered]].filter(([, n]) => n).map(([what, n]) => `${count(n)} ${what}`).join(", ") || "none has left"}`],
       !of.adds_up && ["Ledger", html`<b class="trouble">does not add up: run radiator check</b>`],
       of.damaged > 0 && ["Damaged", html`<b class="trouble">${many(of.damaged, "message")} cannot be read</b>`],
       ["Kept", of.persistent ? "on the disk" : "in memory"],
@@ -61,7 +66,7 @@ function Why({ of }) {
 
 function Rates({ name }) {
   const { columns } = useHistory(pathOf("queues", name, "history"), 5000);
-  if (!columns?.times.length) return null;
+  if (!(columns?.times.length > 1)) return null; // one sample makes no line
   const found = (key, label, color) => columns[key] && { label, color, values: columns[key] };
   const perSecond = (key, label, color) => columns[key] && { label, color, values: columns[key].map((one) => (one === null ? null : (one * 1000) / columns.every_ms)) };
   const plot = (title, format, series) => {
@@ -69,25 +74,31 @@ function Rates({ name }) {
     return given.length ? html`<${Plot} title=${title} times=${columns.times} format=${format} series=${given} />` : null;
   };
   return html`<section class="plots" aria-label="The last hour">
-    ${plot("Through", rate, [perSecond("in", "in/s", "--plot-1"), perSecond("out", "out/s", "--plot-2")])}
-    ${plot("Holds", count, [found("ready", "ready", "--plot-1"), found("unacked", "unacked", "--plot-3"), found("delayed", "delayed", "--plot-4")])}
+    ${plot("In and out", rate, [perSecond("in", "in/s", "--plot-1"), perSecond("out", "out/s", "--plot-2")])}
+    ${plot("Messages", count, [found("ready", "ready", "--plot-1"), found("unacked", "unacked", "--plot-3"), found("delayed", "delayed", "--plot-4")])}
   </section>`;
 }
 
 // ---- messages
 
-function Messages({ name, query, why, again }) {
+function Messages({ name, query, why, acts, again }) {
   const shown = Math.min(Number(query.get("count")) || 20, 200);
   const asked = useAsked(withQuery(pathOf("queues", name, "peek"), { count: shown }), 0);
   const [chosen, setChosen] = useState(new Set());
   const held = why.messages;
-  const looked = () => {
+  const look = () => {
     asked.again();
-    again();
     setChosen(new Set());
   };
+  useEffect(() => {
+    if (acts) look();
+  }, [acts]);
+  const isEmpty = asked.answer?.messages.length === 0;
+  useEffect(() => {
+    if (isEmpty && held > 0) look(); // the first one has come
+  }, [isEmpty, held]);
   return html`
-    <div class="bar"><button onClick=${looked}>Look again</button>
+    <div class="bar"><button onClick=${again}>Look again</button>
       <span class="muted">Looking changes nothing: no message is taken, marked or moved.</span></div>
     <${Asked} of=${asked} empty=${(answer) => (answer.messages.length ? undefined : html`<${Empty}>There is no message to look at.</${Empty}>`)}>${(answer) => {
       const dead = answer.messages.filter(isDead);
@@ -98,10 +109,10 @@ function Messages({ name, query, why, again }) {
         setChosen(next);
       };
       return html`
-        ${dead.length > 0 && html`<div class="bar card"><span>${`These are dead letters.`}</span>
-          ${chosen.size > 0 && html`<${Act} ...${sendBack(name, [...chosen], looked)} />`}
-          <${Act} ...${sendBack(name, [], looked)} /></div>`}
-        <div class="messages">${answer.messages.map((one) => html`<${Message} key=${one.message_id} of=${one} queue=${name} isChosen=${chosen.has(one.message_id)} choose=${isDead(one) ? (is) => choose(one.message_id, is) : null} done=${looked} />`)}</div>
+        ${dead.length > 0 && html`<div class="bar card"><span>These are dead letters. Choose those to send back, or send all back.</span>
+          ${chosen.size > 0 && html`<${Act} ...${sendBack(name, [...chosen], again)} />`}
+          <${Act} ...${sendBack(name, [], again)} /></div>`}
+        <div class="messages">${answer.messages.map((one) => html`<${Message} key=${one.message_id} of=${one} queue=${name} isChosen=${chosen.has(one.message_id)} choose=${isDead(one) ? (is) => choose(one.message_id, is) : null} done=${again} />`)}</div>
         ${held > answer.messages.length && html`<p class="muted">These are the oldest ${answer.messages.length} of ${count(held)}.
           ${shown < 200 && html` <a href=${href(["queues", name], { count: Math.min(shown * 5, 200) })}>Show more</a>`}</p>`}`;
     }}</${Asked}>`;
@@ -120,7 +131,7 @@ function Message({ of, queue, isChosen, choose, done }) {
       <span class="verdict busy">${seen(of.state)}</span>
       ${of.redelivery_count > 0 && html`<span>${many(of.redelivery_count, "redelivery", "redeliveries")}</span>`}
       ${reason && html`<span class="verdict needs">${seen(reason)}</span>`}
-      ${isDead(of) && html`<span>from <${Name} of=${headerOf(of, DEAD)} /></span>`}
+      ${isDead(of) && html`<span>from <${Name} of=${headerOf(of, DEAD)} />${WHY_DEAD[reason] && `: ${WHY_DEAD[reason]}`}</span>`}
       <span class="grow"></span>
       <span class="muted">${moment(of.timestamp)} · ${bytes(of.size)}</span>
     </div>
@@ -237,9 +248,9 @@ function Consumers({ name, why }) {
     { key: "connection", title: "Connection", cell: (row) => html`<${To} path=${["connections", String(row.connection)]}>${row.connection}</${To}>` },
     { key: "subscription", title: "Subscription", wide: true, cell: (row) => html`<${Name} of=${row.subscription} />` },
     { key: "name", title: "Name", cell: (row) => (row.name ? html`<${Name} of=${row.name} />` : "–") },
-    { key: "stands", title: "Stands", cell: (row) => html`<span class=${`verdict ${row.stands === "has-room" ? "good" : "busy"}`}>${seen(row.stands)}</span>` },
+    { key: "stands", title: "State", cell: (row) => html`<span class=${`verdict ${row.stands === "has-room" ? "good" : "busy"}`}>${seen(row.stands)}</span>` },
     { key: "unacked", title: "Unacked", right: true, cell: (row) => count(row.unacked) },
-    { key: "window", title: "Window", right: true, cell: (row) => (row.window === null ? "none" : count(row.window)) },
+    { key: "window", title: "Window", right: true, cell: (row) => (row.window === null ? "no bound" : count(row.window)) },
     { key: "outbox", title: "Not read yet", right: true, wide: true, cell: (row) => bytes(row.outbox_bytes) },
   ];
   const rows = why.consumer_list;
@@ -270,7 +281,7 @@ function Bindings({ name }) {
 
 function Settings({ name }) {
   return html`<${Asked} of=${useDescribed(name)}>${(answer) => html`
-    <p class="muted">As config.toml would declare it. What is not written there is as it is by default.</p>
+    <p class="muted">As a table of config.toml. What has its default need not be written there.</p>
     <${Code} label="Settings" text=${asToml(name, answer.settings)} />`}</${Asked}>`;
 }
 

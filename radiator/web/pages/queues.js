@@ -56,9 +56,9 @@ export default function Queues({ query }) {
 }
 
 function None({ of, query }) {
-  if (query.get("first")) return html`<${Empty}>There are no queues so far down. <${To} path=${["queues"]}>To the first ones</${To}></${Empty}>`;
+  if (query.get("first")) return html`<${Empty}>This page is behind the last queue. <${To} path=${["queues"]}>To the first ones</${To}></${Empty}>`;
   if (query.get("filter") && !query.get("text")) return html`<p class="well">No queue needs you.</p>`;
-  if (of.all) return html`<${Empty}>No name of the ${many(of.all, "queue")} has that in it.</${Empty}>`;
+  if (of.all) return html`<${Empty}>No name of the ${many(of.all, "queue")} contains that.</${Empty}>`;
   return html`<${Empty}>There is no queue yet. A SEND to /queue/NAME makes one where [create] allows it; so does Declare. <${To} path=${[]}>The overview</${To}> has a first message to send.</${Empty}>`;
 }
 
@@ -75,15 +75,15 @@ function Chosen({ names, done, clear }) {
     <${Act} label="Purge…" title=${`Purge ${typed}`} isDangerous typed=${typed} done=${done}
       make=${forEach((name) => ["purge", name], (name) => ({ method: "POST", path: pathOf("queues", name, "purge"), body: {} }))}
       said=${(answers) => `${many(sum(answers, "purged"), "message")} removed from ${many(answers.length, "queue")}.`}>
-      <p>All messages that are not unacked are removed for good.</p>${list}</${Act}>
+      <p>All messages are removed for good, except those that consumers have and have not acked.</p>${list}</${Act}>
     <${Act} label="Move…" title=${`Move the messages of ${typed}`} typed=${typed} done=${done}
-      fields=${[{ name: "to", label: "To the queue", required: true, hint: "It must be there." }]}
+      fields=${[{ name: "to", label: "To the queue", required: true, hint: "The queue must exist." }]}
       make=${({ to }) => {
         if (!to) refuse("Name the queue that they go to.");
         return forEach((name) => ["move", name, to], (name) => ({ method: "POST", path: pathOf("queues", name, "move"), body: { to, create: false } }))();
       }}
       said=${(answers) => `${many(sum(answers, "moved"), "message")} moved.`}>
-      <p>All messages that are ready go to another queue, oldest first, each one always in exactly one of the two.</p>${list}</${Act}>
+      <p>All messages that are ready go to another queue, oldest first, and each is always in exactly one of the two.</p>${list}</${Act}>
     <${Act} label="Delete…" title=${`Delete ${typed}`} isDangerous typed=${typed} done=${done}
       make=${forEach((name) => ["delete", "queue", name], (name) => ({ method: "DELETE", path: pathOf("queues", name) }))}
       said=${(answers) => `${many(answers.length, "queue")} deleted with ${many(sum(answers, "deleted"), "message")}.`}>
