@@ -334,7 +334,7 @@ def _done_with(asked: Queue) -> str:
         "purged or moved": ledger.purged,
         "made dead letters": ledger.dead_lettered,
     }
-    text = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    text = ", ".join(f"{count} {'was' if count == 1 else 'were'} {way}" for way, count in ways.items() if count)
     return f"of {count_text(ledger.accepted, 'message')} that came here, {text}"
 
 

@@ -48,8 +48,8 @@ def test_what_has_become_of_what_is_gone() -> None:
     node.say(ack(node.message(2)))
     node.close(2)
     node.admin(9, do="purge", queue="q")
-    assert (
-        why(node)["sentence"] == "It is empty: of 3 messages that came here, 1 acked or handed over, 2 purged or moved."
+    assert why(node)["sentence"] == (
+        "It is empty: of 3 messages that came here, 1 was acked or handed over, 2 were purged or moved."
     )
 
 
