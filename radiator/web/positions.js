@@ -53,7 +53,7 @@ function Group({ name, group, log, query }) {
       ${offsets === null
         ? html`<${Empty}>It has no position: its next SUBSCRIBE says where it begins.</${Empty}>`
         : html`<${Positions} log=${log} offsets=${offsets} query=${query} />`}
-      ${offsets !== null && offsets.length <= READ_AT_ONCE && html`<p><a href=${href(["logs", name], { tab: "read", from: fromOf(log, offsets) })}>Read on from its positions</a> <span class="muted">(which moves none)</span></p>`}
+      ${offsets !== null && offsets.length <= READ_AT_ONCE && html`<p><a href=${href(["logs", name], { tab: "read", from: fromOf(log, offsets) })}>Read on from its positions</a> <span class="muted">(this moves no group)</span></p>`}
       <${Move} name=${name} group=${group} log=${log} was=${offsets} done=${asked.again} />`}</${Asked}>
   </section>`;
 }
@@ -90,7 +90,7 @@ function setting(name, group, offsets) {
 }
 
 function Undo({ of: { cli, call } }) {
-  return html`<h3>What takes it back</h3>
+  return html`<h3>How to take it back</h3>
     ${!cli.some((one) => one.includes("\0")) && html`<${Code} label="Take it back on the command line" text=${commandLine(cli)} />`}
     <${Code} label="Take it back over HTTP" text=${curlLine(call)} />`;
 }
@@ -103,6 +103,13 @@ function Move({ name, group, log, was, done }) {
   const time_ms = values.place === "time" ? new Date(values.time).getTime() : NaN;
   const found = useAsked(Number.isNaN(time_ms) ? null : withQuery(pathOf("logs", name, "offsets"), { time_ms: Math.max(0, time_ms) }), 0);
   const field = (key) => ({ value: values[key], onInput: (event) => setValues({ ...values, [key]: event.target.value }) });
+  const goal = () => {
+    try {
+      return target();
+    } catch {
+      return undefined; // the dialog says why
+    }
+  };
   const target = () => offsetsOf(values, log.partitions, found);
   const id = JSON.stringify([name, group]);
   const [, look] = useState(0);
@@ -123,7 +130,7 @@ function Move({ name, group, log, was, done }) {
       ${values.place === "time" && html`<label>Time <input type="datetime-local" step="0.001" ...${field("time")} /></label>`}
       ${values.place === "offsets" && html`<label>Offsets <input ...${field("offsets")} placeholder="120,0,77" autocomplete="off" spellcheck=${false} /></label>`}
       <${Act} label="Set position…" title="Set the position of this group" make=${() => setting(name, group, target())} said=${said} done=${done}>
-        <${Change} name=${name} group=${group} was=${was} /></${Act}>
+        <${Change} name=${name} group=${group} was=${was} to=${goal()} /></${Act}>
       ${was !== null && html`<${Act} label="Forget…" title="Forget the position of this group" isDangerous make=${() => setting(name, group, null)} said=${said} done=${done}>
         <${Change} name=${name} group=${group} was=${was} /></${Act}>`}</div>
     ${back !== undefined && html`<div class="undo"><p>${back === null ? "It had no position before it was set here." : `It was at ${listed(back)} before it was moved here.`}</p>
@@ -132,8 +139,8 @@ function Move({ name, group, log, was, done }) {
       <${Undo} of=${setting(name, group, back)} /></div>`}`;
 }
 
-function Change({ name, group, was }) {
-  return html`<p>${was === null ? "It has no position now. " : `It is at ${listed(was)}. `}Refused while the group has subscriptions.</p>
+function Change({ name, group, was, to }) {
+  return html`<p>${was === null ? "It has no position now. " : `It is at ${listed(was)} now. `}${to && `It will go on at ${listed(to)}. `}The broker refuses this while the group has subscriptions.</p>
     <${Undo} of=${setting(name, group, was)} />`;
 }
 

@@ -91,7 +91,7 @@ def test_a_queue_is_bound_and_unbound(page: Page, broker: Broker, by: str, key: 
     command, call = lines(page)
     if by == "the page":
         page.press("Unbind", "dialog")
-        page.sees("1 binding taken back.")
+        page.sees("1 binding removed.")
     else:
         paste(process, command if by == "the command line" else call)
     assert bindings(url) == []
@@ -153,7 +153,7 @@ def test_a_message_that_goes_nowhere_is_told_so(page: Page) -> None:
     page.open("#/exchanges/exchange/events")
     page.press("Publish…")
     page.press("Publish", "dialog")
-    page.sees("Taken, but nothing was stored")
+    page.sees("It was taken, but nothing was stored")
     page.is_well()
 
 
@@ -220,7 +220,7 @@ def test_names_do_nothing(page: Page, broker: Broker, name: str) -> None:
     page.press("Unbind…")
     page.is_accessible()
     page.press("Unbind", "dialog")
-    page.sees("1 binding taken back.")
+    page.sees("1 binding removed.")
     is_right_everywhere(page)
     page.go(f"#/exchanges/fanout/{path}")
     page.sees("Fanout")

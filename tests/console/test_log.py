@@ -131,7 +131,7 @@ def test_a_position_is_set_and_taken_back(page: Page, broker: Broker, by: str, g
     page.press("Cancel", "dialog")
     page.fill("section[aria-label=Group] input", "2, 0")
     page.press("Set position…")
-    page.sees("It is at 1, 0.", "What takes it back")
+    page.sees("It is at 1, 0 now.", "How to take it back")
     page.is_accessible()
     undo_command, undo_call, command, call = lines(page)
     if by != "the page":

@@ -136,7 +136,7 @@ def test_many_are_listed_in_pages_and_aborted_together(page: Page, client: Clien
     page.press("Abort many", "dialog")
     page.sees("100 transactions aborted: nothing of them was sent.")
     assert client.admin({"do": "prepared"})["count"] == 910
-    page.sees("No name of these has that in it.")
+    page.sees("None of these names contains that.")
     page.is_well()
 
 

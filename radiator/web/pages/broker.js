@@ -24,24 +24,24 @@ function reload() {
   return {
     label: "Reload config.toml…",
     title: "Reload the configuration",
-    fields: [{ name: "dry_run", label: "Only say what would change", type: "checkbox", value: true }],
+    fields: [{ name: "dry_run", label: "Change nothing, only say what would change", type: "checkbox", value: true }],
     make: ({ dry_run }) => ({ cli: ["reload", ...(dry_run ? ["--dry-run"] : [])], call: { method: "POST", path: "/v1/reload", body: { dry_run } } }),
     said: ({ applied, changes, warnings }) => {
       const list = changes.map((one) => `${one.setting}: ${JSON.stringify(one.old)} → ${JSON.stringify(one.new)}${one.takes_effect === "restart" ? " (at the next start)" : ""}`);
-      return [applied ? "The configuration is in force." : "Nothing was changed.", list.length ? `Differences: ${list.join("; ")}.` : "The file says what is in force already.", ...warnings].join(" ");
+      return [applied ? "The configuration is in force." : "Nothing was changed.", list.length ? `${applied ? "What has changed" : "What would change"}: ${list.join("; ")}.` : "The file says what is in force already.", ...warnings].join(" ");
     },
-    children: html`<p>The broker reads config.toml again. A mistake in it changes nothing, and is told.</p>`,
+    children: html`<p>The broker reads config.toml again. If the file has a mistake, nothing changes, and the answer says what is wrong.</p>`,
   };
 }
 
-const amount = (value, unit) => (unit === "bytes" ? bytes(value) : `${count(value)}${unit && value !== null ? ` ${unit}` : ""}`);
+const amount = (value, unit) => (unit === "bytes" ? bytes(value) : `${count(value)}${unit && value !== null ? ` ${value === 1 ? unit.replace(/s$/, "") : unit}` : ""}`);
 
 function Bounds() {
   const asked = useAsked("/v1/bounds", 3000);
   const columns = [
     { key: "name", title: "Bound", cell: (row) => html`<code>${seen(row.name)}</code>` },
     { key: "used", title: "In use", right: true, cell: (row) => (row.used === null ? "–" : amount(row.used, row.unit)) },
-    { key: "limit", title: "Bound", right: true, cell: (row) => (row.limit === null ? "none" : amount(row.limit, row.unit)) },
+    { key: "limit", title: "Limit", right: true, cell: (row) => (row.limit === null ? "none" : amount(row.limit, row.unit)) },
     { key: "meter", title: "Use", wide: true, cell: (row) => html`<${Meter} of=${row} />` },
     { key: "reached", title: "What happens there", wide: true, cell: (row) => html`<${Sentence} of=${row.reached} />` },
   ];
@@ -66,7 +66,7 @@ function Configuration({ query }) {
     <${Asked} of=${asked}>${(answer) => {
       const rows = answer.configuration.filter((row) => settingOf(row).toLowerCase().includes(text));
       return html`<p class="muted">${answer.path ? html`From <${Name} of=${answer.path} />. ` : "Without a file. "}What differs from the default is bold.</p>
-        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting has that in its name.</${Empty}>`}`;
+        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting contains that in its name.</${Empty}>`}`;
     }}</${Asked}>`;
 }
 
@@ -99,7 +99,7 @@ function Disk() {
   const asked = useAsked("/v1/disk", 3000);
   return html`<${Asked} of=${asked}>${(answer) => html`<section class="card"><${Facts} rows=${Object.entries(answer).filter(([name]) => name !== "ok").map(([name, value]) => [
     name.replaceAll("_", " ").replace(/ bytes$/, ""),
-    typeof value === "number" ? (/bytes|size/.test(name) ? bytes(value) : /_ms$/.test(name) ? duration(value) : count(value)) : html`<${Name} of=${typeof value === "object" ? JSON.stringify(value) : value} />`,
+    typeof value === "number" ? (/bytes|size|free_min/.test(name) ? bytes(value) : /_ms$/.test(name) ? duration(value) : count(value)) : html`<${Name} of=${typeof value === "object" ? JSON.stringify(value) : value} />`,
   ])} /></section>`}</${Asked}>`;
 }
 

@@ -17,8 +17,8 @@ export default function Connection({ path }) {
     { key: "ack", title: "Ack", wide: true, cell: (row) => seen(row.ack) },
     { key: "consumer", title: "Consumer", wide: true, cell: (row) => (row.consumer ? html`<${Name} of=${row.consumer} />` : "–") },
     { key: "unacked", title: "Unacked", right: true, cell: (row) => count(row.unacked) },
-    { key: "window", title: "Window", right: true, cell: (row) => (row.window === null ? "none" : count(row.window)) },
-    { key: "stands", title: "Stands", cell: (row) => (row.stands ? html`<span class=${`verdict ${row.stands === "has-room" ? "good" : "busy"}`}>${seen(row.stands)}</span>` : "–") },
+    { key: "window", title: "Window", right: true, cell: (row) => (row.window === null ? "no bound" : count(row.window)) },
+    { key: "stands", title: "State", cell: (row) => (row.stands ? html`<span class=${`verdict ${row.stands === "has-room" ? "good" : "busy"}`}>${seen(row.stands)}</span>` : "–") },
   ];
   return html`
     <h1>Connection ${seen(number)}</h1>

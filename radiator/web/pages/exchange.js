@@ -32,8 +32,8 @@ function Exchange({ name, query }) {
         ["Accepted", count(one.accepted)],
         ["Unrouted", count(one.unrouted)],
         ["Bindings", count(one.bindings_count)],
-        ["Outlives a restart", one.durable ? "yes" : "no"],
-        ["Goes with its last binding", one.auto_delete ? "yes" : "no"],
+        ["Survives a restart", one.durable ? "yes" : "no"],
+        ["Deleted with its last binding", one.auto_delete ? "yes" : "no"],
       ]} />
         <div class="bar"><${Publish} to=${to} fields=${[key]} done=${asked.again}><p>It goes into each queue that is bound with a key that matches, or nowhere.</p></${Publish}>
           <${Bind} name=${name} type=${one.type} done=${asked.again} /><${Delete} kind="exchange" name=${name} /></div></section>
@@ -90,7 +90,7 @@ const wordOf = (queue) => (queue.startsWith("/") ? queue : `/queue/${queue}`);
 function Bind({ name, type, done }) {
   const fields = [
     { name: "key", label: "Key", hint: HINTS[type] },
-    { name: "queue", label: "Queue", required: true, hint: "A queue that is there; a log as /log/NAME." },
+    { name: "queue", label: "Queue", required: true, hint: "A queue that exists, or a log as /log/NAME." },
   ];
   const make = ({ key, queue }) => {
     if (!queue) refuse("Name a queue.");
@@ -109,8 +109,8 @@ function Unbind({ name, of: { key, queue }, done }) {
     cli: ["unbind", ...behindDashes(`/exchange/${name}`, key, wordOf(queue))],
     call: { method: "DELETE", path: `${pathOf("exchanges", name, "bindings")}?${new URLSearchParams({ key, queue })}` },
   });
-  return html`<${Act} label="Unbind…" title="Take this binding back" isDangerous make=${make} said=${({ deleted }) => `${many(deleted, "binding")} taken back.`} done=${done}>
-    <p>What is sent with the key <b><${Name} of=${key || "(empty)"} /></b> goes no more to <b><${Name} of=${queue} /></b> by this binding. What is there stays. Refused for a binding of config.toml.</p></${Act}>`;
+  return html`<${Act} label="Unbind…" title="Remove this binding" isDangerous make=${make} said=${({ deleted }) => `${many(deleted, "binding")} removed.`} done=${done}>
+    <p>What is sent with the key <b><${Name} of=${key || "(empty)"} /></b> no longer goes to <b><${Name} of=${queue} /></b> by this binding. Messages that are in the queue stay. The broker refuses this for a binding of config.toml.</p></${Act}>`;
 }
 
 // ---- a fanout
@@ -141,5 +141,5 @@ function Delete({ kind, name }) {
     return `The ${kind} is deleted.`;
   };
   return html`<${Act} label="Delete…" title=${`Delete this ${kind}`} isDangerous typed=${name} make=${make} said=${said}>
-    <p>${kind === "exchange" ? "Its bindings go with it; the queues stay." : "Its children stay, with what is in them."} Refused while it is declared in config.toml.</p></${Act}>`;
+    <p>${kind === "exchange" ? "Its bindings are deleted with it; the queues stay." : "Its children stay, with what is in them."} The broker refuses this where config.toml declares it.</p></${Act}>`;
 }

@@ -35,8 +35,8 @@ function ExchangeRows({ rows }) {
     { key: "bindings", title: "Bindings", right: true, wide: true, cell: ([, one]) => count(one.bindings) },
     { key: "accepted", title: "Accepted", right: true, cell: ([, one]) => count(one.accepted) },
     { key: "unrouted", title: "Unrouted", right: true, cell: ([, one]) => count(one.unrouted) },
-    { key: "durable", title: "Outlives a restart", wide: true, cell: ([, one]) => (one.durable ? "yes" : "no") },
-    { key: "auto", title: "Goes with its last binding", wide: true, cell: ([, one]) => (one.auto_delete ? "yes" : "no") },
+    { key: "durable", title: "Survives a restart", wide: true, cell: ([, one]) => (one.durable ? "yes" : "no") },
+    { key: "auto", title: "Deleted with its last binding", wide: true, cell: ([, one]) => (one.auto_delete ? "yes" : "no") },
   ];
   return html`<${Table} label="Exchanges" columns=${columns} rows=${rows} keyOf=${([name]) => name} /><${Next} rows=${rows} />`;
 }
@@ -61,14 +61,14 @@ function Next({ rows }) {
 
 // ---- declaring
 
-const said = (kind) => ({ created, warnings = [] }) => [created ? `The ${kind} is declared.` : `The ${kind} was there already, just so.`, ...warnings].join(" ");
+const said = (kind) => ({ created, warnings = [] }) => [created ? `The ${kind} is declared.` : `The ${kind} was there already, with these settings.`, ...warnings].join(" ");
 
 function DeclareExchange({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
     { name: "type", label: "Type", type: "select", value: "direct", options: [["direct", "direct: the very same key"], ["topic", "topic: keys with * and # for words"], ["fanout", "fanout: any key"]] },
-    { name: "durable", label: "It outlives a restart, and its bindings to persistent queues with it", type: "checkbox", value: true },
-    { name: "auto_delete", label: "It goes with its last binding", type: "checkbox", value: false },
+    { name: "durable", label: "It survives a restart, and its bindings to persistent queues with it", type: "checkbox", value: true },
+    { name: "auto_delete", label: "Delete it with its last binding", type: "checkbox", value: false },
   ];
   const make = ({ name, ...settings }) => {
     if (!name) refuse("An exchange needs a name.");

@@ -71,10 +71,10 @@ function Consumers({ of }) {
   const columns = [
     { key: "connection", title: "Connection", cell: (one) => html`<${To} path=${["connections", String(one.connection)]}>${one.connection}</${To}>` },
     { key: "subscription", title: "Subscription", cell: (one) => html`<${Name} of=${one.subscription} />` },
-    { key: "stands", title: "Stands", cell: (one) => html`<${Name} of=${one.stands} />` },
+    { key: "stands", title: "State", cell: (one) => html`<${Name} of=${one.stands} />` },
     { key: "unacked", title: "Unacked", right: true, cell: (one) => count(one.unacked) },
     { key: "window", title: "Window", right: true, wide: true, cell: (one) => (one.window === null ? "no bound" : count(one.window)) },
-    { key: "outbox", title: "Outbox", right: true, wide: true, cell: (one) => bytes(one.outbox_bytes) },
+    { key: "outbox", title: "Not read yet", right: true, wide: true, cell: (one) => bytes(one.outbox_bytes) },
   ];
   const all = of.consumer_list;
   return html`<section class="part" aria-label="Readers"><h2>Readers</h2>
@@ -94,7 +94,7 @@ function Settings({ name, of }) {
     { key: "default", title: "Default", wide: true, cell: ([key]) => String(DEFAULTS[key] ?? "none") },
   ];
   return html`<section aria-label="Settings">
-    <p>As a table of config.toml; what is as the default need not stand there.</p>
+    <p>As a table of config.toml. What has its default need not be written there.</p>
     <${Code} label="config.toml" text=${toml(name, of)} />
     <${Table} label="Settings" columns=${columns} rows=${rows} keyOf=${([key]) => key} /></section>`;
 }
@@ -111,5 +111,5 @@ function Delete({ name }) {
     return `The log is deleted, and with it ${many(deleted, "record")}.`;
   };
   return html`<${Act} label="Delete…" title="Delete this log" isDangerous typed=${name} make=${make} said=${said}>
-    <p>The log and all its records go for good, and so do the positions of its groups. Refused while somebody reads it, and if it is declared in config.toml.</p></${Act}>`;
+    <p>The log is deleted for good, with all its records and the positions of its groups. The broker refuses this while somebody reads the log, and where config.toml declares it.</p></${Act}>`;
 }

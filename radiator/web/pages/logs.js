@@ -15,7 +15,7 @@ export default function Logs({ query }) {
   const empty = ({ logs }) => {
     if (Object.keys(logs).length) return undefined;
     if (match || after) return html`<${Empty}>No log here: none matches, or there are no more. <${To} path=${["logs"]}>All logs</${To}></${Empty}>`;
-    return html`<${Empty}>No log yet. A log keeps what is sent to /log/NAME for a time, and each of its readers has a place of its own in it. Declare one, or in config.toml.</${Empty}>`;
+    return html`<${Empty}>No log yet. A log keeps what is sent to /log/NAME for a time, and each of its groups has a position of its own in it. Declare one here, or in config.toml.</${Empty}>`;
   };
   return html`<h1>Logs</h1>
     <div class="bar"><${Filter} query=${query} name="match" label="Names, as a pattern: clicks.* is one more word, clicks.# any number" placeholder="Names like clicks.#" />
@@ -49,15 +49,15 @@ function MostUnread({ of }) {
 function Declare({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
-    { name: "partitions", label: "Partitions", type: "number", min: 1, max: 1024, value: "1", hint: "They never change. Records with one key come in order." },
+    { name: "partitions", label: "Partitions", type: "number", min: 1, max: 1024, value: "1", hint: "The number never changes. Records with the same key come in order." },
     { name: "partition_key", label: "Partition key", hint: "Where it stands in a body of JSON, such as /customer/id. Empty: in the header partition-key." },
     { name: "hours", label: "Keep records for so many hours", type: "number", min: 0, step: "any", value: "168", hint: "0: no record goes by its age." },
     { name: "retention_bytes", label: "Keep at most", placeholder: "10GiB", hint: "Empty: any size." },
     { name: "schema", label: "Avro schema of bodies", type: "textarea", rows: 3, hint: "Empty: any body." },
   ];
-  const said = ({ created, warnings = [] }) => [created ? "The log is declared." : "The log was there already, just so.", ...warnings].join(" ");
+  const said = ({ created, warnings = [] }) => [created ? "The log is declared." : "The log was there already, with these settings.", ...warnings].join(" ");
   return html`<${Act} label="Declare a log…" title="Declare a log" fields=${fields} make=${declared} said=${said} done=${done}>
-    <p>The log outlives a restart. Its partitions stay as they are for good.</p></${Act}>`;
+    <p>The log survives a restart. Its partitions stay as they are for good.</p></${Act}>`;
 }
 
 function declared({ name, partitions, partition_key, hours, retention_bytes, schema }) {

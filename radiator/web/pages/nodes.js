@@ -43,7 +43,7 @@ function Known({ of, first, again }) {
   const far = nodes.filter((one) => one.hops > 1).sort((one, other) => one.hops - other.hops || (one.name < other.name ? -1 : 1));
   const page = peers.slice(first, first + SHOWN);
   return html`
-    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>This broker has no [node] in its configuration any more; here is what it still has of other nodes.</p>`}
+    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>The configuration of this broker has no [node] any more. This is what it still keeps of other nodes.</p>`}
     ${peers.length > 0 && html`<${Picture} of=${of} far=${far} />`}
     ${!peers.length && html`<${Empty}>It has no peers: the configuration names none, and nobody is linked.</${Empty}>`}
     ${peers.length > 0 && html`<section class="part"><h2>${many(peers.length, "link")}</h2>
@@ -69,7 +69,7 @@ function Drain({ node, again }) {
   return html`<${Act} label="Drain…" title=${`Drain node ${seen(node)}`} isDangerous typed=${node} done=${again}
     make=${() => ({ cli: ["drain"], call: { method: "POST", path: "/v1/drain", body: {} } })}
     said=${(answer) => `Draining: ${left(answer)}.`}>
-    <p>It hands its messages of queues of scope cluster, and the copies in its outboxes, to the others, and takes in none. Other queues stay on its disk. Clients may still send to it: point them elsewhere first. “Stop draining” takes it back, and so does a restart.</p>
+    <p>It hands its messages of queues of scope cluster, and the copies in its outboxes, to the others, and takes in none. Messages of other queues stay on its disk. Clients may still send to it: point them elsewhere first. “Stop draining” takes it back, and so does a restart.</p>
   </${Act}>`;
 }
 
@@ -83,7 +83,7 @@ function StopDrain({ node, again }) {
     <${Act} label="Stop draining…" title=${`Stop draining node ${seen(node)}`} done=${again}
       make=${() => ({ cli: ["drain", "--stop"], call: { method: "POST", path: "/v1/drain", body: { stop: true } } })}
       said=${(answer) => `The drain is stopped: ${many(answer.left, "message")} of queues of scope cluster ${answer.left === 1 ? "stays" : "stay"} here.`}>
-      <p>It keeps what it still has, and takes in more again.</p>
+      <p>It keeps the messages that it still has, and takes in more again.</p>
     </${Act}>`;
 }
 

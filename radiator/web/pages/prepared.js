@@ -33,7 +33,7 @@ function Listed({ of, query, again }) {
   return html`
     <div class="bar"><${Filter} query=${query} label="Part of a name" /><${AbortAll} text=${text} again=${again} /></div>
     ${beyond > 0 && html`<p class="muted">${`The broker lists the first ${count(of.prepared.length)} of ${count(of.count)}.`}</p>`}
-    ${found.length === 0 && html`<${Empty}>No name of these has that in it.</${Empty}>`}
+    ${found.length === 0 && html`<${Empty}>None of these names contains that.</${Empty}>`}
     ${found.length > 0 && html`<${Table} label="Prepared transactions" columns=${columns(again)} rows=${found.slice(first, first + SHOWN)} keyOf=${(one, nth) => `${one.name} ${one.is_committed} ${one.name ? "" : nth}`} />`}
     <${Pages} first=${first} size=${SHOWN} all=${found.length} />`;
 }
@@ -60,9 +60,9 @@ function Commit({ of, again }) {
     if (!/^[0-9]{1,15}$/.test(version)) refuse("The version is a whole number from 0 to 999999999999999.");
     return { call: { method: "POST", path: "/v1/prepared/commit", body: { prepared: [of.name], app, version: Number(version) } } };
   };
-  const said = (answer) => (answer.committed ? `Committed: ${many(answer.messages, "message")} will be in their destinations.` : "That version, or a higher one, had been committed before: what was prepared here is let go of, and none of it is sent.");
+  const said = (answer) => (answer.committed ? `Committed: ${many(answer.messages, "message")} will be in their destinations.` : "That version, or a higher one, had been committed before: what was prepared here is discarded, and none of it is sent.");
   return html`<${Act} label="Commit…" title="Commit a prepared transaction" fields=${APP} typed=${seen(of.name)} make=${make} said=${said} done=${again}>
-    <p>${`What is prepared here, ${many(of.messages, "message")}, will be in its destinations, each message once. The program that has prepared it does that by itself, with the other parts of its batch: by hand this part is seen alone. The version is used up then: a later commit of it by the program does nothing but let go of what it names.`}</p>
+    <p>${`What is prepared here, ${many(of.messages, "message")}, will be in its destinations, each message once. The program that has prepared it does that by itself, with the other parts of its batch: by hand this part is seen alone. The version is used up then: a later commit of it by the program does nothing but discard what it names.`}</p>
   </${Act}>`;
 }
 
@@ -70,7 +70,7 @@ function Abort({ of, again }) {
   return html`<${Act} label="Abort…" title="Abort a prepared transaction" isDangerous typed=${seen(of.name)} done=${again}
     make=${() => ({ cli: ["prepared", `--abort=${of.name}`], call: { method: "POST", path: "/v1/prepared/abort", body: { prepared: [of.name] } } })}
     said=${(answer) => (answer.aborted ? `Aborted: nothing of its ${many(of.messages, "message")} was sent.` : "It was not there any more: nothing was aborted.")}>
-    <p>${`Its ${many(of.messages, "message")} (${bytes(of.bytes)}) are let go of: none of them is ever sent.`}</p>
+    <p>${`Its ${many(of.messages, "message")} (${bytes(of.bytes)}) are discarded: none of them is ever sent.`}</p>
   </${Act}>`;
 }
 

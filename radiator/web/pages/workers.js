@@ -85,7 +85,7 @@ function Celery({ query }) {
         ["Who awaits answers to inspect and control", boxes.answer && many(replies.length, "mailbox", "mailboxes")],
       ]} />
       <p class="muted">Results by <code>rpc://</code> come to queues that are called by a UUID, one for each program that waits for results.</p></section>
-    <p class="muted">What the broker cannot know: which of the tasks that a worker has is at work and which only waits in its hand (prefetch), what a task is called, and whether it has failed. Without <code>acks_late</code> a task is acked as it begins: then it is in no number here while it runs. <code>celery inspect active</code> asks the workers. A single task is found by its id, which is its correlation-id: <${To} path=${["messages"]}>Find a message</${To}>.</p>`;
+    <p class="muted">What the broker cannot know: which tasks of a worker run and which only wait there (prefetch), what a task is called, and whether it has failed. Without <code>acks_late</code> a task is acked as it begins: then it is in no number here while it runs. <code>celery inspect active</code> asks the workers. A single task is found by its id, which is its correlation-id: <${To} path=${["messages"]}>Find a message</${To}>.</p>`;
 }
 
 // Queues that are called WORKER.APP.pidbox, of the control exchange APP.pidbox; and UUID.reply.APP.pidbox of programs.
@@ -193,7 +193,7 @@ function SparkPrepared() {
       const own = prepared.filter((one) => one.name.startsWith("spark-"));
       if (!own.length) return html`<${Empty}>No sink of Spark has anything prepared. Each task of a batch keeps its rows so (<code>delivery="exactlyOnce"</code>), until the driver commits them all.</${Empty}>`;
       return html`<${Facts} rows=${[["Transactions", html`<${To} path=${["prepared"]} query=${{ text: "spark-" }}>${count(own.length)}</${To}>`], ["Messages", count(sum(own, "messages"))], ["Size", bytes(sum(own, "bytes"))], ["Oldest", duration(Math.max(...own.map((one) => one.age_ms)))]]} />
-        <p class="muted">While a batch runs this is as it should be. What is old and of no batch that runs was left by one that failed: it goes by itself after <code>prepared_max_s</code>.</p>`;
+        <p class="muted">That is normal while a batch runs. What is older than any running batch was left by one that failed: it is aborted after <code>prepared_max_s</code>.</p>`;
     }}</${Asked}></section>`;
 }
 
