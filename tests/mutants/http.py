@@ -65,9 +65,10 @@ MUTANTS = (
         "http-get-changes",
         "What is asked for by GET, as any link does, is done as if it were posted.",
         function="found_route",
-        old="route = found.get(method)",
+        old='route = found.get("GET" if head.method == "HEAD" else head.method)',
         new="""
-            route = found.get(method) or (found.get("POST") if method == "GET" else None)
+            route = found.get("GET" if head.method == "HEAD" else head.method)
+            route = route or (found.get("POST") if head.method == "GET" else None)
         """,
     ),
     Mutant(
