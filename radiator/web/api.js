@@ -78,7 +78,7 @@ export async function ask(method, path, body, signal) {
     note(false, link.isLoginNeeded);
     throw UNREACHABLE;
   }
-  note(true, answer.status === 401 || (link.isLoginNeeded && !answer.ok));
+  note(true, link.isLoginNeeded || answer.status === 401); // what anybody is answered does not end that: see loggedIn
   if (answer.ok) return text ? JSON.parse(text) : {};
   let found = {};
   try {

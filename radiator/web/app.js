@@ -92,6 +92,13 @@ function useThemeSetting() {
   return [theme, () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])];
 }
 
+// Who has logged in here. A login that the browser itself sends, or a certificate, cannot be ended by this page.
+const BY_LOGIN = new Set(["password", "token", "jwt"]);
+
+function isBySession(session) {
+  return Boolean(session?.user) && BY_LOGIN.has(session.recognised_by) && session.until_ms !== null;
+}
+
 function Header({ session, again, openHelp }) {
   const [theme, nextTheme] = useThemeSetting();
   const logOut = async () => {
@@ -107,7 +114,7 @@ function Header({ session, again, openHelp }) {
     <span class="muted">${session?.node ? html`node <b>${seen(session.node)}</b> ` : ""}${session?.version ? `Radiator ${seen(session.version)}` : ""}</span>
     <span class="grow"></span>
     ${session?.user && html`<span>${seen(session.user)}</span>`}
-    ${session?.user && session.until_ms !== null && html`<button class="plain" onClick=${logOut}>Log out</button>`}
+    ${isBySession(session) && html`<button class="plain" onClick=${logOut}>Log out</button>`}
     <button class="plain" onClick=${nextTheme} aria-label=${`${THEME_NAMES[theme]} colours`}>${THEME_NAMES[theme]}</button>
     <button class="plain" onClick=${openHelp} aria-label="Help">?</button>
   </header>`;
@@ -184,6 +191,9 @@ function App() {
   useEffect(() => {
     if (session?.rights) findStomp(session);
   }, [session?.user, session?.version]);
+  useEffect(() => {
+    if (session && (session.user !== null || !session.users)) loggedIn(); // it may be from another tab
+  }, [asked.at]);
   const isStranger = session?.users && session.user === null;
   const again = () => asked.again();
   const entered = () => {

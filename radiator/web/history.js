@@ -25,7 +25,6 @@ export function useHistory(path, everyMs) {
         } catch (problem) {
           if (ended.signal.aborted) return;
           setState((before) => ({ ...before, problem }));
-          if (problem.code === "unreachable") kept.current = null; // another boot may answer next
         }
       }
       timer = setTimeout(look, everyMs);
@@ -45,6 +44,10 @@ function joined(old, { first_ms, every_ms, names, samples }) {
   const isBehind = (at) => first_ms + at * every_ms > found.last_ms;
   let begin = 0;
   while (old && begin < size && !isBehind(begin)) begin += 1;
+  if (old?.last_ms && begin < size && first_ms + begin * every_ms > old.last_ms + every_ms) {
+    old = withGap(old, names, every_ms); // of a broker that was away: its history begins anew with it
+    found.times = [...old.times];
+  }
   for (let at = begin; at < size; at += 1) found.times.push((first_ms + at * every_ms) / 1000);
   names.forEach((name, nth) => {
     found[name] = old ? old[name].concat(samples[nth].slice(begin)) : samples[nth];
@@ -56,4 +59,10 @@ function joined(old, { first_ms, every_ms, names, samples }) {
     for (const name of names) found[name] = found[name].slice(over);
   }
   return found;
+}
+
+// A sample without values, so that no line is drawn over what nobody has counted.
+function withGap(old, names, every_ms) {
+  const times = [...old.times, (old.last_ms + every_ms) / 1000];
+  return { ...old, times, ...Object.fromEntries(names.map((name) => [name, [...old[name], null]])) };
 }

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from tests.broker_process import BrokerProcess, environment
 from tests.console.page import Page
 
 RUN_S = 30.0
+FIT_S = 2.0
 HOSTILE = "<img src=x onerror=alert(1)>\u202eevil'\"${x}"  # nothing of it may act, or turn the text round it
 LONG = "n" * 255
 
@@ -61,12 +63,17 @@ def choose(page: Page, css: str, value: str) -> None:
 
 
 def is_narrow(page: Page) -> bool:
-    """Whether the page fits a phone of 390 px, with nothing beyond its right edge."""
+    """Whether the page fits a phone of 390 px, with nothing beyond its right edge, once plots have their new width."""
     page.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     )
     try:
-        return bool(page.run("return document.documentElement.scrollWidth <= 390"))
+        until = time.monotonic() + FIT_S
+        while not (fits := bool(page.run("return document.documentElement.scrollWidth <= 390"))):
+            if time.monotonic() > until:
+                break
+            time.sleep(0.05)
+        return fits
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

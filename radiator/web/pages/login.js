@@ -4,6 +4,9 @@ import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { ask } from "../api.js";
 import { Trouble } from "../parts.js";
 
+// the broker's own sentence for that is one about headers and frames
+const WRONG = { true: "No user of this broker has that token.", false: "No user of this broker has that name and that password." };
+
 export default function Login({ entered }) {
   const [values, setValues] = useState({ user: "", password: "", token: "" });
   const [isToken, setToken] = useState(false);
@@ -19,8 +22,7 @@ export default function Login({ entered }) {
       setState({ isBusy: false, problem: undefined });
       entered();
     } catch (problem) {
-      const isWrong = problem.status === 401;
-      setState({ isBusy: false, problem: isWrong ? { message: isToken ? "The broker knows no such token." : "The broker knows no such user with this password." } : problem });
+      setState({ isBusy: false, problem: problem.status === 401 ? { message: WRONG[isToken] } : problem });
     }
   };
   const field = (name, label, type, autocomplete) => html`<label class="field">${label}

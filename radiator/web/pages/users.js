@@ -3,14 +3,15 @@
 import { html, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
 import { bytes, count } from "../format.js";
-import { Asked, Choice, Empty, Name, Sentence, Table } from "../parts.js";
+import { Asked, Choice, Empty, More, Name, Sentence, Table, byName } from "../parts.js";
 import { href, replaceQuery } from "../route.js";
 import { SameByHand } from "../actions.js";
 
+const PAGE = 100;
 const RIGHTS = ["read", "write", "declare", "see", "admin"];
 
 export default function Users({ query }) {
-  const asked = useAsked(withQuery("/v1/users", { after: query.get("after"), limit: 100 }), 5000, true);
+  const asked = useAsked(withQuery("/v1/users", { after: query.get("after"), limit: PAGE }), 5000, true);
   const use = (used, most, how) => (most === null ? how(used) : `${how(used)} of ${how(most)}`);
   const columns = [
     { key: "name", title: "User", cell: ([name]) => html`<${Name} of=${name} />` },
@@ -27,7 +28,8 @@ export default function Users({ query }) {
     <${May} query=${query} />
     <h2>In use</h2>
     <${Asked} of=${asked} empty=${(answer) => (Object.keys(answer.users).length ? undefined : html`<${Empty}>No user has anything in use. Without a [user."NAME"] in config.toml everybody who reaches the broker may do everything; docs/SECURITY.md says how to have users.</${Empty}>`)}>${(answer) => html`
-      <${Table} label="Users" columns=${columns} rows=${Object.entries(answer.users)} keyOf=${([name]) => name} />`}</${Asked}>`;
+      <${Table} label="Users" columns=${columns} rows=${byName(answer.users)} keyOf=${([name]) => name} />
+      ${Object.keys(answer.users).length === PAGE && html`<${More} after=${byName(answer.users).at(-1)[0]} />`}`}</${Asked}>`;
 }
 
 // "May X write Y?"
