@@ -1,7 +1,7 @@
 // What changes something: a button, a dialog that says what will happen, and the same as a command and as an HTTP call.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { Problem, USUAL_STOMP, ask, link } from "./api.js";
+import { HAS_DOTS, Problem, USUAL_STOMP, ask, link } from "./api.js";
 import { quoted, seen } from "./format.js";
 import { Code, Name, Trouble, tell } from "./parts.js";
 
@@ -15,14 +15,22 @@ export function behindDashes(...words) {
   return words.some((one) => one.startsWith("-")) ? ["--", ...words] : words;
 }
 
+const KINDS = new Set(["queue", "fanout", "topic", "exchange", "log", "temp-queue", "reply-queue"]);
+
+// A queue as one word of a command: by its name, or by its address where the name would be taken for something else.
+export function queueWord(name) {
+  return /^[^-/\s][^\s]*$/.test(name) && !KINDS.has(name) ? name : `/queue/${name}`;
+}
+
 // No command line can carry a NUL.
 const isPossible = (words) => !words.some((one) => String(one).includes("\0"));
 
 export function curlLine({ method, path, body }) {
   const words = ["curl", "--fail"];
+  if (HAS_DOTS.test(path)) words.push("--path-as-is");
   if (method !== "GET") words.push("-X", method);
   const lines = [`${words.join(" ")} ${quoted(location.origin + path)}`];
-  if (body !== undefined) lines.push(`-H 'Content-Type: application/json'`, `-d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) lines.push(`-H 'Content-Type: application/json'`, `-d ${quoted(seen(JSON.stringify(body)))}`);
   return lines.join(" \\\n  ");
 }
 
@@ -58,7 +66,8 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
   const found = attempted(make, values);
   const calls = found.calls ?? (found.call ? [found.call] : []);
   const clis = found.clis ?? (found.cli ? [found.cli] : []);
-  const isReady = !found.problem && (typed === undefined || name === typed) && !state.isBusy;
+  const isTyped = typed === undefined || name === typed || name === seen(typed); // what cannot be typed is as it is shown
+  const isReady = !found.problem && isTyped && !state.isBusy;
   const carryOut = async (event) => {
     event.preventDefault();
     if (!isReady) return;

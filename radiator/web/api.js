@@ -63,7 +63,11 @@ function stompOf(configuration) {
 
 // ---- one request
 
+// A browser takes such parts out of a path, and would ask for something else.
+export const HAS_DOTS = /\/\.\.?(?=[/?]|$)/;
+
 export async function ask(method, path, body, signal) {
+  if (HAS_DOTS.test(path)) throw new Problem(0, "", "No browser can ask for something that is called `.` or `..`: the command line can.");
   const init = { method, signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])]) };
   if (body !== undefined) {
     init.headers = { "Content-Type": "application/json" };

@@ -37,7 +37,7 @@ class Guard extends Component {
 }
 
 function Page({ name, path, query }) {
-  const found = PAGES[name];
+  const found = Object.hasOwn(PAGES, name) ? PAGES[name] : undefined; // `constructor` is no page
   const kind = `${name} ${path.length > 0}`;
   const [loaded, setLoaded] = useState({ kind: "", module: null, failed: false });
   useEffect(() => {
@@ -185,7 +185,7 @@ function App() {
   const name = path[0] ?? "";
   const place = path.join("/");
   useEffect(() => {
-    const title = [...path.slice(1).reverse().map(seen), PAGES[name]?.title ?? "", "Radiator"].filter(Boolean);
+    const title = [...path.slice(1).reverse().map(seen), (Object.hasOwn(PAGES, name) && PAGES[name].title) || "", "Radiator"].filter(Boolean);
     document.title = title.join(" · ");
   }, [place]);
   useEffect(() => {

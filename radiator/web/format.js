@@ -51,16 +51,21 @@ export function seen(text) {
   return String(text).replace(ODD, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-// a word of a command line as a POSIX shell takes it
+// A word of a command line as any POSIX shell takes it. What cannot be seen, or would act on a terminal, is made by
+// printf, byte by byte: so the line does the same whether it is copied or read off, and in sh, which knows no $'...'.
 export function quoted(word) {
   const text = String(word);
-  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text)) return text;
-  // eslint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f]/.test(text)) {
-    const escaped = text.replace(/[\\']/g, "\\$&").replace(/[\u0000-\u001f\u007f]/g, (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
-    return `$'${escaped}'`;
-  }
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  if (/^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(text)) return text;
+  if (seen(text.replaceAll("\n", "")) === text.replaceAll("\n", "")) return `'${text.replaceAll("'", "'\\''")}'`;
+  const [, begin, ends] = /^(.*?)(\n*)$/s.exec(text); // $(...) takes what ends the lines at its end away
+  return `"$(printf '${octal(begin)}')"${ends && `'${ends}'`}`;
+}
+
+function octal(text) {
+  return Array.from(new TextEncoder().encode(text), (one) => {
+    const char = String.fromCharCode(one);
+    return /[A-Za-z0-9_ .,:/=]/.test(char) ? char : `\\${one.toString(8).padStart(3, "0")}`;
+  }).join("");
 }
 
 export function asHex(data) {

@@ -33,7 +33,7 @@ const PAGE_OF_KIND = { queue: "queues", exchange: "exchanges", fanout: "exchange
 
 export function Address({ of }) {
   const [, kind, rest] = /^\/([a-z]+)\/(.*)$/s.exec(of) ?? [];
-  const page = PAGE_OF_KIND[kind];
+  const page = Object.hasOwn(PAGE_OF_KIND, kind) && PAGE_OF_KIND[kind];
   if (!page) return html`<${Name} of=${of} />`;
   const name = kind === "exchange" ? rest.split("/")[0] : rest;
   const path = page === "exchanges" ? [page, kind, name] : [page, name];

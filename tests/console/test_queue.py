@@ -80,7 +80,7 @@ def test_a_message_is_published_with_its_headers(page: Page, client: Client) -> 
     page.fill("#field-body", "written here")
     page.fill("#field-headers", "colour: blue: dark")
     page.sees(
-        "radiator send /queue/orders 'written here' --header 'colour:blue: dark' --header content-type:text/plain"
+        "radiator send '--header=colour:blue: dark' --header=content-type:text/plain /queue/orders 'written here'"
     )
     page.is_accessible()
     page.press("Publish", "dialog")
@@ -102,7 +102,7 @@ def test_dead_letters_go_back_one_or_all(page: Page, client: Client) -> None:
     page.sees("These are dead letters.", "from /queue/orders", "redeliveries")
     page.all("article input[type=checkbox]")[1].click()
     page.press("Send back…")
-    page.sees("radiator return orders.dead --message")
+    page.sees("radiator return orders.dead --message=")
     page.press("Send back", "dialog")
     page.wait(lambda: get(page, "/v1/queues/orders")["messages"] == 1, "one that is back")
     page.wait(lambda: len(page.all("article")) == 2, "the two that are left")

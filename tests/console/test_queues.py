@@ -130,7 +130,7 @@ def test_a_queue_is_declared(page: Page) -> None:
     page.press("Declare…")
     page.fill("#field-name", "made.here")
     page.fill("#field-max_messages", "5")
-    page.sees("radiator declare queue made.here --max-messages 5")
+    page.sees("radiator declare queue made.here --max-messages=5")
     page.press("Declare", "dialog")
     page.sees("The queue is there, as declared.")
     assert get(page, "/v1/queues/made.here")["settings"]["max_messages"] == 5

@@ -12,7 +12,7 @@ const LEVELS = ["debug", "info", "warning", "error"];
 
 export default function Broker({ query }) {
   const tab = query.get("tab") ?? "";
-  const Part = PARTS[tab] ?? Bounds;
+  const Part = Object.hasOwn(PARTS, tab) ? PARTS[tab] : Bounds;
   return html`
     <h1>Broker</h1>
     <div class="bar"><${Act} ...${reload()} /></div>

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";
-import { commandLine, curlLine } from "../actions.js";
+import { SameByHand, behindDashes } from "../actions.js";
 import { WHY_DEAD } from "../dead.js";
 import { bytes, count, duration, many, moment, seen } from "../format.js";
 import { Address, Code, Empty, More, Name, QueueLink, To, Trouble } from "../parts.js";
@@ -15,8 +15,8 @@ const JOURNAL_ON = "[journal]\nenabled = true";
 
 // by the key in the page's address: what it is called, its parameter of the API, and the words of the CLI
 const KINDS = {
-  id: { title: "message-id", parameter: "message", words: (text) => [text] },
-  trace: { title: "trace id", parameter: "trace", words: (text) => ["--trace", text] },
+  id: { title: "message-id", parameter: "message", words: (text) => behindDashes(text) },
+  trace: { title: "trace id", parameter: "trace", words: (text) => [`--trace=${text}`] },
   correlation: { title: "correlation-id", parameter: "correlation_id", words: (text) => [`--correlation-id=${text}`] },
 };
 
@@ -67,9 +67,7 @@ function Found({ kind, text, after }) {
     ${problem?.code === "no-journal" && html`<p>Write this into config.toml and restart the broker: it tells of what happens from then on.</p><${Code} label="Into config.toml" text=${JOURNAL_ON} />`}
     ${problem?.code !== "no-journal" && html`<${Otherwise} kind=${kind} text=${text} />`}
     ${answer && html`<${Story} of=${answer} kind=${kind} text=${text} after=${after} again=${asked.again} />`}
-    <details class="by-hand" open><summary>The same without this page</summary>
-      <${Code} label="On the command line" text=${commandLine(["explain", "--config", "config.toml", ...KINDS[kind].words(text)])} />
-      <${Code} label="Over HTTP" text=${curlLine({ method: "GET", path })} /></details>`;
+    <${SameByHand} clis=${[["explain", "--config", "config.toml", ...KINDS[kind].words(text)]]} calls=${[{ method: "GET", path }]} />`;
 }
 
 function Otherwise({ kind, text }) {

@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/htm-preact.js";
 import { pathOf } from "../api.js";
-import { refuse } from "../actions.js";
+import { behindDashes, queueWord, refuse } from "../actions.js";
 import { many } from "../format.js";
 
 const OVERFLOWS = ["block", "reject", "drop-oldest", "dead-letter"].map((one) => [one, one]);
@@ -27,11 +27,11 @@ export function declareQueue(done) {
     make: ({ name, ...values }) => {
       if (!name) refuse("Name the queue.");
       const body = {};
-      const cli = ["declare", "queue", name];
+      const cli = ["declare", "queue", queueWord(name)];
       for (const [key, value] of Object.entries(values)) {
         if (value === "" || (key === "persistent" && value) || (key === "overflow" && value === "block")) continue;
         body[key] = NUMBERS.has(key) ? Number(value) : value;
-        cli.push(`--${key.replaceAll("_", "-")}`, String(value));
+        cli.push(`--${key.replaceAll("_", "-")}=${value}`);
       }
       return { cli: values.dead_letter ? [...cli, "--create"] : cli, call: { method: "PUT", path: pathOf("queues", name), body } };
     },
@@ -54,22 +54,23 @@ export function publish(name, done) {
     make: ({ body, type, headers }) => {
       const given = headersOf(headers);
       if (type) given["content-type"] = type;
-      const cli = ["send", `/queue/${name}`, body];
-      for (const [key, value] of Object.entries(given)) cli.push("--header", `${key}:${value}`);
-      return { cli, call: { method: "POST", path: pathOf("queues", name, "messages"), body: { messages: [{ body, headers: given }] } } };
+      const options = Object.entries(given).map(([key, value]) => `--header=${key}:${value}`);
+      const cli = ["send", ...options, ...behindDashes(`/queue/${name}`, body)];
+      const call = { method: "POST", path: pathOf("queues", name, "messages"), body: { messages: [{ body, headers: given }] } };
+      return body === "-" ? { call } : { cli, call }; // on the command line it is standard input
     },
     said: (answer) => (answer.ids.length ? `The message ${answer.ids[0]} is stored.` : "It was stored before: its dedup-id is known."),
   };
 }
 
 export function headersOf(text) {
-  const found = {};
+  const found = [];
   for (const line of text.split("\n").filter((one) => one.trim())) {
     const at = line.indexOf(":");
     if (at < 1) refuse(`The line “${line}” is no header: write name: value.`);
-    found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+    found.push([line.slice(0, at).trim(), line.slice(at + 1).trim()]);
   }
-  return found;
+  return Object.fromEntries(found);
 }
 
 export function purge(name, done) {
@@ -79,7 +80,7 @@ export function purge(name, done) {
     isDangerous: true,
     typed: name,
     done,
-    make: () => ({ cli: ["purge", name], call: { method: "POST", path: pathOf("queues", name, "purge"), body: {} } }),
+    make: () => ({ cli: ["purge", queueWord(name)], call: { method: "POST", path: pathOf("queues", name, "purge"), body: {} } }),
     said: (answer) => `${many(answer.purged, "message")} removed.`,
     children: html`<p>All messages are removed for good, except those that consumers have and have not acked.</p>`,
   };
@@ -98,7 +99,7 @@ export function move(name, done) {
     make: ({ to, count, create }) => {
       if (!to) refuse("Name the queue that they go to.");
       const body = { to, create, ...(count ? { count: Number(count) } : {}) };
-      const cli = ["move", name, to, ...(count ? ["--count", count] : []), ...(create ? ["--create"] : [])];
+      const cli = ["move", queueWord(name), queueWord(to), ...(count ? ["--count", count] : []), ...(create ? ["--create"] : [])];
       return { cli, call: { method: "POST", path: pathOf("queues", name, "move"), body } };
     },
     said: (answer) => `${many(answer.moved, "message")} moved.`,
@@ -115,7 +116,7 @@ export function remove(name, done) {
     done,
     fields: [{ name: "used", label: "Also while it has consumers", type: "checkbox", value: false }],
     make: ({ used }) => ({
-      cli: ["delete", "queue", name, ...(used ? ["--used"] : [])],
+      cli: ["delete", "queue", queueWord(name), ...(used ? ["--used"] : [])],
       call: { method: "DELETE", path: `${pathOf("queues", name)}${used ? "?if_unused=false" : ""}` },
     }),
     said: (answer) => `The queue is deleted, with ${many(answer.deleted, "message")}.`,
@@ -131,7 +132,7 @@ export function sendBack(name, ids, done) {
     title: isAll ? "Send all dead letters back" : `Send ${many(ids.length, "dead letter")} back`,
     done,
     make: () => ({
-      cli: ["return", name, ...ids.flatMap((id) => ["--message", id])],
+      cli: ["return", queueWord(name), ...ids.map((id) => `--message=${id}`)],
       call: { method: "POST", path: pathOf("queues", name, "return"), body: isAll ? {} : { message_ids: ids } },
     }),
     said: (answer) => answer.sentence ?? `${many(answer.returned, "message")} went back; ${answer.stayed} stayed.`,

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
-import { Act } from "../actions.js";
+import { Act, queueWord } from "../actions.js";
 import { WHY_DEAD } from "../dead.js";
 import { asHex, bytes, count, duration, many, moment, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
@@ -24,7 +24,7 @@ export default function Queue({ path, query }) {
     setActs((n) => n + 1);
   };
   const gone = why.problem?.status === 404;
-  const Part = PARTS[tab] ?? Messages;
+  const Part = Object.hasOwn(PARTS, tab) ? PARTS[tab] : Messages;
   return html`
     <h1>Queue <${Name} of=${name} /></h1>
     <${Asked} of=${why}>${(answer) => html`<${Why} of=${answer} />`}</${Asked}>
@@ -234,7 +234,7 @@ function extend(name, row, done) {
     done,
     fields: [{ name: "seconds", label: "Seconds from now", type: "number", min: 1, value: "60" }],
     make: ({ seconds }) => ({
-      cli: ["extend", name, row.message_id, seconds],
+      cli: ["extend", queueWord(name), row.message_id, seconds],
       call: { method: "POST", path: pathOf("queues", name, "unacked", "extend"), body: { message_id: row.message_id, seconds: Number(seconds) } },
     }),
     said: (answer) => `It may be unacked until ${moment(answer.due_ms)}.`,

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
-import { Act, refuse } from "../actions.js";
+import { Act, queueWord, refuse } from "../actions.js";
 import { bytes, count, duration, many, rate } from "../format.js";
 import { Asked, Empty, Filter, Pages, QueueLink, Table, To, Verdict } from "../parts.js";
 import { replaceQuery } from "../route.js";
@@ -73,19 +73,19 @@ function Chosen({ names, done, clear }) {
   return html`<div class="bar card" role="group" aria-label="With those that are chosen">
     <b>${many(names.length, "queue")} chosen</b>
     <${Act} label="Purge…" title=${`Purge ${typed}`} isDangerous typed=${typed} done=${done}
-      make=${forEach((name) => ["purge", name], (name) => ({ method: "POST", path: pathOf("queues", name, "purge"), body: {} }))}
+      make=${forEach((name) => ["purge", queueWord(name)], (name) => ({ method: "POST", path: pathOf("queues", name, "purge"), body: {} }))}
       said=${(answers) => `${many(sum(answers, "purged"), "message")} removed from ${many(answers.length, "queue")}.`}>
       <p>All messages are removed for good, except those that consumers have and have not acked.</p>${list}</${Act}>
     <${Act} label="Move…" title=${`Move the messages of ${typed}`} typed=${typed} done=${done}
       fields=${[{ name: "to", label: "To the queue", required: true, hint: "The queue must exist." }]}
       make=${({ to }) => {
         if (!to) refuse("Name the queue that they go to.");
-        return forEach((name) => ["move", name, to], (name) => ({ method: "POST", path: pathOf("queues", name, "move"), body: { to, create: false } }))();
+        return forEach((name) => ["move", queueWord(name), queueWord(to)], (name) => ({ method: "POST", path: pathOf("queues", name, "move"), body: { to, create: false } }))();
       }}
       said=${(answers) => `${many(sum(answers, "moved"), "message")} moved.`}>
       <p>All messages that are ready go to another queue, oldest first, and each is always in exactly one of the two.</p>${list}</${Act}>
     <${Act} label="Delete…" title=${`Delete ${typed}`} isDangerous typed=${typed} done=${done}
-      make=${forEach((name) => ["delete", "queue", name], (name) => ({ method: "DELETE", path: pathOf("queues", name) }))}
+      make=${forEach((name) => ["delete", "queue", queueWord(name)], (name) => ({ method: "DELETE", path: pathOf("queues", name) }))}
       said=${(answers) => `${many(answers.length, "queue")} deleted with ${many(sum(answers, "deleted"), "message")}.`}>
       <p>They are deleted with all their messages, for good. One that has consumers, or that config.toml declares, is refused.</p>${list}</${Act}>
     <button class="plain" onClick=${clear}>Choose none</button>

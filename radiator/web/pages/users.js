@@ -5,7 +5,7 @@ import { pathOf, useAsked, withQuery } from "../api.js";
 import { bytes, count } from "../format.js";
 import { Asked, Choice, Empty, More, Name, Sentence, Table, byName } from "../parts.js";
 import { href, replaceQuery } from "../route.js";
-import { SameByHand } from "../actions.js";
+import { SameByHand, behindDashes } from "../actions.js";
 
 const PAGE = 100;
 const RIGHTS = ["read", "write", "declare", "see", "admin"];
@@ -53,6 +53,6 @@ function May({ query }) {
       <button class="primary">Ask</button>
     </form>
     ${call && html`<${Asked} of=${asked}>${(answer) => html`<p><span class=${`verdict ${answer.allowed ? "good" : "needs"}`}>${answer.allowed ? "yes" : "no"}</span> <${Sentence} of=${answer.sentence} /></p>`}</${Asked}>
-      <${SameByHand} clis=${[["may", given.user, given.right, given.destination]]} calls=${[{ method: "GET", path: call }]} />`}
+      <${SameByHand} clis=${[["may", ...behindDashes(given.user, given.right, given.destination)]]} calls=${[{ method: "GET", path: call }]} />`}
   </section>`;
 }
