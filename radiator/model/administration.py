@@ -28,6 +28,7 @@ from radiator.model.itself import ReadConfiguration as ReadConfiguration
 from radiator.model.itself import ReadDisk as ReadDisk
 from radiator.model.itself import ReadLogLines as ReadLogLines
 from radiator.model.overview import OverviewCommand as OverviewCommand
+from radiator.model.peeking import PeekQueue as PeekQueue
 from radiator.model.questions import AskRight as AskRight
 from radiator.model.questions import FindRoute as FindRoute
 from radiator.model.returning import ReturnMessages as ReturnMessages
@@ -180,14 +181,6 @@ class PurgeQueue:
     """Removes all messages that are not unacked: Purged."""
 
     queue: str
-
-
-@dataclass(slots=True)
-class PeekQueue:
-    """The oldest messages, at most `count`, unacked or not; nothing changes: Peeked."""
-
-    queue: str
-    count: int
 
 
 @dataclass(slots=True)

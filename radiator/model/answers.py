@@ -13,6 +13,7 @@ from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
 from radiator.model.itself import ItselfAnswer
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.overview import OverviewAnswer
+from radiator.model.peeking import Peeked
 from radiator.model.questions import RightJudged, RouteFound
 from radiator.model.returning import MessagesReturned
 from radiator.model.settings import LogSettings, QueueSettings
@@ -220,33 +221,6 @@ class LogDescribed:
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class PeekedMessage:
-    """One message, unchanged. timestamp, expires: when it was accepted and when it expires (0: never), in ms since the
-    epoch. state: in lower case, one of core/states.py. headers: names and values, unescaped. body: at most the first
-    PEEK_BODY_BYTES of body_bytes.
-    """
-
-    message_id: str
-    destination: str
-    timestamp: int
-    expires: int
-    redelivered: bool
-    redelivery_count: int
-    state: str
-    size: int
-    headers: list[tuple[bytes, bytes]]
-    body_bytes: int
-    body: bytes
-
-
-@dataclass(slots=True)
-class Peeked:
-    """The oldest first."""
-
-    messages: Rows[PeekedMessage]
 
 
 @dataclass(slots=True)

@@ -34,6 +34,11 @@ def _queue(name: str) -> str:
     return f"/queue/{name}"
 
 
+def _peeked(command: asked.PeekQueue) -> str:
+    one = "" if command.message_id is None else f" {command.message_id}"
+    return f"{_queue(command.queue)}{one}"
+
+
 def _of_group(command: asked.SetPosition | asked.ForgetPosition) -> str:
     return f"/log/{command.log} {command.group}"
 
@@ -42,7 +47,7 @@ ACTS: tuple[Act, ...] = (
     Act(asked.DeclareDestination, "declare", lambda c: f"/{c.kind}/{c.name}", lambda c: not c.passive),
     Act(asked.DeleteDestination, "delete", lambda c: f"/{c.kind}/{c.name}"),
     Act(asked.PurgeQueue, "purge", lambda c: _queue(c.queue)),
-    Act(asked.PeekQueue, "peek", lambda c: _queue(c.queue)),
+    Act(asked.PeekQueue, "peek", _peeked, lambda c: c.body_from == 0),
     Act(asked.MoveMessages, "move", lambda c: f"{_queue(c.source)} {_queue(c.target)}"),
     Act(asked.ReturnMessages, "return", lambda c: _queue(c.queue)),
     Act(asked.ReleaseCheckout, "checkout-release", lambda c: f"{_queue(c.queue)} {c.group}"),

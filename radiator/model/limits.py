@@ -345,6 +345,7 @@ PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
 RETURNED_IDS_MAX = 100  # refuse: messages that one `return` may name
 RETURNED_QUEUES = 100  # cut: queues that its answer tells of by name
 PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
+PEEK_PART_BYTES = 256 * KIB  # cut: that of a message that is looked at alone
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 EXPLAINED_EVENTS_MAX = 1000  # refuse: events that one `explain` may ask for
 EXPLAINED_IDS_MAX = 16_384  # cut: messages that one search for a story knows of

@@ -223,6 +223,21 @@ def test_acts_are_written_down_with_who_and_what_came_of_them() -> None:
         assert [line["act"] for line in node.lines("administered")] == [record["act"]]
 
 
+def test_the_parts_of_one_look_are_one_act() -> None:
+    node = node_of()
+    join(node, 1, "ann")
+    node.say(send(1, "q", b"abc"))
+    one = node.admin(1, do="peek", queue="q")["messages"][0]["message_id"]
+    node.new()
+    for begin in range(3):
+        node.admin(1, do="peek", queue="q", message=one, **{"from": begin})
+    (record,) = node.new()
+    assert (record["act"], record["on"], record["outcome"]) == ("peek", f"/queue/q {one}", "done")
+    node.admin(1, do="peek", queue="q", message="a-1-1")
+    (record,) = node.new()
+    assert (record["outcome"], record["code"]) == ("refused", "no-such-message")
+
+
 def test_long_acts_are_written_down_as_they_begin_and_end() -> None:
     node = node_of()
     join(node, 1, "ann")

@@ -24,6 +24,7 @@ WITHOUT = {
     "model/overview.py": "data alone: tests/protocols/administration has every request and answer",
     "core/overview/attention.py": "data alone: tests/core/admin/test_attention.py",
     "model/numbers.py": "data alone: tests/core/test_stats.py",
+    "model/peeking.py": "data alone: tests/protocols/administration has every request and answer",
     "model/questions.py": "data alone: tests/core/admin/test_questions.py",
     "model/reads.py": "data alone: tests/contracts answers each",
     "model/recovery.py": "data alone: tests/storage/lmdb/test_start.py",

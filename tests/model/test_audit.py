@@ -33,6 +33,7 @@ def test_each_event_but_the_count_has_a_bound() -> None:
         (asked.DeleteDestination("queue", "q"), "/queue/q"),
         (asked.PurgeQueue("q"), "/queue/q"),
         (asked.PeekQueue("q", 1), "/queue/q"),
+        (asked.PeekQueue("q", 1, "a-1-2"), "/queue/q a-1-2"),
         (asked.MoveMessages("q", "r"), "/queue/q /queue/r"),
         (asked.ReturnMessages("q"), "/queue/q"),
         (asked.ReleaseCheckout("q", "g"), "/queue/q g"),
@@ -64,6 +65,7 @@ def test_an_act_says_what_it_is_done_to(command: AdminCommand, on: str) -> None:
         asked.ReadAppVersion("app"),
         asked.ReloadConfiguration(is_trial=True),
         asked.DescribeDestination("queue", "q"),
+        asked.PeekQueue("q", 1, "a-1-2", 1),
     ],
 )
 def test_what_only_looks_is_none(command: AdminCommand) -> None:

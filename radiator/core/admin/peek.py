@@ -5,6 +5,7 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import Protocol
 
+from radiator.core.admin.peek_one import Looking, cut, shown
 from radiator.core.answers import AwaitedRow, rested
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.entry import Entry
@@ -13,13 +14,11 @@ from radiator.core.request import Request
 from radiator.core.routing.destinations import Destinations
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
-from radiator.model.addresses import queue_address
 from radiator.model.administration import PeekQueue
-from radiator.model.answers import Peeked, PeekedMessage
-from radiator.model.headers import pairs
 from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES
 from radiator.model.message import Message
 from radiator.model.numbers import PAUSE, PauseRow, Rows
+from radiator.model.peeking import Peeked
 from radiator.model.reads import Loaded, StoredMessage
 
 
@@ -31,9 +30,12 @@ class PeekPort(AnsweringPort, Protocol):
 
 
 def peek(request: Request[PeekPort], command: PeekQueue) -> None:
-    """Answers with the oldest messages of a queue, in order, unacked or not; nothing changes."""
+    """Answers with the oldest messages of a queue, in order, unacked or not, or with one of them; nothing changes."""
     parts, count = request.parts, command.count
     queue = parts.destinations.there(command.queue)
+    if command.message_id is not None:
+        Looking(request, parts.context, queue, command.message_id, command.body_from).begin()
+        return
 
     def loaded(answer: Loaded) -> None:
         request.answer_in_slices(lambda: _messages(parts.context, queue, count, answer.messages))
@@ -79,8 +81,12 @@ def _messages(
     body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
     # who has left meanwhile is not shown
     left = (State.REMOVING, State.GONE)
-    shown = (_shown(context, one, body_bytes_max) for one in oldest if not one.is_stub and one.state not in left)
-    yield Peeked(Rows(shown))
+    rows = (
+        shown(context, one, cut(one.message.body, body_bytes_max))
+        for one in oldest
+        if not one.is_stub and one.state not in left
+    )
+    yield Peeked(Rows(rows))
 
 
 def _read(entry: Entry, message: Message | None) -> Entry:
@@ -90,30 +96,3 @@ def _read(entry: Entry, message: Message | None) -> Entry:
 
 def _position(entry: Entry) -> int:
     return entry.position
-
-
-def _cut(body: bytes, most: int) -> bytes:
-    """Returns at most that many bytes of it, without the beginning of a character that would be cut in two."""
-    if len(body) <= most:
-        return body
-    end = most
-    while end and end > most - 4 and body[end] & 0xC0 == 0x80:
-        end -= 1
-    return body[:end]
-
-
-def _shown(context: TurnContext, entry: Entry, body_bytes_max: int) -> PeekedMessage:
-    message = entry.message
-    return PeekedMessage(
-        message_id=context.message_id(entry.position).decode(),
-        destination=queue_address(message.destination),
-        timestamp=message.accepted_ms,
-        expires=message.expires_ms,
-        redelivered=entry.redelivered,
-        redelivery_count=entry.redeliveries,
-        state=entry.state.name.lower(),
-        size=entry.size,
-        headers=[*pairs(message.headers, message.escaping)],
-        body_bytes=len(message.body),
-        body=_cut(message.body, body_bytes_max),
-    )

@@ -14,7 +14,6 @@ from radiator.model.answers import (
     DestinationDescribed,
     LogExplained,
     Named,
-    PeekedMessage,
     QueueDeclared,
     QueueDescribed,
     QueueExplained,
@@ -23,6 +22,7 @@ from radiator.model.answers import (
 from radiator.model.connections import ConnectionDescribed
 from radiator.model.errors import Refusal
 from radiator.model.numbers import PAUSE, BrokerNumbers, Later, LogNumbers, NamedRows, Rows
+from radiator.model.peeking import PeekedMessage
 from radiator.model.settings import QueueSettings
 from radiator.model.validation import as_json
 

@@ -166,8 +166,15 @@ def _queues(asked: Asked) -> AdminCommand:
 
 
 def _peek(asked: Asked) -> AdminCommand:
-    asked.has_only("queue", "count")
-    return commands.PeekQueue(asked.name("queue"), asked.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX))
+    if "message" not in asked:
+        asked.has_only("queue", "count")
+        return commands.PeekQueue(asked.name("queue"), asked.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX))
+    asked.has_only("queue", "message", "from")
+    try:
+        message_id = message_id_in(asked.text("message", "a message-id"))
+    except ValueError as error:
+        raise mistake("message", str(error)) from error
+    return commands.PeekQueue(asked.name("queue"), 1, message_id, asked.number("from", SIZE_MAX, 0))
 
 
 def _explain(

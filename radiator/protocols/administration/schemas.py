@@ -16,6 +16,7 @@ from radiator.model import (
     log_lines,
     numbers,
     overview,
+    peeking,
     questions,
     returning,
     unacked,
@@ -59,7 +60,7 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "bounds": bounds.BoundsInForce,
     "disk": disk.DiskStands,
     "log": log_lines.LogLines,
-    "peek": answers.Peeked,
+    "peek": peeking.Peeked,
     "purge": answers.Purged,
     "declare": {
         QUEUE: answers.QueueDeclared,
@@ -203,7 +204,7 @@ _NAMED = (
     log_lines.LogLine,
     answers.NotReady,
     answers.PartitionsDescribed,
-    answers.PeekedMessage,
+    peeking.PeekedMessage,
     answers.PreparedTransaction,
     questions.RouteTarget,
     returning.NotReturned,
@@ -234,7 +235,7 @@ _SHAPES: Mapping[Any, Any] = {
     answers.QueueExplained: _explained,
     answers.LogExplained: _explained,
     connections.ConnectionDescribed: _explained,
-    answers.PeekedMessage: _peeked,
+    peeking.PeekedMessage: _peeked,
     QueueSettings: _queue_settings,
 }
 """Records that answers.py writes in another shape than their fields."""

@@ -105,6 +105,7 @@ _TABLE = (
     ("match", TEXT), ("text", TEXT), ("sort", TEXT), ("first", NUMBER), ("count", NUMBER), ("filter", TEXT)
 )  # fmt: skip
 _NAMED = {QUEUE: "queues", EXCHANGE: "exchanges", FANOUT: "fanouts", LOG: "logs"}
+_PEEK = (("count", NUMBER), ("message", TEXT), ("from", NUMBER))
 _IF = (("if_unused", FLAG), ("if_empty", FLAG))
 
 ASKINGS: tuple[Asking, ...] = (
@@ -139,7 +140,7 @@ ASKINGS: tuple[Asking, ...] = (
         "explain",
         query=(("message", TEXT), ("trace", TEXT), ("correlation_id", TEXT), ("after", NUMBER), ("limit", NUMBER)),
     ),
-    Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), (("count", NUMBER),)),
+    Asking("GET", ("v1", "queues", None, "peek"), "peek", (QUEUE,), _PEEK),
     Asking("POST", ("v1", "queues", None, "purge"), "purge", (QUEUE,), body=()),
     Asking("POST", ("v1", "queues", None, "move"), "move", ("from",), body=("to", "count", "create")),
     Asking("POST", ("v1", "queues", None, "return"), "return", (QUEUE,), body=("message_ids", "count")),

@@ -42,6 +42,7 @@ STATUS_OF_CODE = {
     "no-such-connection": 404,
     "no-session": 409,
     "no-such-destination": 404,
+    "no-such-message": 404,
     "no-such-user": 404,
     "no-such-offset": 404,
     "no-subscriber": 409,

@@ -20,7 +20,6 @@ from radiator.model.answers import (
     AdminAnswer,
     BindingOfQueue,
     Declared,
-    Peeked,
     Purged,
     QueueDeclared,
     QueueDescribed,
@@ -29,6 +28,7 @@ from radiator.model.answers import (
 from radiator.model.commands import Administer
 from radiator.model.errors import Refusal
 from radiator.model.numbers import PAUSE, Rows
+from radiator.model.peeking import Peeked
 from tests.core.node import Node
 from tests.core.words import send
 

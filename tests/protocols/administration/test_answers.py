@@ -15,8 +15,6 @@ from radiator.model.answers import (
     LogExplained,
     LogsEnds,
     Named,
-    Peeked,
-    PeekedMessage,
     Pressure,
     Purged,
     Queues,
@@ -24,6 +22,7 @@ from radiator.model.answers import (
 )
 from radiator.model.errors import Refusal
 from radiator.model.numbers import PAUSE, Holder, Later, LogNumbers, NamedRows, Rows, TopicNumbers
+from radiator.model.peeking import Peeked, PeekedMessage
 from radiator.protocols.administration import JSON
 
 

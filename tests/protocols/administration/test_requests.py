@@ -111,6 +111,8 @@ EXAMPLES: list[tuple[dict[str, Any], AdminCommand]] = [
         ReadLogLines(SIZE_MAX, LOG_KEPT_LINES, "info"),
     ),
     ({"do": "peek", "queue": "q"}, PeekQueue("q", 10)),
+    ({"do": "peek", "queue": "q", "message": "a-1-2"}, PeekQueue("q", 1, "a-1-2", 0)),
+    ({"do": "peek", "queue": "q", "message": "a-1-2", "from": SIZE_MAX}, PeekQueue("q", 1, "a-1-2", SIZE_MAX)),
     ({"do": "consumers", "queue": "q"}, ListConsumers("q")),
     (
         {"do": "consumers", "queue": "q", "after": "a", "limit": 5, "match": "pod.*"},

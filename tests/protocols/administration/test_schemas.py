@@ -17,6 +17,7 @@ from radiator.model import (
     log_lines,
     numbers,
     overview,
+    peeking,
     questions,
     returning,
     unacked,
@@ -34,7 +35,7 @@ from radiator.protocols.administration.requests import REQUESTS
 
 QUEUE_NUMBERS = numbers.QueueNumbers(**dict.fromkeys((one.name for one in fields(numbers.QueueNumbers)), 1))  # type: ignore[arg-type]
 OF_KEYS = ("active_keys", "key_moves", "hot_key")  # where a queue is partitioned
-PEEKED = answers.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
+PEEKED = peeking.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
 EVENT = Happened(3, 1, "acked", "q", "s-1-2", "1/a", 0, 9, "", "", "", "", 0, "n1")
 NUMBERS = connections.ConnectionNumbers(
     7, "127.0.0.1:9", "ann", "token", "HTTP", "TLSv1.3", None, 9, 1, 2, 3, 0, 4, None
@@ -60,8 +61,8 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ])), 3, 7)),
     ("declare", QUEUE, None, answers.QueueDeclared(0, 0, True)),
     ("declare", EXCHANGE, None, answers.Declared(False, ("It does nothing.",))),
-    ("peek", None, None, answers.Peeked(Rows(iter([PEEKED])))),
-    ("peek", None, None, answers.Peeked(Rows(iter([replace(PEEKED, body=b"\xff")])))),
+    ("peek", None, None, peeking.Peeked(Rows(iter([PEEKED])))),
+    ("peek", None, None, peeking.Peeked(Rows(iter([replace(PEEKED, body=b"\xff")])))),
     ("explain", None, None, answers.StoryExplained(Rows(iter([EVENT])), has_more=False, is_cut=True)),
     ("position", None, None, answers.Position(None)),
     ("position", None, None, answers.Position([1, 2])),

@@ -53,6 +53,12 @@ EXAMPLES: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("GET", "/v1/attention", None, {"do": "attention"}),
     ("GET", "/v1/queues/a/why", None, {"do": "why", "queue": "a"}),
     ("GET", "/v1/queues/a/peek?count=2", None, {"do": "peek", "queue": "a", "count": 2}),
+    (
+        "GET",
+        "/v1/queues/a/peek?message=a-1-2&from=9",
+        None,
+        {"do": "peek", "queue": "a", "message": "a-1-2", "from": 9},
+    ),
     ("POST", "/v1/queues/a/purge", None, {"do": "purge", "queue": "a"}),
     ("POST", "/v1/queues/a/move", {"to": "b", "count": 2}, {"do": "move", "from": "a", "to": "b", "count": 2}),
     ("POST", "/v1/queues/a/return", {"message_ids": ["s-1-2"]},
