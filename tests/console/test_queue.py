@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,59 @@ def test_messages_are_looked_at_and_none_is_touched(page: Page, client: Client) 
     page.sees("7b 22 6f 72 64 65 72")
     page.is_accessible()
     assert get(page, "/v1/queues/orders/peek") == before
+
+
+def test_a_large_body_is_shown_whole_and_downloaded_part_after_part(page: Page, client: Client, tmp_path: Path) -> None:
+    body = "".join(f"line {nth} of it, and what it says: {'ä' * 9}\n" for nth in range(20_000))[:860_000]
+    assert 900_000 < len(body.encode()) < 1024 * 1024
+    client.send("/queue/orders", body)
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.open("#/queues/orders")
+    page.one("article button[aria-expanded]").click()
+    page.sees("of which the first 65,5")
+    one = get(page, "/v1/queues/orders/peek")["messages"][0]["message_id"]
+    page.press("Download")
+    file = tmp_path / f"{one}.bin"
+    page.wait(file.exists, "the download")
+    page.wait(lambda: file.stat().st_size == len(body.encode()), "all of it")
+    assert file.read_bytes() == body.encode()
+    page.is_accessible()
+    page.press("Show all")
+    page.does_not_see("of which the first")
+    assert page.run("return document.querySelector('[aria-label=Body]').textContent") == body
+    file.unlink()
+    page.press("Download")
+    page.wait(file.exists, "the same again")
+    page.wait(lambda: file.read_bytes() == body.encode(), "all of it")
+
+
+def test_a_body_above_what_is_shown_is_downloaded_and_the_way_to_it_can_be_stopped(
+    page: Page, client: Client, tmp_path: Path
+) -> None:
+    body = bytes(range(256)) * 4 * 4096 * 2  # 8 MiB
+    client.send("/queue/orders", body)
+    one = get(page, "/v1/queues/orders/peek")["messages"][0]["message_id"]
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.open(f"#/queues/orders?message={one}")
+    page.sees("8,388,608 bytes, of which the first 262,144 are shown", "The oldest messages")
+    assert "Show all" not in page.text
+    page.press("Download")
+    page.press("Stop")
+    page.sees("Download")
+    assert not [*tmp_path.iterdir()]
+    page.press("Download")
+    file = tmp_path / f"{one}.bin"
+    page.wait(file.exists, "the download")
+    page.wait(lambda: file.stat().st_size == len(body), "all of it")
+    assert file.read_bytes() == body
+    page.press("Download")
+    page.go("#/queues")
+    page.sees("orders.dead")
+    assert len([*tmp_path.iterdir()]) == 1, "what was closed goes no further"
+    page.go("#/queues/orders?message=a-1-1")
+    page.expected = 1
+    page.sees("/queue/orders does not have a-1-1")
+    page.is_accessible()
 
 
 def test_a_message_is_published_with_its_headers(page: Page, client: Client) -> None:

@@ -137,7 +137,8 @@ function Lane({ of, isSought, hasMore }) {
     <span><${To} path=${["messages"]} query=${{ id }}><${Name} of=${id} /></${To}>${isSought ? " (this one)" : ""}
       ${how && html` <span class="verdict busy">${seen(HOW[how] ?? how)}</span>`}
       ${first?.queue && html` in <${QueueLink} name=${first.queue} />`}
-      <span class="lane-end">${last ? (hasMore ? "The story goes on below." : html`<${End} of=${last} />`) : first ? "" : "It has no events of its own here."}</span></span>
+      <span class="lane-end">${last ? (hasMore ? "The story goes on below." : html`<${End} of=${last} />`) : first ? "" : "It has no events of its own here."}
+        ${last && !hasMore && !GONE[last.event] && last.event !== "delayed" && html` <${QueueLink} name=${last.queue} query=${{ message: id }} label="Look at it" />`}</span></span>
   </li>`;
 }
 

@@ -1,18 +1,20 @@
 // One queue: why it stands as it does, what it holds, who has it, and what can be done.
 
-import { html, useEffect, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
 import { Act, queueWord } from "../actions.js";
 import { WHY_DEAD } from "../dead.js";
 import { asHex, bytes, count, duration, many, moment, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
-import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Verdict } from "../parts.js";
+import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Trouble, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
 import { go, href } from "../route.js";
+import { bytesOf, save, textOf, wholeBody } from "../whole.js";
 import { move, publish, purge, remove, sendBack } from "./queue-acts.js";
 
 const TABS = [["", "Messages"], ["unacked", "Unacked"], ["consumers", "Consumers"], ["bindings", "Bindings"], ["settings", "Settings"]];
 const DEAD = "original-destination";
+const SHOWN_MAX = 1024 * 1024; // bytes of a body that are shown at most
 
 export default function Queue({ path, query }) {
   const [name] = path;
@@ -38,7 +40,7 @@ export default function Queue({ path, query }) {
       </div>
       <${Rates} name=${name} />
       <${Tabs} tabs=${TABS} current=${tab} path=${["queues", name]} />
-      <${Part} key=${`${name} ${tab}`} name=${name} query=${query} why=${why.answer} acts=${acts} again=${again} />`}`;
+      <${Part} key=${`${name} ${tab} ${query.get("message")}`} name=${name} query=${query} why=${why.answer} acts=${acts} again=${again} />`}`;
 }
 
 function Why({ of }) {
@@ -82,6 +84,25 @@ function Rates({ name }) {
 // ---- messages
 
 function Messages({ name, query, why, acts, again }) {
+  return query.get("message")
+    ? html`<${Single} name=${name} id=${query.get("message")} again=${again} />`
+    : html`<${Oldest} name=${name} query=${query} why=${why} acts=${acts} again=${again} />`;
+}
+
+// One that is looked at by its message-id, wherever it is in the queue.
+function Single({ name, id, again }) {
+  const asked = useAsked(withQuery(pathOf("queues", name, "peek"), { message: id }), 0);
+  const looked = () => {
+    asked.again();
+    again();
+  };
+  return html`
+    <div class="bar"><button onClick=${looked}>Look again</button><${To} path=${["queues", name]}>The oldest messages</${To}></div>
+    <${Asked} of=${asked}>${({ messages: [one] }) => html`
+      <div class="messages"><${Message} of=${one} queue=${name} isOpenFirst=${true} done=${looked} /></div>`}</${Asked}>`;
+}
+
+function Oldest({ name, query, why, acts, again }) {
   const shown = Math.min(Number(query.get("count")) || 20, 200);
   const asked = useAsked(withQuery(pathOf("queues", name, "peek"), { count: shown }), 0);
   const [chosen, setChosen] = useState(new Set());
@@ -121,8 +142,8 @@ function Messages({ name, query, why, acts, again }) {
 const headerOf = (message, name) => message.headers.find(([key]) => key === name)?.[1];
 const isDead = (message) => headerOf(message, DEAD) !== undefined;
 
-function Message({ of, queue, isChosen, choose, done }) {
-  const [isOpen, setOpen] = useState(false);
+function Message({ of, queue, isChosen, choose, done, isOpenFirst = false }) {
+  const [isOpen, setOpen] = useState(isOpenFirst);
   const reason = headerOf(of, "dead-letter-reason");
   return html`<article class="message card" aria-label=${`Message ${of.message_id}`}>
     <div class="bar">
@@ -158,35 +179,58 @@ function Opened({ of, queue, done }) {
       { key: "name", title: "Header", cell: ([name]) => html`<code>${seen(name)}</code>` },
       { key: "value", title: "Value", cell: ([, value]) => html`<${Name} of=${value} />` },
     ]} />`}
-    <${Body} of=${of} />`;
+    <${Body} of=${of} queue=${queue} />`;
 }
 
-// A body as text, as JSON or in hexadecimal. of: {body, body_base64, body_bytes, headers}.
-export function Body({ of }) {
-  const data = bytesOf(of);
-  const asJson = of.body === null || of.body === undefined ? undefined : jsonOf(of.body);
-  const views = [...(of.body !== null && of.body !== undefined ? [["text", "Text"]] : []), ...(asJson !== undefined ? [["json", "JSON"]] : []), ["hex", "Hex"]];
-  const [view, setView] = useState(asJson !== undefined ? "json" : views[0][0]);
-  const text = view === "hex" ? asHex(data) : view === "json" ? asJson : of.body;
-  const isCut = of.body_bytes !== undefined && data.length < of.body_bytes;
-  const download = () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
-    link.download = "body.bin";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  };
+// A body as text, as JSON or in hexadecimal. of: {message_id, body, body_base64, body_bytes}, of a message of the queue.
+function Body({ of, queue }) {
+  const [whole, setWhole] = useState(null);
+  const [chosen, setView] = useState("");
+  const data = whole ?? bytesOf(of);
+  const text = whole ? textOf(whole) : (of.body ?? undefined);
+  const asJson = text === undefined ? undefined : jsonOf(text);
+  const views = [...(text !== undefined ? [["text", "Text"]] : []), ...(asJson !== undefined ? [["json", "JSON"]] : []), ["hex", "Hex"]];
+  const usual = asJson !== undefined ? "json" : views[0][0];
+  const view = views.some(([name]) => name === chosen) ? chosen : usual;
+  const shown = view === "hex" ? asHex(data) : view === "json" ? asJson : text;
+  const isCut = data.length < of.body_bytes;
   return html`<div class="bar">
       ${views.map(([name, title]) => html`<button key=${name} aria-pressed=${view === name} class=${view === name ? "primary" : ""} onClick=${() => setView(name)}>${title}</button>`)}
-      <button onClick=${download}>Download</button>
-      <span class="muted">${many(of.body_bytes ?? data.length, "byte")}${isCut ? `, of which the first ${count(data.length)} are shown` : ""}</span>
+      ${isCut ? html`<${Parts} of=${of} queue=${queue} show=${setWhole} />` : html`<button onClick=${() => save(new Blob([data]), fileOf(of))}>Download</button>`}
+      <span class="muted">${many(of.body_bytes, "byte")}${isCut ? `, of which the first ${count(data.length)} are shown` : ""}</span>
     </div>
-    ${data.length ? html`<${Code} label="Body" text=${text} />` : html`<${Empty}>The body is empty.</${Empty}>`}`;
+    ${data.length ? html`<${Code} label="Body" text=${shown} />` : html`<${Empty}>The body is empty.</${Empty}>`}`;
 }
 
-function bytesOf(message) {
-  if (message.body !== null && message.body !== undefined) return new TextEncoder().encode(message.body);
-  return Uint8Array.from(atob(message.body_base64 ?? ""), (one) => one.charCodeAt(0));
+const fileOf = (message) => `${message.message_id}.bin`;
+
+// What has more than is shown: the rest is asked for part after part, until this is closed.
+function Parts({ of, queue, show }) {
+  const [state, setState] = useState({ got: null, problem: null });
+  const ended = useRef(null);
+  useEffect(() => () => ended.current?.abort(), []);
+  const fetched = async (use) => {
+    const own = (ended.current = new AbortController());
+    setState({ got: 0, problem: null });
+    try {
+      const blob = await wholeBody(queue, of.message_id, (got) => setState({ got, problem: null }), own.signal);
+      setState({ got: null, problem: null });
+      await use(blob);
+    } catch (problem) {
+      if (!own.signal.aborted) setState({ got: null, problem });
+    }
+  };
+  const stop = () => {
+    ended.current.abort();
+    setState({ got: null, problem: null });
+  };
+  if (state.got !== null) {
+    return html`<progress aria-label="What of the body has come" max=${of.body_bytes} value=${state.got}></progress>
+      <span>${bytes(state.got)} of ${bytes(of.body_bytes)}</span><button onClick=${stop}>Stop</button>`;
+  }
+  return html`${of.body_bytes <= SHOWN_MAX && html`<button onClick=${() => fetched(async (blob) => show(new Uint8Array(await blob.arrayBuffer())))}>Show all</button>`}
+    <button onClick=${() => fetched((blob) => save(blob, fileOf(of)))}>Download</button>
+    ${state.problem && html`<${Trouble} of=${state.problem} />`}`;
 }
 
 function jsonOf(text) {
