@@ -13,7 +13,8 @@ from radiator.model.message import Message
 @dataclass(slots=True)
 class ReadQueue:
     """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if there is
-    any. With `positions`, ascending: those of them that are there, whatever the limits.
+    any. With `positions`, ascending: those of them that are there, whatever the limits; with `part`, of each body only
+    from that byte on so many.
     """
 
     request: int
@@ -22,6 +23,7 @@ class ReadQueue:
     messages_max: int
     bytes_max: int
     positions: Sequence[int] = ()
+    part: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -120,7 +122,8 @@ ReadRequest = ReadQueue | ReadKeys | ReadHeld | ReadDelayed | DedupLookup | Read
 
 @dataclass(slots=True)
 class StoredMessage:
-    """One message read back. redelivered: marked so on disk, or stored before an unclean stop.
+    """One message read back. redelivered: marked so on disk, or stored before an unclean stop. body_bytes: of the whole
+    body, where only a part of it was asked for.
 
     message: None where the record is damaged: it stays where it is, is never delivered, and is reported.
     """
@@ -129,6 +132,7 @@ class StoredMessage:
     message: Message | None
     redeliveries: int
     redelivered: bool
+    body_bytes: int | None = None
 
 
 @dataclass(slots=True)

@@ -102,6 +102,9 @@ def test_a_message_is_followed_through_its_queues(page: Page, client: Client) ->
     assert page.run("return document.querySelector('.lanes a[href=\"#/queues/orders.dead\"]') !== null")
     page.sees(f"radiator explain --config config.toml {one}")
     is_accessible_in_both(page)
+    page.press("Look at it")
+    page.sees("Sent to", "The oldest messages")
+    assert page.place.startswith("#/queues/mail?message=")
     page.is_well()
 
 

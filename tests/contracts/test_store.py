@@ -144,6 +144,30 @@ def test_load_gives_at_least_one_message_of_any_size(again: Again) -> None:
     assert (sequences(loaded), loaded.has_more) == ([1], True)
 
 
+@pytest.mark.parametrize("first", [0, 1, 4999, 5000, 5001, 2**62])
+@pytest.mark.parametrize("most", [1, 300, 5000, 2**62])
+def test_load_gives_a_part_of_a_body(again: Again, first: int, most: int) -> None:
+    store = again(None)
+    whole = Message("/queue/q", b"a:b\n", 2, bytes(range(250)) * 20, 1000)
+    other, no_body = replace(whole, body=b"x"), replace(whole, body=b"")
+    places = [position_of(1, n) for n in (1, 2, 3, 4)]
+    writes = [Put(1, place, message) for place, message in zip(places, (whole, other, no_body), strict=False)]
+    size = sum(write.message.size for write in writes)
+    store.commit([Declare(1, "q"), *writes, books(1, 3, size), Count(1, places[0], 3, True)])
+    loaded = store.load(ReadQueue(7, 1, 0, 4, 0, tuple(places), (first, most)))
+    assert (loaded.request, loaded.has_more) == (7, False)
+    assert loaded.messages == [
+        StoredMessage(
+            place,
+            replace(message, body=message.body[first : first + most]),
+            3 if message is whole else 0,
+            message is whole,
+            len(message.body),
+        )
+        for place, message in zip(places, (whole, other, no_body), strict=False)
+    ]
+
+
 def test_removed_message_is_gone_with_its_count(again: Again) -> None:
     store = filled(again)
     store.commit([Count(1, position_of(1, 2), 4), Count(1, position_of(1, 3), 0, True), books(1, 5)])

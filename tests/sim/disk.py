@@ -453,6 +453,13 @@ class SimDisk:
                 break
             size += message.size
             found.append(self._stored((queue, position)))
+        if load.part is not None:
+            first, most = load.part
+            for stored in found:
+                assert stored.message is not None
+                body = stored.message.body
+                stored.body_bytes = len(body)
+                stored.message = replace(stored.message, body=body[first : first + most])
         return loaded
 
     def _is_suspect(self, position: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from radiator.core.answers import rested
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.finding import Placed, at, is_in_doubt, is_ready_on_disk, unordered
+from radiator.core.queues.finding import Placed, at, is_in_doubt, is_ready_on_disk, read, unordered
 from radiator.core.queues.queue import Queue
 from radiator.core.request import Request
 from radiator.core.states import State
@@ -43,7 +43,7 @@ class Looking:
         """Answers, at once or when it is read back. Raises Refusal."""
         entry = at(self.queue, self.position)
         if entry is None or entry.is_stub:
-            self.queue.read([self.position], self.read)
+            read(self.queue, self.position, (self.body_from, PEEK_PART_BYTES + 1), self.read)
         else:
             self.tell(self.part(entry))
 
@@ -60,9 +60,11 @@ class Looking:
         if stored is not None:
             if stored.message is None:
                 raise Refusal("no-such-message", f"{self.message_id} cannot be read: `radiator check` says why.")
-            size = stored.message.size
-            entry = Entry(self.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered)
-            on_disk, is_ready = self.part(entry), is_ready_on_disk(self.queue, stored)
+            message, body_bytes = stored.message, stored.body_bytes
+            left_out = 0 if body_bytes is None else body_bytes - len(message.body)
+            size = message.size + left_out
+            entry = Entry(self.position, message, State.READY, size, stored.redeliveries, stored.redelivered)
+            on_disk, is_ready = self.part(entry, body_bytes), is_ready_on_disk(self.queue, stored)
         found = at(self.queue, self.position)
         if found is None and is_in_doubt(self.queue, self.position) and on_disk is not None:
             on_disk, is_ready = replace(on_disk, state=State.IN_DOUBT.name.lower()), True
@@ -100,15 +102,20 @@ class Looking:
     def tell(self, shown: PeekedMessage) -> None:
         self.request.answer_in_slices(lambda: _peeked(shown), _held_bytes(shown))
 
-    def part(self, entry: Entry) -> PeekedMessage:
-        """What is shown of it. Raises Refusal where its body has no such byte."""
-        body_bytes = len(entry.message.body)
+    def part(self, entry: Entry, body_bytes: int | None = None) -> PeekedMessage:
+        """What is shown of it. body_bytes: of the whole body, where only this part of it was read back. Raises Refusal
+        where it has no such byte.
+        """
+        body = entry.message.body
+        if body_bytes is None:
+            body_bytes = len(body)
+            body = body[self.body_from : self.body_from + PEEK_PART_BYTES + 1]
         if self.body_from > body_bytes:
             has = f"the body of {self.message_id} has {count_text(body_bytes, 'byte')}"
             raise Refusal("bad-request", f"`from` is {self.body_from}, and {has}: it would be 0 to {body_bytes}.")
-        end = self.body_from + PEEK_PART_BYTES
-        body = cut(entry.message.body[self.body_from : end + 1], PEEK_PART_BYTES)
-        return shown(self.context, entry, body, self.body_from)
+        return replace(
+            shown(self.context, entry, cut(body, PEEK_PART_BYTES)), body_bytes=body_bytes, body_from=self.body_from
+        )
 
     def missing(self) -> Refusal:
         return Refusal(
@@ -136,7 +143,7 @@ def cut(body: bytes, most: int) -> bytes:
     return body[:end]
 
 
-def shown(context: TurnContext, entry: Entry, body: bytes, body_from: int = 0) -> PeekedMessage:
+def shown(context: TurnContext, entry: Entry, body: bytes) -> PeekedMessage:
     """A message with that part of its body."""
     message = entry.message
     return PeekedMessage(
@@ -151,5 +158,4 @@ def shown(context: TurnContext, entry: Entry, body: bytes, body_from: int = 0) -
         headers=[*pairs(message.headers, message.escaping)],
         body_bytes=len(message.body),
         body=body,
-        body_from=body_from,
     )

@@ -1,6 +1,7 @@
 """Finds one message of a queue by its place, whatever becomes of it now."""
 
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import attrgetter
 
 from radiator.core.queues.durable_queue import DurableQueue
@@ -8,7 +9,7 @@ from radiator.core.queues.entry import Entry
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.partitioned import Partitioned
 from radiator.core.queues.queue import Queue
-from radiator.model.reads import StoredMessage
+from radiator.model.reads import Loaded, StoredMessage
 
 _position = attrgetter("position")
 
@@ -36,6 +37,15 @@ Placed = tuple[int, Entry] | tuple[int, int, Entry]
 def unordered(queue: Queue) -> list[Placed]:
     """Those in memory that came back, or are delayed there, as their heaps have them: a copy, and no work for each."""
     return [*queue.returned, *queue.delayed] if isinstance(queue, MemoryQueue) else [*queue.returned]
+
+
+def read(queue: Queue, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
+    """Asks for what is on the disk at that place, with that part of its body (ReadQueue), or with all of it."""
+    if isinstance(queue, DurableQueue):
+        # a key may be anywhere in the body, and says where the message stands
+        queue.read_back.read([position], answer, None if isinstance(queue, Partitioned) else part)
+    else:
+        answer(Loaded(0))
 
 
 def is_in_doubt(queue: Queue, position: int) -> bool:

@@ -60,9 +60,11 @@ class ReadBack:
         self.wait_for_commit = False
         self.first_accepted = ((-1, 0, 0), 0)
 
-    def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
-        """Asks for the messages at these places, in ascending order, to be read back."""
-        load = ReadQueue(self.context.next_position(), self.queue.number, 0, len(positions), 0, tuple(positions))
+    def read(
+        self, positions: Sequence[int], answer: Callable[[Loaded], None], part: tuple[int, int] | None = None
+    ) -> None:
+        """Asks for the messages at these places, in ascending order, to be read back. part: see ReadQueue."""
+        load = ReadQueue(self.context.next_position(), self.queue.number, 0, len(positions), 0, tuple(positions), part)
         self.window.windows.ask(self.context, load, answer)
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:

@@ -214,7 +214,13 @@ def seal(key: bytes, content: bytes) -> bytes:
 
 
 def check(
-    key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False, version: int = RECORD_VERSION
+    key: bytes,
+    value: bytes | memoryview,
+    least_bytes: int,
+    what: str,
+    *,
+    is_longer: bool = False,
+    version: int = RECORD_VERSION,
 ) -> None:
     """Raises DamagedRecord unless length, checksum and version are what was written.
 
@@ -287,6 +293,17 @@ def _message_in(key: bytes, value: bytes) -> Message:
         accepted_ms=accepted_ms,
         expires_ms=expires_ms,
     )
+
+
+def decode_message_part(key: bytes, value: memoryview, first: int, most: int) -> tuple[Message, int]:
+    """The same with at most so many bytes of its body, from that one on, and how many the whole has: no more is copied,
+    however large it is. Raises DamagedRecord.
+    """
+    check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
+    _, _, destination_bytes, headers_bytes, _, _ = _MESSAGE_HEAD.unpack_from(value)
+    body_at, end = _MESSAGE_HEAD.size + destination_bytes + headers_bytes, len(value) - CRC_BYTES
+    part = value[min(body_at + first, end) : min(body_at + first + most, end)]
+    return _message_in(key, b"".join((value[: min(body_at, end)], part, bytes(CRC_BYTES)))), end - body_at
 
 
 # ---- delayed messages: the redelivery count, then the record of the message ---------------------------------------

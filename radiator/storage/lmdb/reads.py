@@ -59,6 +59,8 @@ class TreeReader:
 
     def load(self, load: ReadQueue) -> Loaded:
         """See the contract."""
+        if load.part is not None:
+            return self._load_part(load, *load.part)
         if load.positions:
             return self._load_at(load)
         first = records.message_key(load.queue, load.after) + b"\0"
@@ -90,6 +92,24 @@ class TreeReader:
                 value = txn.get(key, db=self._tables[MESSAGES])
                 if value is not None:
                     loaded.messages.append(self._stored_message(key, value, redelivery))
+        return loaded
+
+    def _load_part(self, load: ReadQueue, first: int, most: int) -> Loaded:
+        """The same with a part of each body: the rest is checked where it is, and copied nowhere."""
+        loaded = Loaded(load.request)
+        with reading_tables(self._file), self._env.begin(buffers=True) as txn, self._env.begin() as counts:
+            redelivery = _RedeliveryCounts(counts, self._tables[COUNTS], records.queue_key(load.queue))
+            for position in load.positions:
+                key = records.message_key(load.queue, position)
+                value = txn.get(key, db=self._tables[MESSAGES])
+                if value is None:
+                    continue
+                redeliveries, redelivered = redelivery.of(key)
+                message, body_bytes = None, None
+                with suppress(DamagedRecord):
+                    message, body_bytes = records.decode_message_part(key, value, first, most)
+                is_marked = redelivered or self._is_suspect(position)
+                loaded.messages.append(StoredMessage(position, message, redeliveries, is_marked, body_bytes))
         return loaded
 
     def load_keys(self, load: ReadKeys) -> LoadedKeys:

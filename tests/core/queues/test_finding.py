@@ -70,3 +70,15 @@ def test_what_was_read_back_is_ready_only_behind_what_is_in_memory(settings: Que
     assert not is_ready_on_disk(queue, StoredMessage(position, entry.message, 0, False)), "a consumer has it"
     again = node.crashed().broker.destinations.queues.all["q"]
     assert at(again, position) is None and is_ready_on_disk(again, StoredMessage(position, entry.message, 0, False))
+
+
+def test_one_whose_time_has_come_is_found_on_its_way_to_its_place() -> None:
+    node, queue = of(S())
+    node.say(send(1, "q", delay_ms=1000))
+    ((_, _, position),) = node.disk.platter.delayed
+    assert at(queue, position) is None
+    node.auto = False
+    node.wait(2)
+    node.answer()
+    entry = at(queue, position)
+    assert entry is not None and entry.state is State.DUE

@@ -99,6 +99,17 @@ def test_message_survives_the_round_trip(message: Message) -> None:
     assert records.message_bytes(value) == (message.size, message.expires_ms != 0)
 
 
+@given(MESSAGES, st.integers(0, 300), st.integers(0, 300))
+def test_a_part_of_a_body_is_that_part(message: Message, first: int, most: int) -> None:
+    value = memoryview(records.encode_message(KEY, message))
+    part = replace(message, body=message.body[first : first + most])
+    assert records.decode_message_part(KEY, value, first, most) == (part, len(message.body))
+
+
+def part_of(key: bytes, value: bytes) -> tuple[Message, int]:
+    return records.decode_message_part(key, memoryview(value), 1, 2)
+
+
 @given(MESSAGES, st.integers(0, 2**32 - 1), st.booleans())
 def test_delayed_message_survives_the_round_trip(message: Message, redeliveries: int, redelivered: bool) -> None:
     value = records.encode_delayed(DELAYED_KEY, message, redeliveries, redelivered)
@@ -236,6 +247,7 @@ ROWS = [
         records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1, 2)),
     ),
     (records.decode_message, KEY, records.encode_message(KEY, Message("", b"", ESCAPING_NONE, b"", 0))),
+    (part_of, KEY, records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1, 2))),
     (records.decode_count, KEY, records.encode_count(KEY, 3, True)),
     (records.decode_ledger, KEY, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
     (records.decode_ledger, b"\0\0\0\1", bytes.fromhex(LEDGER_1)),
