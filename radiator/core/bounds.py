@@ -160,10 +160,10 @@ BOUNDS: tuple[BoundKind, ...] = (
     _server(
         "max_half_open_per_address",
         CONNECTIONS,
-        "The same of one network: one more comes in, and another of it that has not sent CONNECT yet is closed.",
+        "One more comes in, and another of the same network that has not sent CONNECT yet is closed.",
     ),
     _server("operators_connections", CONNECTIONS, "One more at radiator.sock is refused with ERROR (`connections`)."),
-    _server("link_sockets", CONNECTIONS, "One more of another node is closed, or one that has proved nothing is."),
+    _server("link_sockets", CONNECTIONS, "One more is closed, or one that has not proved yet which node it is."),
     _server("login_checks", "checks", "One more login is refused (`connections`); later ones succeed."),
     _server("inbox_bytes", BYTES, "No socket is read from until the dispatcher has caught up."),
     _server("tunnels_bytes", BYTES, "Each session of STOMP over HTTP reads only 16 KiB ahead of its client."),
