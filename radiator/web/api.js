@@ -17,7 +17,7 @@ const UNREACHABLE = new Problem(0, "unreachable", "The broker does not answer. T
 // ---- whether there is a broker, and whether it knows us
 
 const listeners = new Set();
-export const link = { isUp: true, isLoginNeeded: false, since: 0, stomp: "" };
+export const link = { isUp: true, isLoginNeeded: false, since: 0, stomp: "", user: null };
 
 function note(isUp, isLoginNeeded) {
   if (isUp === link.isUp && isLoginNeeded === link.isLoginNeeded) return;
@@ -41,10 +41,11 @@ export function useLink() {
 
 export const USUAL_STOMP = "stomp://127.0.0.1:61613"; // where the command line looks, unless it is told otherwise
 
-// Finds out link.stomp: where programs of this reader speak STOMP to the broker. Who may not see the configuration gets
+// Finds out link.user, and link.stomp: where programs of this reader speak STOMP to the broker. Who may not see the configuration gets
 // the usual port. session: the answer to /v1/session.
 export async function findStomp(session) {
   let found;
+  link.user = session.user;
   try {
     if (session.rights?.see.includes("/#")) found = stompOf((await get("/v1/configuration")).configuration);
   } catch {

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { useAsked, useLink } from "../api.js";
-import { bytes, count, duration, rate, seen } from "../format.js";
+import { bytes, count, duration, quoted, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
 import { Asked, Code, QueueLink, Sentence, Tabs, Tile, To, Trouble, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
@@ -84,7 +84,7 @@ const NOTES = {
 
 function First({ columns, query }) {
   const queues = useAsked("/v1/queues?limit=1", 2000);
-  const { stomp } = useLink();
+  const { stomp, user } = useLink();
   const [state, setState] = useState("unknown");
   const found = queues.answer?.queues;
   useEffect(() => {
@@ -96,29 +96,33 @@ function First({ columns, query }) {
     <h2>${found.length ? "The first queue is here" : "No queue yet: send the first message"}</h2>
     ${found.length > 0 && html`<p class="well">The broker has the queue <${QueueLink} name=${found[0].name} />, with its messages on the disk.</p>`}
     <${Tabs} tabs=${SNIPPETS} current=${kind} path=${[]} />
-    <${Code} text=${snippet(kind, stomp)} label=${`Send and receive with ${kind}`} />
+    <${Code} text=${snippet(kind, stomp, user)} label=${`Send and receive with ${kind}`} />
     <p class="muted">${NOTES[kind] ?? NOTES.python} What you send appears on this page by itself.
       <button class="plain" onClick=${() => setState("closed")}>Close</button></p>
   </section>`;
 }
 
-function snippet(kind, stomp) {
+// user: who has to log in; null: nobody has
+function snippet(kind, stomp, user) {
   if (kind === "curl") {
-    return `curl --fail -H 'Content-Type: text/plain' -d 'hello' ${location.origin}/v1/queues/greetings/messages
-curl --fail -X POST ${location.origin}/v1/queues/greetings/receive`;
+    const login = user === null ? "" : ` --user ${quoted(user)}`;
+    return `curl --fail${login} -H 'Content-Type: text/plain' -d 'hello' ${location.origin}/v1/queues/greetings/messages
+curl --fail${login} -X POST ${location.origin}/v1/queues/greetings/receive`;
   }
   if (kind === "browser") {
+    const login = user === null ? "" : `, user: ${JSON.stringify(user)}, password: prompt("Password")`;
     return `const { connect } = await import("${location.origin}/client.js");
-const broker = connect({ url: "${location.origin}" });
+const broker = connect({ url: "${location.origin}"${login} });
 await broker.publish("/queue/greetings", "hello"); // done when it is on the disk
 for (const { body, lease } of await broker.receive("/queue/greetings")) {
   console.log(body);
   await broker.settle([{ lease, action: "ack" }]);
 }`;
   }
-  return `from radiator.client import Client
+  const [imported, login] = user === null ? ["", ""] : ["from getpass import getpass\n\n", `, user=${JSON.stringify(user)}, password=getpass()`];
+  return `${imported}from radiator.client import Client
 
-with Client("${stomp}") as client:
+with Client("${stomp}"${login}) as client:
     client.send("/queue/greetings", "hello")  # returns with the RECEIPT: the message is on the disk
     client.subscribe("/queue/greetings", ack="client-individual")
     for message in client.messages(timeout_s=1):
