@@ -11,6 +11,7 @@ import pytest
 
 from radiator.client import Client
 from tests.broker_process import BrokerProcess
+from tests.console.looks import leave
 from tests.console.page import Page, a_broker
 
 TABLES = """
@@ -45,6 +46,7 @@ def page(tab: Page, broker: tuple[BrokerProcess, str]) -> Iterator[Page]:
     tab.url = broker[1]
     yield tab
     tab.is_well()
+    leave(tab)
 
 
 def get(page: Page, path: str) -> Any:

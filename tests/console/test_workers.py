@@ -102,7 +102,7 @@ def test_what_spark_has_at_a_broker(tab: Page, broker: BrokerProcess) -> None:
             client.commit(transaction, prepare=name)
         client.admin({"do": "commit", "prepared": ["spark-1"], "app": app, "version": 41})
         tab.open("#/workers?tab=spark")
-        tab.sees(f"log {ODD}", "g1", "orders", "etl", "While a batch runs this is as it should be.")
+        tab.sees(f"log {ODD}", "g1", "orders", "etl", "That is normal while a batch runs.")
         assert tab.run("return document.querySelector('a[href=\"#/prepared?text=spark-\"]').textContent") == "1"
         tab.fill('main input[aria-label="App"]', app)
         tab.press("Show")
