@@ -1,4 +1,4 @@
-"""Who logs in with a password, is wrong at first, and logs out again."""
+"""The first snippets, where the broker has users."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.by_hand import looked_at
-from tests.console.looks import USERS, is_accessible_in_both
+from tests.console.looks import USERS
 from tests.console.page import Page, a_broker
 from tests.server.web import SECRET
 
@@ -15,24 +15,6 @@ from tests.server.web import SECRET
 def page(tab: Page, tmp_path: Path) -> Iterator[Page]:
     with a_broker(tmp_path, USERS) as (_, url), looked_at(tab, url) as found:
         yield found
-
-
-def test_a_user_logs_in_and_out(page: Page) -> None:
-    page.open("#/users")
-    page.sees("Log in")
-    page.wait(lambda: page.run("return document.activeElement.name") == "user", "the focus in the first field")
-    is_accessible_in_both(page)
-    page.keys("ann")
-    page.fill("[name=password]", "wrong")
-    page.press("Log in", "main")
-    page.sees("The broker knows no such user with this password.")
-    page.expected += 1
-    page.fill("[name=password]", SECRET)
-    page.press("Log in", "main")
-    page.sees("May a user do that?", "ann")  # the page that was asked for
-    page.press("Log out")
-    page.sees("You are logged out.", "Password")
-    page.is_well()
 
 
 def test_the_first_snippets_log_in_too(page: Page) -> None:
