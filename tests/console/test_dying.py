@@ -14,6 +14,6 @@ def test_a_page_says_that_the_broker_is_away_and_goes_on_by_itself(tab: Page, tm
         tab.open("#/queues")
         tab.sees("Queues")
         broker.kill()
-        tab.sees("The broker does not answer")
+        tab.sees("The broker has not answered for")
         broker.start()
-        tab.does_not_see("The broker does not answer")
+        tab.does_not_see("The broker has not answered for")
