@@ -40,7 +40,7 @@ export function Plot({ title, times, series, format }) {
       cursor: { points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "radiator" } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
       axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, space: 28, values: (_, ticks) => once(ticks.map(format)) }],
-      series: [{}, ...series.map((one) => ({ label: one.label, stroke: color(one.color), width: 1.5, points: { show: false }, spanGaps: false }))],
+      series: [{}, ...series.map((one) => ({ label: one.label, stroke: color(one.color), width: 1.5, points: { show: false, filter: alone, size: 4, fill: color(one.color) }, spanGaps: false }))],
       hooks: { setCursor: [(self) => setAt(self.cursor.idx ?? null)] },
     }, [times, ...series.map((one) => one.values)], box.current);
     plot.current = made;
@@ -62,6 +62,14 @@ export function Plot({ title, times, series, format }) {
       ${shown !== last && shown >= 0 && html`<span class="muted">${clock(times[shown])}</span>`}</figcaption>
     <div ref=${box} role="img" aria-label=${last < 0 ? `${title}: nothing yet` : `${title}: ${words}`}></div>
   </figure>`;
+}
+
+// Where a value stands between two gaps: no line leads there, so that it needs a point.
+function alone(plot, series) {
+  const values = plot.data[series];
+  const isGap = (at) => values[at] === null || values[at] === undefined;
+  const found = values.flatMap((_, at) => (!isGap(at) && isGap(at - 1) && isGap(at + 1) ? [at] : []));
+  return found.length ? found : null;
 }
 
 // of ticks that read the same, as fractions of a count do, only the first

@@ -43,11 +43,21 @@ Object.defineProperty(window, "uPlot", {
 TOTAL = "return window.plots.find((one) => one.series[1].label === 'messages').data"
 WORDS = "return [...document.querySelectorAll('.plot [role=img]')].map((one) => one.getAttribute('aria-label'))"
 PAINTED = """
-return [...document.querySelectorAll('.plot canvas')].map((one) => {
-  const { data } = one.getContext("2d").getImageData(0, 0, one.width, one.height);
-  return new Set(new Uint32Array(data.buffer)).size;
+const styles = getComputedStyle(document.documentElement);
+return [...document.querySelectorAll(".plot")].map((plot) => {
+  const canvas = plot.querySelector("canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const isThere = (swatch) => {
+    const hex = styles.getPropertyValue(`--${swatch.className.split(" ")[1]}`).trim();
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    const off = (at) => Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b);
+    for (let at = 0; at < data.length; at += 4) if (off(at) < 30 && data[at + 3] > 99) return true;
+    return false;
+  };
+  return [...plot.querySelectorAll(".swatch")].every(isThere);
 });
 """
+"""Of each plot, whether each of its colours is to be seen."""
 
 
 def in_words(page: Page) -> str:
@@ -166,7 +176,7 @@ def test_what_was_before_the_page_was_opened_is_there_and_said_in_words(tab: Pag
         assert out == "Out: acked/s 0 now, at most 0"
         assert stored.startswith("Stored: messages 500 now, at most 500; unacked "), stored
         assert re.fullmatch(r"Receipts: p50 .+ now, at most .+s; p99 .+ now, at most .+s", receipts), receipts
-        assert all(colors > 3 for colors in tab.run(PAINTED)), "a plot is blank"
+        tab.wait(lambda: all(tab.run(PAINTED)), "a line in each plot")
         tile = "return [...document.querySelectorAll('.tile')].map((one) => one.innerText.replace('\\n', ' '))"
         assert "Unacked 10" in tab.run(tile) and "Ready 490" in tab.run(tile)
         is_right_everywhere(tab)
