@@ -84,9 +84,8 @@ function Log({ query }) {
   const asked = useAsked(withQuery("/v1/log", { level, limit: 200 }), 2000, true);
   const columns = [
     { key: "time", title: "Time", cell: (row) => html`<span class="moment">${moment(row.time_ms)}</span>` },
-    { key: "level", title: "Level", cell: (row) => html`<span class=${`verdict ${row.level === "info" || row.level === "debug" ? "busy" : "needs"}`}>${seen(row.level)}</span>` },
-    { key: "event", title: "Event", cell: (row) => html`<b>${seen(row.event)}</b>` },
-    { key: "fields", title: "Says", cell: (row) => html`<span class="name">${Object.entries(row.fields).map(([name, value]) => html`<span key=${name}><span class="muted">${seen(name)}=</span>${seen(value)} </span>`)}</span>` },
+    { key: "level", title: "Level", wide: true, cell: (row) => html`<span class=${`verdict ${row.level === "info" || row.level === "debug" ? "busy" : "needs"}`}>${seen(row.level)}</span>` },
+    { key: "event", title: "Event", cell: (row) => html`<b>${seen(row.event)}</b> <span class="name">${Object.entries(row.fields).map(([name, value]) => html`<span key=${name}><span class="muted">${seen(name)}=</span>${seen(value)} </span>`)}</span>` },
   ];
   return html`
     <div class="bar"><label>From the level <${Choice} of=${LEVELS} value=${level} set=${(value) => replaceQuery({ level: value === "info" ? "" : value })} /></label>
@@ -99,7 +98,7 @@ function Disk() {
   const asked = useAsked("/v1/disk", 3000);
   return html`<${Asked} of=${asked}>${(answer) => html`<section class="card"><${Facts} rows=${Object.entries(answer).filter(([name]) => name !== "ok").map(([name, value]) => [
     name.replaceAll("_", " ").replace(/ bytes$/, ""),
-    typeof value === "number" ? (/bytes|size|free_min/.test(name) ? bytes(value) : /_ms$/.test(name) ? duration(value) : count(value)) : html`<${Name} of=${typeof value === "object" ? JSON.stringify(value) : value} />`,
+    typeof value === "number" ? (/bytes|size|_min$/.test(name) ? bytes(value) : /_ms$/.test(name) ? duration(value) : count(value)) : html`<${Name} of=${typeof value === "object" ? JSON.stringify(value) : value} />`,
   ])} /></section>`}</${Asked}>`;
 }
 

@@ -14,7 +14,7 @@ export default function Connections({ query }) {
   const columns = [
     { key: "number", title: "Number", right: true, cell: (row) => html`<${To} path=${["connections", String(row.number)]}>${row.number}</${To}>` },
     { key: "user", title: "User", cell: (row) => html`<${Name} of=${row.user} />` },
-    { key: "address", title: "From", cell: (row) => html`<${Name} of=${row.address} />` },
+    { key: "address", title: "From", wide: true, cell: (row) => html`<${Name} of=${row.address} />` },
     { key: "protocol", title: "Protocol", wide: true, cell: (row) => `${seen(row.protocol)}${row.tls ? `, ${seen(row.tls)}` : ""}` },
     { key: "client", title: "Client", wide: true, cell: (row) => (row.client ? html`<span class="clip" title=${row.client}>${seen(row.client)}</span>` : "–") },
     { key: "age", title: "For", right: true, cell: (row) => duration(row.age_ms) },

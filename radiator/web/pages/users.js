@@ -9,6 +9,7 @@ import { SameByHand, behindDashes } from "../actions.js";
 
 const PAGE = 100;
 const RIGHTS = ["read", "write", "declare", "see", "admin"];
+const OF_BROKER = "admin"; // the only one that is on nothing
 
 export default function Users({ query }) {
   const asked = useAsked(withQuery("/v1/users", { after: query.get("after"), limit: PAGE }), 5000, true);
@@ -35,24 +36,27 @@ export default function Users({ query }) {
 // "May X write Y?"
 function May({ query }) {
   const [values, setValues] = useState({ user: query.get("user") ?? "", right: query.get("right") ?? "write", destination: query.get("destination") ?? "" });
-  const given = { user: query.get("user"), right: query.get("right"), destination: query.get("destination") };
-  const call = given.user && given.destination ? withQuery(pathOf("users", given.user, "may"), { right: given.right, destination: given.destination }) : null;
+  const given = { user: query.get("user"), right: query.get("right") ?? "write", destination: query.get("destination") };
+  const on = given.right === OF_BROKER ? [] : [given.destination];
+  const isWhole = given.user && on.every(Boolean);
+  const call = isWhole ? withQuery(pathOf("users", given.user, "may"), { right: given.right, destination: on[0] }) : null;
   const asked = useAsked(call, 0);
   const set = (name) => (event) => setValues({ ...values, [name]: event.target.value });
   const ask = (event) => {
     event.preventDefault();
+    const before = location.hash;
     replaceQuery(values);
-    asked.again();
+    if (location.hash === before) asked.again();
   };
   return html`<section class="card" aria-label="May a user do that?">
     <h2>May a user do that?</h2>
     <form class="bar" onSubmit=${ask}>
       <label>User <input value=${values.user} onInput=${set("user")} required autocomplete="off" /></label>
       <label>Right <${Choice} of=${RIGHTS} value=${values.right} set=${(right) => setValues({ ...values, right })} /></label>
-      <label>On <input value=${values.destination} onInput=${set("destination")} required placeholder="/queue/orders" autocomplete="off" /></label>
+      ${values.right === OF_BROKER ? "of the broker as a whole" : html`<label>On <input value=${values.destination} onInput=${set("destination")} required placeholder="/queue/orders" autocomplete="off" /></label>`}
       <button class="primary">Ask</button>
     </form>
     ${call && html`<${Asked} of=${asked}>${(answer) => html`<p><span class=${`verdict ${answer.allowed ? "good" : "needs"}`}>${answer.allowed ? "yes" : "no"}</span> <${Sentence} of=${answer.sentence} /></p>`}</${Asked}>
-      <${SameByHand} clis=${[["may", ...behindDashes(given.user, given.right, given.destination)]]} calls=${[{ method: "GET", path: call }]} />`}
+      <${SameByHand} clis=${[["may", ...behindDashes(given.user, given.right, ...on)]]} calls=${[{ method: "GET", path: call }]} />`}
   </section>`;
 }
