@@ -19,7 +19,7 @@ from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES
 from radiator.model.message import Message
 from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.peeking import Peeked
-from radiator.model.reads import Loaded, StoredMessage
+from radiator.model.reads import StoredMessage
 
 
 class PeekPort(AnsweringPort, Protocol):
@@ -36,17 +36,22 @@ def peek(request: Request[PeekPort], command: PeekQueue) -> None:
     if command.message_id is not None:
         Looking(request, parts.context, queue, command.message_id, command.body_from).begin()
         return
-
-    def loaded(answer: Loaded) -> None:
-        request.answer_in_slices(lambda: _messages(parts.context, queue, count, answer.messages))
-
-    queue.read_beyond(count - queue.in_memory_count, loaded)
+    request.answer_in_slices(lambda: _messages(parts.context, queue, count))
 
 
-def _messages(
-    context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]
-) -> Iterator[Peeked | PauseRow | AwaitedRow]:
-    """The answer, after what it takes to find the oldest. beyond: what was read back of the others."""
+def _beyond(queue: Queue, count: int, found: list[StoredMessage]) -> Iterator[AwaitedRow]:
+    """Reads back what is not in memory. It is read when the answer has its turn: however many ask, few have it then."""
+    wait = AwaitedRow()
+    queue.read_beyond(count - queue.in_memory_count, wait.end)
+    if wait.found is None:
+        yield wait
+    found += wait.found.messages
+
+
+def _messages(context: TurnContext, queue: Queue, count: int) -> Iterator[Peeked | PauseRow | AwaitedRow]:
+    """The answer, after what it takes to find the oldest."""
+    beyond: list[StoredMessage] = []
+    yield from _beyond(queue, count, beyond)
     oldest: list[Entry] = []
     looked: list[Entry] = []
     for entry in rested(queue.in_memory(count)):

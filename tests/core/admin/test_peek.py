@@ -5,6 +5,7 @@ import json
 import pytest
 
 from radiator.model.commands import CLIENT, Send
+from radiator.model.limits import ANSWER_LINES, ANSWERS_AT_ONCE
 from tests.core.admin.asking import node_with
 from tests.core.node import Node
 from tests.core.words import ack, nack, send, subscribe
@@ -22,6 +23,22 @@ def test_peek_shows_the_oldest_and_changes_nothing(small: None) -> None:
     assert node.numbers("q") == before
     node.say(ack(held))
     assert node.bodies(1) == [b"1"]
+
+
+def test_however_many_ask_few_have_messages_read_back_at_once(small: None) -> None:
+    node = node_with(40)
+    askers = range(10, 40)
+    node.open(*askers)
+    node.auto = False
+    for asker in askers:
+        node.say(Send(asker, "/admin", b"", 2, b'{"do": "peek", "queue": "q", "count": 30}', reply_to="t"))
+    for _ in range(100):
+        node.turn([])
+    assert 0 < len(node.read_requests) <= ANSWERS_AT_ONCE * len(ANSWER_LINES)
+    node.auto = True
+    node.turn([])
+    for asker in askers:
+        assert [one["body"] for one in json.loads(node.bodies(asker)[-1])["messages"]] == [str(n) for n in range(30)]
 
 
 def test_peek_shows_headers_counts_and_bytes() -> None:
