@@ -1,41 +1,79 @@
-// The body of a message: as text, as JSON, or as bytes.
+// The body of a message: as text, as JSON, or as bytes; shown in part, and downloaded whole.
 
-import { html, useMemo, useState } from "./vendor/htm-preact.js";
-import { asHex, bytes } from "./format.js";
-import { Code, Empty } from "./parts.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
+import { asHex, bytes, count, many } from "./format.js";
+import { Code, Empty, Trouble } from "./parts.js";
+import { bytesOf, save, textOf, wholeBody } from "./whole.js";
 
-const SHOWN_BYTES = 64 * 1024;
+const SHOWN_BYTES = 256 * 1024;
+const SHOWN_MAX = 1024 * 1024; // what "Show all" shows
 const DEPTH_MAX = 20; // what is nested deeper is not moved further to the right
 
-// of: what has a `body`, where its bytes are UTF-8, or a `body_base64`, and `body_bytes` where it is cut.
-export function Body({ of }) {
-  const { body, body_base64, body_bytes } = of;
-  const data = useMemo(() => bytesOf(of), [body, body_base64]);
-  const views = useMemo(() => viewsOf(body, data), [data]);
+// of: what has a `body`, where its bytes are UTF-8, or a `body_base64`, and `body_bytes` where it is cut. queue: whose
+// message it is, by its `message_id`: the rest is asked for there; none: it is whole.
+export function Body({ of, queue }) {
+  const here = useMemo(() => bytesOf(of), [of.body, of.body_base64]);
+  const [whole, setWhole] = useState(null);
   const [chosen, choose] = useState(null);
+  const size = of.body_bytes ?? here.length;
+  const data = useMemo(() => whole ?? beginning(here), [here, whole]);
+  const views = useMemo(() => viewsOf(data, data.length === size), [data]);
   const [name, text] = views.find(([one]) => one === chosen) ?? views[0];
-  const size = body_bytes ?? data.length;
-  const shown = Math.min(data.length, SHOWN_BYTES);
   if (size === 0) return html`<${Empty}>The body is empty.</${Empty}>`;
+  const isHere = whole !== null || here.length === size;
   return html`<div class="bar views" role="group" aria-label="Show the body as">
-      ${views.map(([one]) => html`<button key=${one} aria-pressed=${one === name} onClick=${() => choose(one)}>${one}</button>`)}
-      <span class="muted">${bytes(size)}${size > shown ? `, of which the first ${bytes(shown)} are shown` : ""}</span>
+      ${views.map(([one]) => html`<button key=${one} aria-pressed=${one === name} class=${one === name ? "primary" : ""} onClick=${() => choose(one)}>${one}</button>`)}
+      ${isHere ? html`<button onClick=${() => save(new Blob([whole ?? here]), fileOf(of))}>Download</button>` : html`<${Rest} of=${of} queue=${queue} show=${setWhole} />`}
+      <span class="muted">${many(size, "byte")}${size > data.length ? `, of which the first ${count(data.length)} are shown` : ""}</span>
     </div>
     <${Code} label="Body" text=${text} />`;
 }
 
-function bytesOf({ body, body_base64 }) {
-  if (isText(body)) return new TextEncoder().encode(body);
-  return Uint8Array.from(atob(body_base64 ?? ""), (one) => one.charCodeAt(0));
+const fileOf = (message) => `${message.message_id ?? "body"}.bin`;
+
+// Without a character that would be cut in two.
+function beginning(data) {
+  if (data.length <= SHOWN_BYTES) return data;
+  let end = SHOWN_BYTES;
+  while (end > SHOWN_BYTES - 4 && (data[end] & 0xc0) === 0x80) end -= 1;
+  return data.subarray(0, end);
 }
 
-const isText = (body) => body !== null && body !== undefined;
+function viewsOf(data, isWhole) {
+  const text = textOf(data);
+  const hex = ["Hex", asHex(data)];
+  if (text === undefined) return [hex];
+  const json = isWhole ? indented(text) : null;
+  return [...(json === null ? [] : [["JSON", json]]), ["Text", text], hex];
+}
 
-function viewsOf(body, data) {
-  const hex = ["Hex", asHex(data.subarray(0, SHOWN_BYTES))];
-  if (!isText(body)) return [hex];
-  const json = data.length > SHOWN_BYTES ? null : indented(body);
-  return [...(json === null ? [] : [["JSON", json]]), ["Text", body.slice(0, SHOWN_BYTES)], hex];
+// What has more than has come: the rest is asked for part after part, until this is closed.
+function Rest({ of, queue, show }) {
+  const [state, setState] = useState({ got: null, problem: null });
+  const ended = useRef(null);
+  useEffect(() => () => ended.current?.abort(), []);
+  const fetched = async (use) => {
+    const own = (ended.current = new AbortController());
+    setState({ got: 0, problem: null });
+    try {
+      const blob = await wholeBody(queue, of.message_id, (got) => setState({ got, problem: null }), own.signal);
+      setState({ got: null, problem: null });
+      await use(blob);
+    } catch (problem) {
+      if (!own.signal.aborted) setState({ got: null, problem });
+    }
+  };
+  const stop = () => {
+    ended.current.abort();
+    setState({ got: null, problem: null });
+  };
+  if (state.got !== null) {
+    return html`<progress aria-label="What of the body has come" max=${of.body_bytes} value=${state.got}></progress>
+      <span>${bytes(state.got)} of ${bytes(of.body_bytes)}</span><button onClick=${stop}>Stop</button>`;
+  }
+  return html`${of.body_bytes <= SHOWN_MAX && html`<button onClick=${() => fetched(async (blob) => show(new Uint8Array(await blob.arrayBuffer())))}>Show all</button>`}
+    <button onClick=${() => fetched((blob) => save(blob, fileOf(of)))}>Download</button>
+    ${state.problem && html`<${Trouble} of=${state.problem} />`}`;
 }
 
 // Only its spaces change: numbers stay as they were written, whatever JavaScript makes of them. null: it is no JSON.

@@ -276,7 +276,7 @@ def test_a_record_is_shown_as_json_as_text_and_as_bytes(page: Page, broker: Brok
         {"body_base64": "/wAB"},
         {"body": ""},
         {"body": HOSTILE},
-        {"body": "x" * 70000},
+        {"body": "x" * 300000},
     ]
     for message in messages:
         message["headers"] = {"partition-key": KEYS[0], **message.get("headers", {})}  # type: ignore[dict-item]
@@ -290,7 +290,7 @@ def test_a_record_is_shown_as_json_as_text_and_as_bytes(page: Page, broker: Brok
         "colour",
         "The body is empty.",
     )
-    page.sees("000000  ff 00 01", "\\u202eevil", "68.4 KiB, of which the first 64.0 KiB are shown")
+    page.sees("000000  ff 00 01", "\\u202eevil", "300,000 bytes, of which the first 262,144 are shown")
     page.press("Text", "tr:first-child")
     page.sees(exact)
     page.press("Hex", "tr:first-child")

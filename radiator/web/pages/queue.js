@@ -1,20 +1,19 @@
 // One queue: why it stands as it does, what it holds, who has it, and what can be done.
 
-import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
 import { Act, queueWord } from "../actions.js";
+import { Body } from "../body.js";
 import { WHY_DEAD } from "../dead.js";
-import { asHex, bytes, count, duration, many, moment, rate, seen } from "../format.js";
+import { bytes, count, duration, many, moment, rate, seen } from "../format.js";
 import { useHistory } from "../history.js";
-import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Trouble, Verdict } from "../parts.js";
+import { Asked, Code, Empty, Facts, More, Name, Sentence, Table, Tabs, To, Verdict } from "../parts.js";
 import { Plot } from "../plot.js";
 import { go, href } from "../route.js";
-import { bytesOf, save, textOf, wholeBody } from "../whole.js";
 import { move, publish, purge, remove, sendBack } from "./queue-acts.js";
 
 const TABS = [["", "Messages"], ["unacked", "Unacked"], ["consumers", "Consumers"], ["bindings", "Bindings"], ["settings", "Settings"]];
 const DEAD = "original-destination";
-const SHOWN_MAX = 1024 * 1024; // bytes of a body that are shown at most
 
 export default function Queue({ path, query }) {
   const [name] = path;
@@ -180,66 +179,6 @@ function Opened({ of, queue, done }) {
       { key: "value", title: "Value", cell: ([, value]) => html`<${Name} of=${value} />` },
     ]} />`}
     <${Body} of=${of} queue=${queue} />`;
-}
-
-// A body as text, as JSON or in hexadecimal. of: {message_id, body, body_base64, body_bytes}, of a message of the queue.
-function Body({ of, queue }) {
-  const [whole, setWhole] = useState(null);
-  const [chosen, setView] = useState("");
-  const data = whole ?? bytesOf(of);
-  const text = whole ? textOf(whole) : (of.body ?? undefined);
-  const asJson = text === undefined ? undefined : jsonOf(text);
-  const views = [...(text !== undefined ? [["text", "Text"]] : []), ...(asJson !== undefined ? [["json", "JSON"]] : []), ["hex", "Hex"]];
-  const usual = asJson !== undefined ? "json" : views[0][0];
-  const view = views.some(([name]) => name === chosen) ? chosen : usual;
-  const shown = view === "hex" ? asHex(data) : view === "json" ? asJson : text;
-  const isCut = data.length < of.body_bytes;
-  return html`<div class="bar">
-      ${views.map(([name, title]) => html`<button key=${name} aria-pressed=${view === name} class=${view === name ? "primary" : ""} onClick=${() => setView(name)}>${title}</button>`)}
-      ${isCut ? html`<${Parts} of=${of} queue=${queue} show=${setWhole} />` : html`<button onClick=${() => save(new Blob([data]), fileOf(of))}>Download</button>`}
-      <span class="muted">${many(of.body_bytes, "byte")}${isCut ? `, of which the first ${count(data.length)} are shown` : ""}</span>
-    </div>
-    ${data.length ? html`<${Code} label="Body" text=${shown} />` : html`<${Empty}>The body is empty.</${Empty}>`}`;
-}
-
-const fileOf = (message) => `${message.message_id}.bin`;
-
-// What has more than is shown: the rest is asked for part after part, until this is closed.
-function Parts({ of, queue, show }) {
-  const [state, setState] = useState({ got: null, problem: null });
-  const ended = useRef(null);
-  useEffect(() => () => ended.current?.abort(), []);
-  const fetched = async (use) => {
-    const own = (ended.current = new AbortController());
-    setState({ got: 0, problem: null });
-    try {
-      const blob = await wholeBody(queue, of.message_id, (got) => setState({ got, problem: null }), own.signal);
-      setState({ got: null, problem: null });
-      await use(blob);
-    } catch (problem) {
-      if (!own.signal.aborted) setState({ got: null, problem });
-    }
-  };
-  const stop = () => {
-    ended.current.abort();
-    setState({ got: null, problem: null });
-  };
-  if (state.got !== null) {
-    return html`<progress aria-label="What of the body has come" max=${of.body_bytes} value=${state.got}></progress>
-      <span>${bytes(state.got)} of ${bytes(of.body_bytes)}</span><button onClick=${stop}>Stop</button>`;
-  }
-  return html`${of.body_bytes <= SHOWN_MAX && html`<button onClick=${() => fetched(async (blob) => show(new Uint8Array(await blob.arrayBuffer())))}>Show all</button>`}
-    <button onClick=${() => fetched((blob) => save(blob, fileOf(of)))}>Download</button>
-    ${state.problem && html`<${Trouble} of=${state.problem} />`}`;
-}
-
-function jsonOf(text) {
-  if (!/^\s*[{[]/.test(text)) return undefined;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return undefined;
-  }
 }
 
 // ---- who has what
