@@ -135,3 +135,15 @@ def test_where_prototypes_have_members_there_is_no_page(page: Page) -> None:
     page.go("#/broker?tab=constructor")
     page.sees("What happens there")
     page.is_well()
+
+
+def test_what_a_browser_cannot_ask_for_is_not_asked_for_elsewhere(
+    page: Page, broker: tuple[BrokerProcess, str]
+) -> None:
+    assert ask(broker[1], "PUT", "/v1/queues/..", {})["ok"]
+    page.go("#/queues/..")
+    page.sees("No browser can ask for something that is called . or ..")
+    page.go("#/logs/x?group=..")
+    page.sees("x is not declared")
+    page.expected = 4  # the log is not there: it, and why, are asked for now and again
+    page.is_well()
