@@ -165,6 +165,11 @@ BOUNDS: tuple[BoundKind, ...] = (
     _server("operators_connections", CONNECTIONS, "One more at radiator.sock is refused with ERROR (`connections`)."),
     _server("link_sockets", CONNECTIONS, "One more is closed, or one that has not proved yet which node it is."),
     _server("login_checks", "checks", "One more login is refused (`connections`); later ones succeed."),
+    _server(
+        "browser_sessions",
+        "sessions",
+        "One more ends the longest unused: of its user, or of who has most.",
+    ),
     _server("inbox_bytes", BYTES, "No socket is read from until the dispatcher has caught up."),
     _server("tunnels_bytes", BYTES, "Each session of STOMP over HTTP reads only 16 KiB ahead of its client."),
     _server("log_lines", "lines", "Further lines of the log are dropped; one line says how many."),

@@ -158,6 +158,11 @@ class Connections:
         return self._shared.checks.waiting
 
     @property
+    def browser_sessions(self) -> int:
+        """Logins that browsers keep in cookies."""
+        return 0 if self._cookies is None else len(self._cookies)
+
+    @property
     def tunnels_bytes(self) -> int:
         """What sessions of STOMP over HTTP keep for their clients."""
         return self._tunnels.kept_bytes

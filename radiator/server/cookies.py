@@ -29,6 +29,10 @@ class ServerCookies:
         self._table = authenticator.cookies
         self._end = end
 
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return len(self._table)
+
     def give(self, principal: Principal) -> GivenCookie:
         """As the contract has it."""
         value = base64.urlsafe_b64encode(os.urandom(COOKIE_BYTES)).rstrip(b"=")

@@ -2,6 +2,7 @@
 
 from radiator.model.limits import (
     CHECKS_WAITING_MAX,
+    COOKIES_MAX,
     INBOX_MAX_BYTES,
     LOG_LINES_MAX,
     OPERATORS_CONNECTIONS,
@@ -27,6 +28,7 @@ def uses(
         "operators_connections": (OPERATORS_CONNECTIONS, operators.connected),
         "link_sockets": (links.sockets_max, links.sockets) if links.sockets_max else (None, None),
         "login_checks": (CHECKS_WAITING_MAX, connections.checks_waiting),
+        "browser_sessions": (COOKIES_MAX, connections.browser_sessions),
         "inbox_bytes": (INBOX_MAX_BYTES, inbox.size_bytes),
         "tunnels_bytes": (TUNNELS_BYTES, connections.tunnels_bytes),
         "log_lines": (LOG_LINES_MAX, log.waiting),

@@ -315,6 +315,7 @@ def test_nothing_else_of_the_core_asks_who_somebody_is() -> None:
         for one in nodes_of(path)
         if isinstance(one, ast.Attribute) and one.attr in ("principal", "authorizer") and isinstance(one.ctx, ast.Load)
     }
-    shown = ("connections.py", "unacked.py")  # of admin/: to operators, and nothing depends on it there
+    # of admin/: to operators, and nothing depends on it there; and who asks what a user may asks the authorizer itself
+    shown = ("connections.py", "unacked.py", "questions.py")
     # it is kept by clients.py and prepared.py, handed over by applying.py, and written down by audit_writer.py
     assert asking == {"authorization.py", "clients.py", "prepared.py", "applying.py", "audit_writer.py", *shown}

@@ -19,7 +19,7 @@ from tests.core.words import send, subscribe
 
 SERVERS = {
     "max_connections", "max_half_open", "max_half_open_per_address", "operators_connections", "link_sockets",
-    "login_checks", "inbox_bytes", "tunnels_bytes", "log_lines",
+    "login_checks", "browser_sessions", "inbox_bytes", "tunnels_bytes", "log_lines",
 }  # fmt: skip
 
 

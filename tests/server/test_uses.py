@@ -9,6 +9,7 @@ import pytest
 from radiator.core.bounds import BOUNDS
 from radiator.model.limits import (
     CHECKS_WAITING_MAX,
+    COOKIES_MAX,
     INBOX_MAX_BYTES,
     LOG_LINES_MAX,
     LOOKED_AT_ONCE,
@@ -51,6 +52,7 @@ def test_what_is_in_use_is_counted(shell: Shell) -> None:
         "operators_connections": (OPERATORS_CONNECTIONS, 0),
         "link_sockets": (None, None),
         "login_checks": (CHECKS_WAITING_MAX, 0),
+        "browser_sessions": (COOKIES_MAX, 0),
         "inbox_bytes": (INBOX_MAX_BYTES, 0),
         "tunnels_bytes": (TUNNELS_BYTES, 0),
         "log_lines": (LOG_LINES_MAX, 0),
