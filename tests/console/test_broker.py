@@ -59,7 +59,7 @@ def test_the_configuration_in_force_can_be_filtered_and_has_nothing_secret(page:
     page.open(page.place)
     page.wait(lambda: rows(page) and all(one.startswith("[user.") for one in rows(page)), "the same, loaded anew")
     page.fill("[data-filter]", "no such thing")
-    page.sees("No setting has that in its name.")
+    page.sees("No setting's name contains that.")
 
 
 def test_the_log_has_the_newest_line_first_and_a_level(page: Page, broker: tuple[BrokerProcess, str]) -> None:
@@ -96,14 +96,14 @@ def test_a_reload_says_what_would_change_and_changes_it(page: Page, broker: tupl
     process.config_file.write_text(process.config_file.read_text() + MORE)
     page.press("Reload config.toml…")
     page.press("Reload config.toml", "dialog")
-    page.sees("Nothing was changed. Differences:", "77")
+    page.sees("Nothing was changed. What would change:", "77")
     assert most(process) != 77
     page.press("Reload config.toml…")
     choose(page, "#field-dry_run", "false")
     page.does_not_see("--dry-run")
     assert lines(page)[0] == "radiator reload"
     page.press("Reload config.toml", "dialog")
-    page.sees("The configuration is in force. Differences:", "77")
+    page.sees("The configuration is in force. What has changed:", "77")
     assert most(process) == 77
 
 

@@ -66,7 +66,7 @@ function Configuration({ query }) {
     <${Asked} of=${asked}>${(answer) => {
       const rows = answer.configuration.filter((row) => settingOf(row).toLowerCase().includes(text));
       return html`<p class="muted">${answer.path ? html`From <${Name} of=${answer.path} />. ` : "Without a file. "}What differs from the default is bold.</p>
-        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting contains that in its name.</${Empty}>`}`;
+        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting's name contains that.</${Empty}>`}`;
     }}</${Asked}>`;
 }
 
