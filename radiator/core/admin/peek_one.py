@@ -6,7 +6,7 @@ from dataclasses import replace
 from radiator.core.answers import rested
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.finding import Placed, at, is_in_doubt, is_ready_on_disk, read, unordered
+from radiator.core.queues.finding import Placed, is_ready_on_disk
 from radiator.core.queues.queue import Queue
 from radiator.core.request import Request
 from radiator.core.states import State
@@ -24,7 +24,7 @@ from radiator.model.story import positions_in
 class Looking:
     """One look at one message. What is shown is cut out of it at once: the whole is kept no longer."""
 
-    __slots__ = ("body_from", "context", "message_id", "position", "queue", "request")
+    __slots__ = ("body_from", "context", "finder", "message_id", "position", "queue", "request")
 
     def __init__(
         self, request: Request[AnsweringPort], context: TurnContext, queue: Queue, message_id: str, body_from: int
@@ -32,6 +32,7 @@ class Looking:
         self.request = request
         self.context = context
         self.queue = queue
+        self.finder = queue.finder()
         self.message_id = message_id
         self.body_from = body_from
         position = next(iter(positions_in([message_id], context.store_id)), None)
@@ -41,9 +42,9 @@ class Looking:
 
     def begin(self) -> None:
         """Answers, at once or when it is read back. Raises Refusal."""
-        entry = at(self.queue, self.position)
+        entry = self.finder.at(self.position)
         if entry is None or entry.is_stub:
-            read(self.queue, self.position, (self.body_from, PEEK_PART_BYTES + 1), self.read)
+            self.finder.read(self.position, (self.body_from, PEEK_PART_BYTES + 1), self.read)
         else:
             self.tell(self.part(entry))
 
@@ -64,11 +65,11 @@ class Looking:
             left_out = 0 if body_bytes is None else body_bytes - len(message.body)
             size = message.size + left_out
             entry = Entry(self.position, message, State.READY, size, stored.redeliveries, stored.redelivered)
-            on_disk, is_ready = self.part(entry, body_bytes), is_ready_on_disk(self.queue, stored)
-        found = at(self.queue, self.position)
-        if found is None and is_in_doubt(self.queue, self.position) and on_disk is not None:
+            on_disk, is_ready = self.part(entry, body_bytes), self.is_ready(stored)
+        found = self.finder.at(self.position)
+        if found is None and self.finder.is_in_doubt(self.position) and on_disk is not None:
             on_disk, is_ready = replace(on_disk, state=State.IN_DOUBT.name.lower()), True
-        others = [] if found is not None or is_ready else unordered(self.queue)
+        others = [] if found is not None or is_ready else self.finder.unordered()
         if others:
             self.request.answer_in_slices(lambda: self.search(others, on_disk), _held_bytes(on_disk))
         elif found is not None:
@@ -77,6 +78,10 @@ class Looking:
             self.tell(on_disk)
         else:
             raise self.missing()
+
+    def is_ready(self, stored: StoredMessage) -> bool:
+        """Whether what was read back is READY, and on the disk alone."""
+        return is_ready_on_disk(self.queue.picker(self.position, [self.position]), stored)
 
     def search(self, others: list[Placed], on_disk: PeekedMessage | None) -> Iterator[Peeked | PauseRow]:
         """The answer, after what it takes to find the message among those that are in no order."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from radiator.core.connections import Delivery, Subscription
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.finding import Finder
 from radiator.core.queues.picking import Picker
 from radiator.core.queues.timeouts import AckTimeouts
 from radiator.core.states import Event, State, move
@@ -103,6 +104,10 @@ class Consumable:
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
         """What picks messages out of a queue: those up to a place, or those at certain places, ascending."""
+        raise NotImplementedError
+
+    def finder(self) -> Finder:
+        """What finds one of a queue's messages, whatever becomes of it now."""
         raise NotImplementedError
 
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:

@@ -19,6 +19,7 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.delayed import Delayed
 from radiator.core.queues.due import Due
 from radiator.core.queues.entry import DelayedEntry, Entry, Stub
+from radiator.core.queues.finding import DurableFinder, Finder
 from radiator.core.queues.in_doubt import InDoubt
 from radiator.core.queues.picking import DurablePicker, InOneLine, Picker
 from radiator.core.queues.purge import Purge
@@ -302,6 +303,9 @@ class DurableQueue(Queue):
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
         return DurablePicker(self, InOneLine(self), through, positions)
+
+    def finder(self) -> Finder:
+        return DurableFinder(self, InOneLine(self))
 
     def first_changed(self) -> None:
         self.read_back.forget_first_age()

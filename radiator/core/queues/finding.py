@@ -1,59 +1,115 @@
 """Finds one message of a queue by its place, whatever becomes of it now."""
 
-from bisect import bisect_left
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.connections import Delivery
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.memory_queue import MemoryQueue
-from radiator.core.queues.partitioned import Partitioned
-from radiator.core.queues.queue import Queue
+from radiator.core.queues.in_doubt import InDoubt
+from radiator.core.queues.picking import InLine, Picker
+from radiator.core.queues.read_back import ReadBack
+from radiator.core.queues.window import Window
 from radiator.model.reads import Loaded, StoredMessage
-
-_position = attrgetter("position")
-
-
-def at(queue: Queue, position: int) -> Entry | None:
-    """The message in memory that stands there, as far as that is found at once; the others are among `unordered`."""
-    delivery = queue.entries_out.get(position)
-    if delivery is not None:
-        return delivery.entry
-    if isinstance(queue, DurableQueue):
-        window = queue.window
-        coming = window.storing.get(position) or window.due.get(position) or queue.in_doubt.entries.get(position)
-        if coming is not None:
-            return coming
-    if isinstance(queue, Partitioned):
-        return queue.partitions.entries.get(position)
-    index = bisect_left(queue.ready, position, key=_position)
-    found = index < len(queue.ready) and queue.ready[index].position == position
-    return queue.ready[index] if found else None
-
 
 Placed = tuple[int, Entry] | tuple[int, int, Entry]
 
 
-def unordered(queue: Queue) -> list[Placed]:
-    """Those in memory that came back, or are delayed there, as their heaps have them: a copy, and no work for each."""
-    return [*queue.returned, *queue.delayed] if isinstance(queue, MemoryQueue) else [*queue.returned]
+class Finder(Protocol):
+    """What finds it in one queue."""
+
+    def at(self, position: int) -> Entry | None:
+        """The message in memory that stands there, as far as that is found at once; the others are among
+        `unordered`.
+        """
+
+    def unordered(self) -> list[Placed]:
+        """Those in memory that came back, or are delayed there, as their heaps have them: a copy."""
+
+    def read(self, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
+        """Asks for what is on the disk at that place, with that part of its body (ReadQueue), or with all of it."""
+
+    def is_in_doubt(self, position: int) -> bool:
+        """Whether it is offered to another node, be it read back or not."""
 
 
-def read(queue: Queue, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
-    """Asks for what is on the disk at that place, with that part of its body (ReadQueue), or with all of it."""
-    if isinstance(queue, DurableQueue):
-        # a key may be anywhere in the body, and says where the message stands
-        queue.read_back.read([position], answer, None if isinstance(queue, Partitioned) else part)
-    else:
+class FoundInMemory(Protocol):
+    """What MemoryFinder needs of its queue."""
+
+    @property
+    def entries_out(self) -> Mapping[int, Delivery]: ...
+
+    returned: list[tuple[int, Entry]]
+    delayed: list[tuple[int, int, Entry]]
+
+
+class MemoryFinder:
+    """See Finder. in_line: its READY messages."""
+
+    def __init__(self, queue: FoundInMemory, in_line: InLine) -> None:
+        self.queue = queue
+        self.in_line = in_line
+
+    def at(self, position: int) -> Entry | None:
+        delivery = self.queue.entries_out.get(position)
+        return self.in_line.entry(position) if delivery is None else delivery.entry
+
+    def unordered(self) -> list[Placed]:
+        return [*self.queue.returned, *self.queue.delayed]
+
+    def read(self, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
         answer(Loaded(0))
 
-
-def is_in_doubt(queue: Queue, position: int) -> bool:
-    """Whether it is offered to another node, be it read back or not."""
-    return isinstance(queue, DurableQueue) and position in queue.in_doubt.entries
+    def is_in_doubt(self, position: int) -> bool:
+        return False
 
 
-def is_ready_on_disk(queue: Queue, stored: StoredMessage) -> bool:
-    """Whether what was read back is READY on the disk alone: a read finds too what has left a moment ago."""
-    picker = queue.picker(stored.position, [stored.position])
+class FoundOnDisk(Protocol):
+    """What DurableFinder needs of its queue."""
+
+    @property
+    def entries_out(self) -> Mapping[int, Delivery]: ...
+
+    @property
+    def in_doubt(self) -> InDoubt: ...
+
+    @property
+    def read_back(self) -> ReadBack: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    returned: list[tuple[int, Entry]]
+
+
+class DurableFinder:
+    """See Finder. is_keyed: a message's key may be anywhere in its body, and says where it stands: it is read whole."""
+
+    def __init__(self, queue: FoundOnDisk, in_line: InLine, is_keyed: bool = False) -> None:
+        self.queue = queue
+        self.in_line = in_line
+        self.is_keyed = is_keyed
+
+    def at(self, position: int) -> Entry | None:
+        queue = self.queue
+        delivery = queue.entries_out.get(position)
+        if delivery is not None:
+            return delivery.entry
+        window = queue.window
+        coming = window.storing.get(position) or window.due.get(position) or queue.in_doubt.entries.get(position)
+        return coming or self.in_line.entry(position)
+
+    def unordered(self) -> list[Placed]:
+        return [*self.queue.returned]
+
+    def read(self, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
+        self.queue.read_back.read([position], answer, None if self.is_keyed else part)
+
+    def is_in_doubt(self, position: int) -> bool:
+        return position in self.queue.in_doubt.entries
+
+
+def is_ready_on_disk(picker: Picker, stored: StoredMessage) -> bool:
+    """Whether what was read back is READY on the disk alone: a read finds too what has left a moment ago. picker: of
+    that place.
+    """
     return picker.entry(stored) is not None or picker.is_behind(stored)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.finding import Finder, MemoryFinder
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
@@ -112,6 +113,9 @@ class MemoryQueue(Queue):
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
         return MemoryPicker(InOneLine(self), through, positions)
+
+    def finder(self) -> Finder:
+        return MemoryFinder(self, InOneLine(self))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from radiator.core.connections import Delivery
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
+from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
 from radiator.core.queues.key_due import KeyDue
 from radiator.core.queues.key_read_back import KeyReadBack
 from radiator.core.queues.memory_queue import Contents, MemoryQueue
@@ -59,6 +60,9 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
         return MemoryPicker(ByKeys(self.partitions, self.left_ready), through, positions)
+
+    def finder(self) -> Finder:
+        return MemoryFinder(self, ByKeys(self.partitions, self.left_ready))
 
     def take_all(self) -> Contents:
         contents = super().take_all()
@@ -239,6 +243,9 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
         return KeyedPicker(self, ByKeys(self.partitions, self.left_ready), through, positions)
+
+    def finder(self) -> Finder:
+        return DurableFinder(self, ByKeys(self.partitions, self.left_ready), is_keyed=True)
 
     def is_passed_over(self, stored: StoredMessage) -> bool:
         """Whether a message before the end of the window is on the disk alone."""
