@@ -67,7 +67,7 @@ def test_one_is_committed(page: Page, client: Client) -> None:
     page.fill("#field-app", "etl")
     page.sees("The version is a whole number")
     page.fill("#field-version", "7")
-    page.sees('"app":"etl","version":7')
+    page.sees('"app":"etl","version":7', "radiator prepared --commit=t-commit --app=etl --version=7")
     page.is_accessible()
     page.fill("dialog label:last-of-type input", "t-commit")
     page.press("Commit", "dialog")
@@ -129,7 +129,7 @@ def test_many_are_listed_in_pages_and_aborted_together(page: Page, client: Clien
     page.sees("The seconds are a whole number from 0 to 3600.")
     page.fill("#field-refuse", "60")
     page.sees('"prefix":"t-09","refuse_s":60')
-    assert "radiator prepared" not in page.text
+    page.sees("radiator prepared --abort-all=t-09 --refuse-s=60")
     page.fill("#field-refuse", "0")
     page.sees("radiator prepared --abort-all=t-09")
     page.fill("dialog label:last-of-type input", "abort")

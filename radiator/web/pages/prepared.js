@@ -58,7 +58,8 @@ function Commit({ of, again }) {
   const make = ({ app, version }) => {
     if (!app) refuse("Say for which app.");
     if (!/^[0-9]{1,15}$/.test(version)) refuse("The version is a whole number from 0 to 999999999999999.");
-    return { call: { method: "POST", path: "/v1/prepared/commit", body: { prepared: [of.name], app, version: Number(version) } } };
+    const cli = ["prepared", `--commit=${of.name}`, `--app=${app}`, `--version=${version}`];
+    return { cli, call: { method: "POST", path: "/v1/prepared/commit", body: { prepared: [of.name], app, version: Number(version) } } };
   };
   const said = (answer) => (answer.committed ? `Committed: ${many(answer.messages, "message")} will be in their destinations.` : "That version, or a higher one, had been committed before: what was prepared here is discarded, and none of it is sent.");
   return html`<${Act} label="Commit…" title="Commit a prepared transaction" fields=${APP} typed=${seen(of.name)} make=${make} said=${said} done=${again}>
@@ -83,7 +84,7 @@ function AbortAll({ text, again }) {
     if (!prefix) refuse("Say how the names begin.");
     if (!(Number(refuse_s) >= 0 && Number(refuse_s) <= 3600 && Number.isInteger(Number(refuse_s)))) refuse("The seconds are a whole number from 0 to 3600.");
     const call = { method: "POST", path: "/v1/prepared/abort", body: { prefix, refuse_s: Number(refuse_s) } };
-    return Number(refuse_s) ? { call } : { cli: ["prepared", `--abort-all=${prefix}`], call };
+    return { cli: ["prepared", `--abort-all=${prefix}`, ...(Number(refuse_s) ? [`--refuse-s=${refuse_s}`] : [])], call };
   };
   return html`<${Act} label="Abort many…" title="Abort all whose names begin alike" isDangerous typed="abort" fields=${fields} make=${make} done=${again}
     said=${(answer) => `${many(answer.aborted, "transaction")} aborted: nothing of ${answer.aborted === 1 ? "it" : "them"} was sent.`}>
