@@ -5,9 +5,11 @@ import { HAS_DOTS, Problem, USUAL_STOMP, ask, link } from "./api.js";
 import { quoted, seen } from "./format.js";
 import { Code, Name, Trouble, tell } from "./parts.js";
 
+// As the reader, whose password the terminal is asked for.
 export function commandLine(words) {
-  const broker = link.stomp && link.stomp !== USUAL_STOMP ? `RADIATOR_BROKER=${quoted(link.stomp)} ` : "";
-  return broker + ["radiator", ...words].map(quoted).join(" ");
+  const login = link.user === null ? "" : `${encodeURIComponent(link.user)}@`;
+  const at = link.stomp.replace("://", `://${login}`);
+  return `${at && at !== USUAL_STOMP ? `RADIATOR_BROKER=${quoted(at)} ` : ""}${["radiator", ...words].map(quoted).join(" ")}`;
 }
 
 // Words of a command that are no options, whatever they begin with.
@@ -26,7 +28,7 @@ export function queueWord(name) {
 const isPossible = (words) => !words.some((one) => String(one).includes("\0"));
 
 export function curlLine({ method, path, body }) {
-  const words = ["curl", "--fail"];
+  const words = ["curl", "--fail", ...(link.user === null ? [] : ["--user", quoted(link.user)])];
   if (HAS_DOTS.test(path)) words.push("--path-as-is");
   if (method !== "GET") words.push("-X", method);
   const lines = [`${words.join(" ")} ${quoted(location.origin + path)}`];

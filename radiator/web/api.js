@@ -41,11 +41,11 @@ export function useLink() {
 
 export const USUAL_STOMP = "stomp://127.0.0.1:61613"; // where the command line looks, unless it is told otherwise
 
-// Finds out link.user, and link.stomp: where programs of this reader speak STOMP to the broker. Who may not see the configuration gets
-// the usual port. session: the answer to /v1/session.
+// Finds out link.user, who has logged in here (null: nobody has to), and link.stomp: where programs of this reader speak
+// STOMP to the broker. Who may not see the configuration gets the usual port. session: the answer to /v1/session.
 export async function findStomp(session) {
   let found;
-  link.user = session.user;
+  link.user = ["password", "token"].includes(session.recognised_by) ? session.user : null;
   try {
     if (session.rights?.see.includes("/#")) found = stompOf((await get("/v1/configuration")).configuration);
   } catch {

@@ -101,7 +101,7 @@ def test_a_reload_says_what_would_change_and_changes_it(page: Page, broker: tupl
     page.press("Reload config.toml…")
     choose(page, "#field-dry_run", "false")
     page.does_not_see("--dry-run")
-    assert lines(page)[0] == "radiator reload"
+    assert lines(page)[0] == "RADIATOR_BROKER=stomp://ann@127.0.0.1:61613 radiator reload"
     page.press("Reload config.toml", "dialog")
     page.sees("The configuration is in force. What has changed:", "77")
     assert most(process) == 77
