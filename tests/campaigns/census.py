@@ -22,9 +22,11 @@ import gevent
 from radiator.core import stats
 from radiator.core.broker import Broker
 from radiator.protocols.administration import JSON
+from radiator.server import last_lines
 from radiator.tools.cli import main
 
 FILE = Path("census.json")
+KEPT_LINES = 8  # of the log: what is kept up to a bound is full before anything is judged, and grows no more
 
 
 def attributes(found: object) -> list[tuple[str, object]]:
@@ -69,5 +71,6 @@ def write(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
+    last_lines.LOG_KEPT_LINES = KEPT_LINES
     signal.signal(signal.SIGUSR2, write)
     sys.exit(main())
