@@ -145,6 +145,19 @@ def test_a_message_is_published_with_its_headers(page: Page, client: Client) -> 
     assert message["body"] == "written here" and ["colour", "blue: dark"] in message["headers"]
 
 
+def test_so_many_messages_are_moved_to_a_queue_that_is_made(page: Page, client: Client) -> None:
+    client.send_many("/queue/orders", [b"1", b"2", b"3"])
+    page.open("#/queues/orders")
+    page.press("Move…")
+    page.fill("#field-to", "orders.later")
+    page.fill("#field-count", "2")
+    page.one("#field-create").click()
+    page.sees("radiator move orders orders.later --count 2 --create")
+    page.press("Move", "dialog")
+    page.sees("2 messages moved.")
+    assert [get(page, f"/v1/queues/{name}")["messages"] for name in ("orders", "orders.later")] == [1, 2]
+
+
 def test_dead_letters_go_back_one_or_all(page: Page, client: Client) -> None:
     for nth in range(3):
         client.send("/queue/orders", f"order {nth}")
