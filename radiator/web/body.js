@@ -77,7 +77,7 @@ function Rest({ of, queue, show }) {
 }
 
 // Only its spaces change: numbers stay as they were written, whatever JavaScript makes of them. null: it is no JSON.
-export function indented(text) {
+function indented(text) {
   try {
     JSON.parse(text);
   } catch {

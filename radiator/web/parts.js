@@ -189,7 +189,7 @@ export function Tabs({ tabs, current, query = {}, path }) {
     <a key=${name} href=${href(path, { ...query, tab: name === tabs[0][0] ? "" : name })} aria-current=${name === current ? "page" : undefined}>${title}</a>`)}</nav>`;
 }
 
-export function Copy({ text, label = "Copy" }) {
+function Copy({ text, label = "Copy" }) {
   const [isDone, setDone] = useState(false);
   const copy = async () => {
     try {
@@ -216,7 +216,7 @@ export function Code({ text, label }) {
   return html`<div class="code"><pre tabindex="0" aria-label=${label}><code>${seenLines(text)}</code></pre><${Copy} text=${text} /></div>`;
 }
 
-export function seenLines(text) {
+function seenLines(text) {
   return String(text).split("\n").map(seen).join("\n");
 }
 

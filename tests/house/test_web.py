@@ -1,10 +1,14 @@
 """Pages: text is set as text, nothing comes from elsewhere, and what others have written is as they published it."""
 
 import hashlib
+import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+
+from radiator.model.settings import LogSettings, QueueSettings
 
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "radiator"
 WEB = PACKAGE / "web"
@@ -70,3 +74,11 @@ def test_each_file_is_part_of_the_package_and_led_to() -> None:
             assert f"/{file.name}" in text, f"nothing imports {file.name}"
     for name in re.findall(r"(?:import\(|from )\"\.{1,2}/([^\"]+)\"", text):
         assert any((folder / name).is_file() for folder in (WEB, WEB / "pages")), name
+
+
+@pytest.mark.parametrize(("page", "settings"), [("queue", QueueSettings()), ("log", LogSettings())])
+def test_what_a_page_leaves_out_of_a_table_is_by_default_so(page: str, settings: QueueSettings | LogSettings) -> None:
+    (table,) = re.findall(r"^const DEFAULTS = (\{.*?\});", (WEB / f"pages/{page}.js").read_text(), re.M | re.S)
+    written = json.loads(re.sub(r",\s*\}", "}", re.sub(r"(\w+): ", r'"\1": ', table)))
+    found = {name: value for name, value in asdict(settings).items() if value not in (None, ())}
+    assert {name: value for name, value in written.items() if value is not None} == found

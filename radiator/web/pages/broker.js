@@ -48,7 +48,7 @@ function Bounds() {
   return html`<${Asked} of=${asked}>${(answer) => html`<${Table} label="Bounds" columns=${columns} rows=${answer.bounds} keyOf=${(row) => row.name} />`}</${Asked}>`;
 }
 
-export function Meter({ of: { name, used, limit } }) {
+function Meter({ of: { name, used, limit } }) {
   if (used === null || !limit) return "";
   return html`<meter aria-label=${`${name}: use`} min="0" max=${limit} value=${Math.min(used, limit)} high=${limit * 0.8} optimum="0"></meter>`;
 }

@@ -63,7 +63,7 @@ export function publish(name, done) {
   };
 }
 
-export function headersOf(text) {
+function headersOf(text) {
   const found = [];
   for (const line of text.split("\n").filter((one) => one.trim())) {
     const at = line.indexOf(":");

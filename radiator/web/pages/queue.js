@@ -273,7 +273,7 @@ const DEFAULTS = {
   redelivery_delay_ms: 0, redelivery_delay_factor: 2, redelivery_delay_max_ms: 3600000, scope: "node", partition_window: 1,
 };
 
-export function asToml(name, settings) {
+function asToml(name, settings) {
   const lines = [`[queue.${JSON.stringify(name)}]`];
   for (const [key, value] of Object.entries(settings)) {
     if (value === null || value === DEFAULTS[key]) continue;
