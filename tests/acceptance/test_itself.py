@@ -103,8 +103,9 @@ def test_the_disk_of_a_real_broker(broker: BrokerProcess, web: WebClient) -> Non
 
 def test_the_last_lines_of_the_log(broker: BrokerProcess, web: WebClient) -> None:
     answer = get(web, f"log?after=0&limit={LOG_KEPT_LINES}")
-    logged = [line.split(" ")[:3] for line in broker.log.splitlines()]
     listed = [[line["level"], line["event"]] for line in answer["lines"]]
+    broker.wait_for_log(" ".join(listed[-1]), since=len(listed) - 1)
+    logged = [line.split(" ")[:3] for line in broker.log.splitlines()]
     assert listed == [line[1:] for line in logged][: len(listed)] and listed[0] == ["info", "start"]
     assert answer["first"] == 1 and answer["next"] == len(listed)
     web.ask("GET", "/v1/queues")

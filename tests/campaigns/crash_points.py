@@ -14,7 +14,11 @@ from pathlib import Path
 from random import Random
 from subprocess import TimeoutExpired
 
+from radiator.model.writes import StoppedClean
 from radiator.storage.check import check
+from radiator.storage.codec.encode import encode
+from radiator.storage.codec.operations import encode_operations
+from radiator.storage.lmdb.directory import WAL_DIRECTORY
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
@@ -105,6 +109,7 @@ class Case:
 
     def complaint(self, is_reached: bool) -> str:
         """What is wrong with what the dead broker left; "" where nothing is."""
+        had_stopped = self._had_stopped()
         if (self.broker.data_dir / "data.mdb").exists():
             findings = check(self.broker.data_dir).findings
             if findings:
@@ -114,11 +119,16 @@ class Case:
         except AssertionError as refused:
             return f"it does not start again: {refused}"
         try:
-            return self.judge_a_new_life() or self._look_and_go_on(is_reached)
+            return self.judge_a_new_life() or self._look_and_go_on(is_reached and not had_stopped)
         except (AssertionError, Gone, ConnectionError) as mistake:
             return f"after the next start: {mistake!r}\n{self.broker.log[-1500:]}"
 
-    def _look_and_go_on(self, was_killed: bool) -> str:
+    def _had_stopped(self) -> bool:
+        """Whether its log says of a clean stop that it is complete: a kill behind that leaves nothing in doubt."""
+        content = b"".join(encode_operations(encode([StoppedClean()])))
+        return any(content in file.read_bytes() for file in (self.broker.data_dir / WAL_DIRECTORY).glob("*"))
+
+    def _look_and_go_on(self, was_unclean: bool) -> str:
         answer = self.history.answered  # what is delivered now tells nothing of the time before
         of_logs, in_journal = scenario.logs_now((self.broker.host, self.broker.port))
         count = sum(queue["stored"] for queue in stats(self.broker)["queues"].values())
@@ -130,7 +140,7 @@ class Case:
             complaint = self.history.complaint(found, answer) or scenario.journal_mistake(in_journal, client.names)
             if complaint:
                 return complaint
-            if was_killed and client.not_marked:
+            if was_unclean and client.not_marked:
                 return f"not marked redelivered after an unclean stop: {client.not_marked[:3]}"
             number = self.history.place_of(found, answer)
             assert number is not None

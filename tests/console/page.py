@@ -105,9 +105,10 @@ class Page:
         self.wait(lambda: self.run(script, label, inside), f"the button {label!r}")
 
     def fill(self, css: str, text: str) -> None:
-        """Types into a field, in place of what is in it."""
+        """Types into a field, in place of what is in it, as soon as it can have the focus: its dialog is open then."""
         field = self.one(css)
-        self.run("arguments[0].select?.()", field)
+        script = "arguments[0].focus(); arguments[0].select?.(); return document.activeElement === arguments[0]"
+        self.wait(lambda: self.run(script, field), f"the focus of {css}")
         field.send_keys(text)
 
     def keys(self, text: str) -> None:
