@@ -138,8 +138,9 @@ class DeclareDestination:
     """Ensures that one of that kind and name exists with these settings: Declared, or of a queue QueueDeclared, once
     that is on the disk.
 
-    passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. Raises
-    Refusal `bad-request` for invalid settings.
+    passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. is_owned: a
+    queue that is in memory, is used by the connection alone that declares it and by its channels, and ends with that.
+    Raises Refusal `bad-request` for invalid settings.
     """
 
     kind: str
@@ -147,6 +148,7 @@ class DeclareDestination:
     settings: Settings
     passive: bool = False
     create: bool = True
+    is_owned: bool = False
 
 
 @dataclass(slots=True)
@@ -163,7 +165,8 @@ class DeleteDestination:
     or records, or 1 for a kind that has none.
 
     Of queues: if_unused: refused (`in-use`) while it has consumers; if_empty: refused (`not-empty`) while it has
-    messages; refused too (`in-use`) while messages are in doubt or checked out. Of logs: refused (`in-use`) while it
+    messages; refused too (`in-use`) while messages are in doubt or checked out, or, without takes_unacked, unacked. Of
+    exchanges: if_unused: refused (`in-use`) while it has bindings. Of logs: refused (`in-use`) while it
     has consumers, or a fanout leads to it. All: refused (`declared`) while config.toml declares it.
     """
 
@@ -171,6 +174,7 @@ class DeleteDestination:
     name: str
     if_unused: bool = True
     if_empty: bool = False
+    takes_unacked: bool = False
 
 
 # ---- queues ---------------------------------------------------------------------------------------------------------

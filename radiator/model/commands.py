@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from radiator.model.ack_modes import AUTO as AUTO
+from radiator.model.ack_modes import CLIENT as CLIENT
+from radiator.model.ack_modes import CLIENT_INDIVIDUAL as CLIENT_INDIVIDUAL
 from radiator.model.disk import NO_WAL, WalNumbers
+from radiator.model.getting import Get, SetWindow
 from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
@@ -17,11 +21,6 @@ from radiator.model.reads import Found, Loaded, LoadedDelayed, LoadedEvents, Loa
 from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
-
-# ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
-AUTO = "auto"
-CLIENT = "client"
-CLIENT_INDIVIDUAL = "client-individual"
 
 # places in a log: where a subscription starts, and ends
 EARLIEST, LATEST, END, OFFSET, TIME = "earliest", "latest", "end", "offset", "time"
@@ -36,6 +35,7 @@ class Send:
     reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
     delay_ms: not delivered for that long, or None; deliver_at_ms: not before that time, or None. immediate: refused
     unless a consumer can take it now. survives_refusal: a refusal comes as its RECEIPT, and the connection stays open.
+    returns: a mandatory one that reaches no queue comes back as Returned, before its RECEIPT, and is not refused.
     """
 
     connection: int
@@ -55,6 +55,7 @@ class Send:
     deliver_at_ms: int | None = None
     immediate: bool = False
     survives_refusal: bool = False
+    returns: bool = False
 
     @property
     def size(self) -> int:
@@ -99,7 +100,7 @@ class Administer:
     is_answered: the answer, or the refusal, is an Answered with this receipt, which has no RECEIPT then. every_s: where
     it is granted, it is answered so again every so many seconds, until the connection ends; 0: it is not. is_again: it
     is such a time, at which a refusal is not answered.
-    survives_refusal: as of Send.
+    survives_refusal: as of Send. closes: it is answered, and a refusal is a Refuse all the same.
     """
 
     connection: int
@@ -113,6 +114,7 @@ class Administer:
     is_answered: bool = False
     every_s: int = 0
     is_again: bool = False
+    closes: bool = False
 
     @property
     def size(self) -> int:
@@ -137,6 +139,8 @@ class Subscribe:
     encoded_bytes: what a record takes at most, as its protocol writes it for a reader of so many partitions; None:
     about its own bytes.
     consumer_name: of a queue: which consumer it is, whatever its connection is; "": it has no name.
+    shares_window: it counts in the connection's shared window too, beside its own. reports_end: its connection gets an
+    Ended when its queue is deleted.
     """
 
     connection: int
@@ -161,6 +165,8 @@ class Subscribe:
     offsets_max: int = 0
     encoded_bytes: Callable[[Message, int], int] | None = None
     consumer_name: str = ""
+    shares_window: bool = False
+    reports_end: bool = False
 
 
 @dataclass(slots=True)
@@ -182,7 +188,7 @@ class Unsubscribe:
 @dataclass(slots=True)
 class Ack:
     """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and
-    1.2.
+    1.2. more: the ids of others, none of `ack:client`, that are acked with it.
     """
 
     connection: int
@@ -190,11 +196,14 @@ class Ack:
     subscription: bytes | None = None
     transaction: bytes | None = None
     receipt: bytes | None = None
+    more: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
 class Nack:
-    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after that time, or None."""
+    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after that time, or None. more: as of
+    Ack.
+    """
 
     connection: int
     message_id: bytes
@@ -203,6 +212,7 @@ class Nack:
     receipt: bytes | None = None
     requeue: bool = True
     delay_ms: int | None = None
+    more: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
@@ -308,6 +318,8 @@ Command = (
     | PublishAll
     | Administer
     | Subscribe
+    | Get
+    | SetWindow
     | Unsubscribe
     | Ack
     | Nack
@@ -334,8 +346,9 @@ class Open:
 
     peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
     scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
-    commands of this connection are. address: of the other end, as the log has it. For people alone: protocol: as they
-    call it; tls: the version, or None; client: what it says that it is, or "".
+    commands of this connection are. address: of the other end, as the log has it. channel_of: the number of the
+    connection of which this one is a channel, 0: it is none; a channel ends before its connection. For people alone:
+    protocol: as they call it; tls: the version, or None; client: what it says that it is, or "".
     """
 
     connection: int
@@ -343,6 +356,7 @@ class Open:
     closes_at: Scope = Scope.COMMAND
     principal: Principal = ANYONE
     address: str = ""
+    channel_of: int = 0
     protocol: str = field(default="", compare=False)
     tls: str | None = field(default=None, compare=False)
     client: str = field(default="", compare=False)

@@ -32,7 +32,8 @@ class Deliver:
 
     subscription: the id, or None where the client gave none (1.0). written_due: the server must report Written for it
     at once, not at the next occasion (`ack:auto`). is_published: the same message goes to all subscribers of a topic.
-    log: its place in the log of a log's subscription; None: it is of no log.
+    log: its place in the log of a log's subscription; None: it is of no log. left: of a Get: how many messages are
+    ready behind it; None: it is of a subscription.
     """
 
     connection: int
@@ -45,6 +46,38 @@ class Deliver:
     written_due: bool = False
     is_published: bool = False
     log: RecordPlace | EndOfLog | None = None
+    left: int | None = None
+
+
+@dataclass(slots=True)
+class Empty:
+    """The answer to a Get: no message is ready."""
+
+    connection: int
+    receipt: bytes
+
+
+@dataclass(slots=True)
+class Returned:
+    """A mandatory Send of this connection, with that header block and body, has reached no queue, and had asked to come
+    back. Its RECEIPT follows.
+    """
+
+    connection: int
+    destination: str
+    headers: bytes
+    escaping: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class Ended:
+    """A subscription of this connection has ended without it: its queue was deleted. What is unacked of it is gone, or
+    comes back elsewhere.
+    """
+
+    connection: int
+    subscription: bytes
 
 
 @dataclass(slots=True)
@@ -152,4 +185,19 @@ class SendToPeer:
     word: PeerFrame
 
 
-Reply = Deliver | Receipt | Published | Answered | Refuse | Bye | Pause | Resume | SendToPeer | Leased | Settled
+Reply = (
+    Deliver
+    | Empty
+    | Returned
+    | Ended
+    | Receipt
+    | Published
+    | Answered
+    | Refuse
+    | Bye
+    | Pause
+    | Resume
+    | SendToPeer
+    | Leased
+    | Settled
+)

@@ -1,0 +1,28 @@
+"""Commands of protocols in which a client takes messages one by one, or sets a window for all of its subscriptions."""
+
+from dataclasses import dataclass
+
+from radiator.model.ack_modes import CLIENT_INDIVIDUAL
+
+
+@dataclass(slots=True)
+class Get:
+    """Takes the next ready message of a queue: a Deliver, with the receipt as its subscription and with `left`; or, if
+    none is ready, Empty. ack: CLIENT_INDIVIDUAL, or AUTO: it is acked as it is written. No window counts it.
+    """
+
+    connection: int
+    destination: str
+    receipt: bytes
+    ack: str = CLIENT_INDIVIDUAL
+
+
+@dataclass(slots=True)
+class SetWindow:
+    """How many messages the connection's subscriptions that share its window may have unacked together; 0: no bound.
+    Answered by the RECEIPT.
+    """
+
+    connection: int
+    messages: int
+    receipt: bytes | None = None
