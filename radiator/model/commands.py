@@ -484,3 +484,6 @@ ReadBackEvent = Loaded | LoadedKeys | LoadedHeld | LoadedDelayed | LoadedLog | L
 Event = (
     Open | LoginRefused | Read | Reread | Written | Closed | NotLinked | Committed | ReadBackEvent | Found | Tick | Stop
 )
+
+Heard = Open | Command | Closed
+"""What a session makes of bytes; a Closed only where it has channels."""

@@ -5,7 +5,7 @@ Adding a protocol is one file with a Session and one row in schemes.py.
 
 from typing import Protocol
 
-from radiator.model.commands import Command, Open
+from radiator.model.commands import Heard
 from radiator.model.principal import Check, Principal, Verdict
 from radiator.model.replies import Answered, Deliver, Reply, Scope
 
@@ -86,16 +86,24 @@ class Session(Protocol):
         """
 
     @property
+    def has_channels(self) -> bool:
+        """Several connections of the broker share the transport: the first one, which the transport's own number names,
+        and its channels. The session opens each by an Open of its own and is told the numbers of channels when it is
+        made; it ends one by a Closed among its commands. A reply that ends a channel (Bye, or a Refuse of its scope)
+        leaves the others as they are, and `encode` is given each Pause, Resume and Bye.
+        """
+
+    @property
     def frame_bytes(self) -> int:
         """The size of the unfinished frame where the frame gives it; else the bytes held of it."""
 
     def recognise(self, principal: Principal) -> None:
         """Takes what the transport has found out since the session was made, before the first `receive`."""
 
-    def receive(self, data: bytes) -> list[Open | Command]:
-        """The commands in those bytes, in order. `Open` comes first and once."""
+    def receive(self, data: bytes) -> list[Heard]:
+        """The commands in those bytes, in order. `Open` comes first, and once for each connection."""
 
-    def answered(self, verdict: Verdict) -> list[Open | Command]:
+    def answered(self, verdict: Verdict) -> list[Heard]:
         """Takes the verdict of `pending`, which is then None, or another check. Otherwise as `receive`."""
 
     def take_outgoing(self) -> bytes:

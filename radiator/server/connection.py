@@ -13,7 +13,7 @@ import traceback
 from functools import partial
 from typing import Any
 
-from radiator.model.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
+from radiator.model.commands import Closed, Disconnect, Fail, Heard, Open, Read, Written
 from radiator.model.limits import (
     COMMANDS_AT_ONCE,
     CONNECT_MAX_BYTES,
@@ -29,9 +29,10 @@ from radiator.model.limits import (
 from radiator.model.principal import Check, Verdict
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.protocols import Session
+from radiator.server.channels import Channels
 from radiator.server.frame_clock import FrameClock
 from radiator.server.liveness import Liveness
-from radiator.server.outbox import OutgoingBuffer
+from radiator.server.outbox import ChannelsBuffer, OutgoingBuffer
 from radiator.server.presence import Presence
 from radiator.server.shared import Shared
 from radiator.server.tls import HANDSHAKE
@@ -65,9 +66,9 @@ class ServerConnection:
     """
 
     __slots__ = (
-        "_beat_at_s", "_cause", "_deadline_s", "_frame_clock", "_holds", "_is_report_due", "_lingered_bytes",
-        "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session", "_shared", "_state",
-        "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number", "peer",
+        "_beat_at_s", "_cause", "_channels", "_deadline_s", "_frame_clock", "_holds", "_is_report_due",
+        "_lingered_bytes", "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session", "_shared",
+        "_state", "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,10 @@ class ServerConnection:
         self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
         self._reported_bytes = 0  # of an unfinished frame, as the broker knows it
         self._outbox = OutgoingBuffer()
+        self._channels: Channels[ServerConnection] | None = None
+        if session.has_channels:
+            self._outbox = outbox = ChannelsBuffer()
+            self._channels = Channels(shared, self, number, outbox)
         self._liveness = Liveness(shared.limits.tcp_timeout_s)
         self._is_report_due = False  # the broker waits for a Deliver to be written
         self._cause = "closed"  # what the log says of its end
@@ -148,7 +153,7 @@ class ServerConnection:
         self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
         self.close("a bug in the session")
 
-    def _heard(self, commands: list[Open | Command], size: int) -> None:
+    def _heard(self, commands: list[Heard], size: int) -> None:
         """Handles what the session made of `size` bytes: its own answers are written, its commands go to the broker,
         and its check to the thread of checks. Nothing is read while the broker has not caught up.
         """
@@ -167,12 +172,16 @@ class ServerConnection:
         if is_changed and (self._state == _OPEN or self._opened(commands)):
             inbox = self._shared.inbox
             self._reported_bytes = held_bytes
-            inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open came first
-            if commands and type(commands[-1]) in _LAST_WORDS:
+            behind = self.number if len(commands) > COMMANDS_AT_ONCE else 0
+            if self._channels is not None:
+                behind = self._channels.put(commands, size, held_bytes, self.peer, self.tls)
+            else:
+                inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open came first
+            if commands and type(commands[-1]) in _LAST_WORDS and commands[-1].connection == self.number:
                 self._hold(_OVER)
-            elif len(commands) > COMMANDS_AT_ONCE:
+            elif behind:
                 self._hold(_BEHIND)
-                inbox.when_taken(self.number, partial(self._release, _BEHIND))
+                inbox.when_taken(behind, partial(self._release, _BEHIND))
             elif inbox.is_full:
                 self._hold(_INBOX_FULL)
                 inbox.when_not_full(partial(self._release, _INBOX_FULL))
@@ -186,7 +195,7 @@ class ServerConnection:
             self._hold(_COSTLY)
             self._shared.costly.add(self.number, self._go_on)
 
-    def _opened(self, commands: list[Open | Command]) -> bool:
+    def _opened(self, commands: list[Heard]) -> bool:
         """Takes off Open, which comes first. False: the connection was lost while it was greeted."""
         if self._state != _OPENING:
             return False
@@ -281,15 +290,17 @@ class ServerConnection:
             return
         if type(reply) is Deliver:
             if len(reply.message.body) > WRITE_BYTES:
-                self._outbox.append_pieces(self._session.pieces(reply))
+                self._outbox.append_pieces(self._session.pieces(reply), True, reply.connection)
             else:
-                self._outbox.append(self._session.encode(reply), is_deliver=True)
+                self._outbox.append(self._session.encode(reply), True, reply.connection)
             if reply.written_due:
                 self._is_report_due = True
         elif type(reply) is Receipt:  # one that refuses is written below
             self._outbox.append(self._session.encode(reply))
         elif type(reply) is SendToPeer:
             self._outbox.append(self._session.encode(reply), is_deliver=True)
+        elif self._channels is not None:
+            self._post_on_channel(reply, self._channels)
         elif isinstance(reply, Pause):
             self._hold(_PAUSED)
         elif isinstance(reply, Resume):
@@ -312,13 +323,30 @@ class ServerConnection:
                 self._start_ending(self._session.closing_cause)
             self._was_read_s = time.monotonic()  # until now it was the broker that was silent
 
+    def _post_on_channel(self, reply: Reply, channels: Channels["ServerConnection"]) -> None:
+        """What may end a channel, or the connection itself with all of them."""
+        session = self._session
+        is_end = isinstance(reply, Bye) or (isinstance(reply, Refuse) and reply.scope >= session.closes_at)
+        self._outbox.append(session.encode(reply))
+        cause = f"refused: {reply.code}" if isinstance(reply, Refuse) else "closed"
+        if session.is_closing:
+            self._start_ending(session.closing_cause)
+        elif is_end and reply.connection == self.number:
+            self._start_ending(cause)
+        elif is_end:
+            channels.over(reply.connection, cause)
+
     def flush(self) -> None:
         """One write for everything posted, unless an earlier one is still going on."""
         self.is_touched = False
         if self._state >= _LINGERING:
             return
+        if self._channels is not None:
+            self._outbox.append(self._session.take_outgoing())
         if self._holds & _UNANSWERED and not self._session.is_full:
             self._release(_UNANSWERED)
+        elif self._session.has_unread and self._channels is not None and not self._holds:
+            self._shared.loop.run_callback(self._read_on)
         if self._writer is None:
             self._write()
         else:
@@ -353,7 +381,8 @@ class ServerConnection:
                 return
             if outbox.took(sent_bytes):
                 at_once = self._is_report_due or self._writer is not None or sent_bytes > WRITTEN_AT_ONCE_BYTES
-                self._shared.inbox.report(Written(self.number, outbox.delivered), at_once)
+                for number, delivered in outbox.taken(self.number):
+                    self._shared.inbox.report(Written(number, delivered), at_once)
         if outbox.pending_bytes:
             self._write_on()
         elif self._writer is not None or self._is_report_due or self._state == _ENDING:
@@ -442,6 +471,8 @@ class ServerConnection:
     def _report_closed(self, cause: str) -> None:
         """To the broker, once, and only if it has heard of Open."""
         if self._shared.open.pop(self.number, None) is not None:
+            if self._channels is not None:
+                self._channels.all_over(cause)
             self._presence.closed(cause)
             self._shared.inbox.put(Closed(self.number, cause))
 

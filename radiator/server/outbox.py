@@ -7,6 +7,7 @@ pieces of a large one, are memoryviews.
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -30,8 +31,10 @@ class OutgoingBuffer:
         self.sent_bytes = 0
         self.delivered = 0
 
-    def append(self, data: bytes, is_deliver: bool = False) -> None:
-        """Appends after everything before. No data: only the Deliver is counted."""
+    def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
+        """Appends after everything before. No data: only the Deliver is counted. number: whose it is, where several
+        connections write here.
+        """
         if data:
             self._pieces.append(data)
             self.pending_bytes += len(data)
@@ -48,7 +51,7 @@ class OutgoingBuffer:
         if len(loose) > 1 and all(isinstance(piece, bytes) for piece in loose) and sum(map(len, loose)) < _LOOSE_BYTES:
             self._pieces[-len(loose) :] = [b"".join(loose)]
 
-    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True) -> None:
+    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True, number: int = 0) -> None:
         """Appends a reply, most often a Deliver, that is so large that it comes in pieces."""
         first, *others = pieces
         self.append(first)
@@ -104,6 +107,10 @@ class OutgoingBuffer:
         self.delivered += written
         return written > 0
 
+    def taken(self, number: int) -> list[tuple[int, int]]:
+        """Whose Delivers were taken since this was asked last, and how many in all. number: whose this buffer is."""
+        return [(number, self.delivered)]
+
     def drop(self) -> bool:
         """Frees memory: drops every frame not yet begun. The peer still gets whole frames before it is closed. Returns
         whether there was one.
@@ -122,3 +129,53 @@ class OutgoingBuffer:
         self._pieces.clear()
         self._deliver_ends.clear()
         self.pending_bytes = 0
+
+
+class ChannelsBuffer(OutgoingBuffer):
+    """The same for several connections, each by its number."""
+
+    __slots__ = ("_counts", "_owners", "_seen", "_touched")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owners: deque[int] = deque()  # of the Delivers that are not wholly taken, in order
+        self._counts: dict[int, int] = {}
+        self._seen = 0
+        self._touched: set[int] = set()
+
+    def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
+        super().append(data, is_deliver)
+        if is_deliver:
+            self._owners.append(number)
+
+    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True, number: int = 0) -> None:
+        super().append_pieces(pieces, is_deliver)
+        if is_deliver:
+            self._owners.append(number)
+
+    def took(self, sent_bytes: int) -> bool:
+        has_grown = super().took(sent_bytes)
+        while self._seen < self.delivered:
+            self._seen += 1
+            owner = self._owners.popleft()
+            self._counts[owner] = self._counts.get(owner, 0) + 1
+            self._touched.add(owner)
+        return has_grown
+
+    def taken(self, number: int) -> list[tuple[int, int]]:
+        found = [(number, self._counts[number]) for number in self._touched]
+        self._touched.clear()
+        return found
+
+    def forget(self, number: int) -> None:
+        """A connection is over."""
+        self._counts.pop(number, None)
+        self._touched.discard(number)
+
+    def drop(self) -> bool:
+        self._owners.clear()
+        return super().drop()
+
+    def clear(self) -> None:
+        super().clear()
+        self._owners.clear()

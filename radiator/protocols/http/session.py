@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
-from radiator.model.commands import Command, Identify, Open
+from radiator.model.commands import Heard, Identify, Open
 from radiator.model.errors import Refusal
 from radiator.model.leases import Leased, Settled
 from radiator.model.limits import (
@@ -65,6 +65,8 @@ _ANSWERS = (Receipt, RefusedReceipt, Published, Answered, Leased, Settled, Refus
 
 class WebSession:
     """See the Session contract (protocols/__init__.py)."""
+
+    has_channels = False
 
     __slots__ = (
         "_connection", "_data", "_date", "_inner", "_is_costly", "_is_over", "_is_waiting", "_let_in", "_limits",
@@ -180,20 +182,20 @@ class WebSession:
 
     # ---- reading
 
-    def receive(self, data: bytes) -> list[Open | Command]:
+    def receive(self, data: bytes) -> list[Heard]:
         if self._inner is not None:
             return self._inner.receive(data)
-        commands: list[Open | Command] = []
+        commands: list[Heard] = []
         if self._is_over or self._stream is not None:
             return commands  # of a client that streams, nothing more is expected
         self._data = self._data + data if self._data else data
         self._read_on(commands)
         return commands
 
-    def answered(self, verdict: Verdict) -> list[Open | Command]:
+    def answered(self, verdict: Verdict) -> list[Heard]:
         if self._inner is not None:
             return self._inner.answered(verdict)
-        commands: list[Open | Command] = []
+        commands: list[Heard] = []
         self.pending_check = None
         reading = self._reading
         if reading is None:
@@ -212,7 +214,7 @@ class WebSession:
         if self._inner is not None:
             self._inner.forget()
 
-    def _read_on(self, commands: list[Open | Command]) -> None:
+    def _read_on(self, commands: list[Heard]) -> None:
         self._is_waiting = False
         self._may_be_costly, self._is_costly = self._is_costly, False
         self._requests_left = HTTP_REQUESTS_AT_ONCE
@@ -226,7 +228,7 @@ class WebSession:
             unread, self._data = self._data, b""
             commands += self._inner.receive(unread)
 
-    def _read_one(self, commands: list[Open | Command]) -> bool:
+    def _read_one(self, commands: list[Heard]) -> bool:
         """Reads a request, or as much of it as has come. Returns whether there may be another one. Raises BadRequest
         for what ends the connection.
         """
@@ -337,7 +339,7 @@ class WebSession:
         is_another = reading.principal is not None and reading.principal != self._opened_as
         return is_another or reading.route.is_websocket
 
-    def _carry_out(self, reading: Arrival, commands: list[Open | Command]) -> None:
+    def _carry_out(self, reading: Arrival, commands: list[Heard]) -> None:
         head = reading.head
         if reading.route.is_websocket:
             self._upgrade(head)
@@ -366,7 +368,7 @@ class WebSession:
             assert self._tunnels is not None, "a server's session has them"
             self._tunnels.ask(self._connection, receipt, principal, found.tunnel_request)
 
-    def _speak_as(self, principal: Principal, head: RequestHead, commands: list[Open | Command]) -> None:
+    def _speak_as(self, principal: Principal, head: RequestHead, commands: list[Heard]) -> None:
         """What follows is in that name."""
         if self._opened_as is None:
             opened = Open(self._connection, closes_at=self.closes_at, principal=principal, protocol="HTTP")

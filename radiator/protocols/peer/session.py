@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from radiator import __version__
-from radiator.model.commands import Command, Fail, Open, PeerMessage
+from radiator.model.commands import Fail, Heard, Open, PeerMessage
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity, NodeState
@@ -61,7 +61,7 @@ class PeerSession:
     shown on this very connection; b"": without TLS.
     """
 
-    is_full = has_unread = is_costly = is_ordered = False
+    is_full = has_unread = is_costly = is_ordered = has_channels = False
 
     __slots__ = (
         "_certificate_sha256",
@@ -143,9 +143,9 @@ class PeerSession:
     def recognise(self, principal: Principal) -> None:
         """A node is the one that it proves to be, whatever its transport knows."""
 
-    def receive(self, data: bytes) -> list[Open | Command]:
+    def receive(self, data: bytes) -> list[Heard]:
         """The commands in those bytes, in order. After Fail, or a refusal of either side, nothing more is read."""
-        commands: list[Open | Command] = []
+        commands: list[Heard] = []
         if self._state == _ENDED:
             return commands
         try:
@@ -165,7 +165,7 @@ class PeerSession:
         self.buffered_bytes = 0 if self._state == _ENDED else self._frames.held_bytes + len(self._line)
         return commands
 
-    def answered(self, verdict: Verdict) -> list[Open | Command]:
+    def answered(self, verdict: Verdict) -> list[Heard]:
         """This session asks for no check."""
         return []
 
@@ -234,7 +234,7 @@ class PeerSession:
             self._say(self._greeting)
         return rest
 
-    def _handshake(self, word: LinkFrame, commands: list[Open | Command]) -> None:
+    def _handshake(self, word: LinkFrame, commands: list[Heard]) -> None:
         if type(word) is Refused:
             self._refused(word, commands)
         elif type(word) is Challenge and self._state == _CHALLENGING:
@@ -276,7 +276,7 @@ class PeerSession:
         dialler, acceptor = (self._ours, self._theirs) if we_dialled else (self._theirs, self._ours)
         return proof(self._secret, of_us == we_dialled, dialler, acceptor, self._certificate_sha256)
 
-    def _open(self, theirs: Proof, commands: list[Open | Command]) -> None:
+    def _open(self, theirs: Proof, commands: list[Heard]) -> None:
         assert self._theirs is not None
         name = self._theirs.name
         if not is_right(theirs.mac, self._proof(of_us=False)):
@@ -299,7 +299,7 @@ class PeerSession:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def _refused(self, word: Refused, commands: list[Open | Command]) -> None:
+    def _refused(self, word: Refused, commands: list[Heard]) -> None:
         """The other side closes."""
         other = self.other or "the other side"
         cause = f"{other} refused: {word.code}: {word.sentence}"
@@ -312,7 +312,7 @@ class PeerSession:
             commands.append(Fail(self._connection, cause))
         self._state = _ENDED
 
-    def _fail(self, code: str, sentence: str, commands: list[Open | Command]) -> None:
+    def _fail(self, code: str, sentence: str, commands: list[Heard]) -> None:
         if self.is_open:
             commands.append(Fail(self._connection, sentence))
         else:

@@ -26,6 +26,7 @@ from radiator.model.commands import (
     Commit,
     Disconnect,
     Fail,
+    Heard,
     InvalidSend,
     Nack,
     Open,
@@ -118,7 +119,7 @@ _CONNECTING, _OPEN, _ENDED = range(3)
 class StompSession:
     """One connection. Used by one greenlet at a time; see the Session contract for the order of calls."""
 
-    is_full = has_unread = is_costly = is_ordered = False
+    is_full = has_unread = is_costly = is_ordered = has_channels = False
 
     __slots__ = (
         "_addresses",
@@ -192,9 +193,9 @@ class StompSession:
         """In whose name the client will be connected."""
         self._principal = principal
 
-    def receive(self, data: bytes) -> list[Open | Command]:
+    def receive(self, data: bytes) -> list[Heard]:
         """The commands in those bytes, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
-        commands: list[Open | Command] = []
+        commands: list[Heard] = []
         if self._state == _ENDED:
             return commands
         if self._login is not None and self._state == _CONNECTING:
@@ -214,7 +215,7 @@ class StompSession:
         self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
         return commands
 
-    def answered(self, verdict: Verdict) -> list[Open | Command]:
+    def answered(self, verdict: Verdict) -> list[Heard]:
         """The login is judged: CONNECTED, and what came behind CONNECT; or ERROR."""
         frame, self._greeting, self.pending = self._greeting, None, None
         if self._login is None or frame is None:
@@ -225,7 +226,7 @@ class StompSession:
             self._turn_away(refused)
             return []
 
-    def _log_in(self, login: Login, data: bytes) -> list[Open | Command]:
+    def _log_in(self, login: Login, data: bytes) -> list[Heard]:
         """Reads no further than CONNECT."""
         try:
             frame, self._unread = self._parser.first(data)
@@ -247,7 +248,7 @@ class StompSession:
         self.buffered_bytes = len(self._unread)
         return []
 
-    def _logged_in(self, frame: Frame, principal: Principal) -> list[Open | Command]:
+    def _logged_in(self, frame: Frame, principal: Principal) -> list[Heard]:
         self._principal = principal
         unread, self._unread = self._unread, b""
         self.buffered_bytes = 0
@@ -369,7 +370,7 @@ class StompSession:
             self._connection, closes_at=self.closes_at, principal=self._principal, protocol=protocol, client=client
         )
 
-    def _fail(self, broken: Violation, commands: list[Open | Command]) -> None:
+    def _fail(self, broken: Violation, commands: list[Heard]) -> None:
         receipt = broken.receipt if isinstance(broken, BrokenFrame) else None
         if self.is_open:
             commands.append(Fail(self._connection, str(broken), receipt))
@@ -383,7 +384,7 @@ class StompSession:
         if header is not None:
             self._unheeded = Unheeded(self._connection, destination, header.decode(), known[header])
 
-    def _say_unheeded(self, commands: list[Open | Command]) -> None:
+    def _say_unheeded(self, commands: list[Heard]) -> None:
         """Once, and never after the last command."""
         if isinstance(self._unheeded, Unheeded) and self._state == _OPEN:
             commands.append(self._unheeded)

@@ -10,7 +10,7 @@ from codecs import getincrementaldecoder
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import SERVER, Protocol, State
 
-from radiator.model.commands import Command, Disconnect, Fail, Open
+from radiator.model.commands import Disconnect, Fail, Heard
 from radiator.model.limits import (
     CONNECT_MAX_BYTES,
     WEBSOCKET_FRAGMENTS,
@@ -30,7 +30,7 @@ _FINAL_BINARY = 0x82
 class WebSocketSession:
     """See the Session contract (protocols/__init__.py). session: what speaks STOMP."""
 
-    is_full = is_ordered = False
+    is_full = is_ordered = has_channels = False
 
     __slots__ = (
         "_connection",
@@ -106,8 +106,8 @@ class WebSocketSession:
 
     # ---- reading
 
-    def receive(self, data: bytes) -> list[Open | Command]:
-        commands: list[Open | Command] = []
+    def receive(self, data: bytes) -> list[Heard]:
+        commands: list[Heard] = []
         if self._is_over:
             return commands
         ws = self._ws
@@ -159,7 +159,7 @@ class WebSocketSession:
             taken.append(data)
         return True
 
-    def _end(self, commands: list[Open | Command]) -> None:
+    def _end(self, commands: list[Heard]) -> None:
         """The client has closed, or has broken the rules of WebSocket: a close frame is on its way."""
         self._is_over = True
         broken = self._ws.parser_exc if self._ws.close_rcvd is None else None
@@ -171,7 +171,7 @@ class WebSocketSession:
             last = Fail(self._connection, sentence) if self._ws.close_rcvd is None else Disconnect(self._connection)
             commands.append(last)
 
-    def answered(self, verdict: Verdict) -> list[Open | Command]:
+    def answered(self, verdict: Verdict) -> list[Heard]:
         return self._session.answered(verdict)
 
     def forget(self) -> None:
