@@ -17,6 +17,7 @@ from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
 from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.getting import Get, SetWindow
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
 from radiator.model.principal import Principal, RecognisedBy, unix_principal
@@ -187,6 +188,8 @@ ROWS: tuple[Row, ...] = (
         "`read` on the destination; on a pattern by one rule that contains it",
         lambda c: _of_client(READ, c.destination, True),
     ),
+    Row(Get, "`basic.get` of AMQP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
+    Row(SetWindow, "`basic.qos` of AMQP", "nothing"),
     Row(
         commands.Unsubscribe,
         "UNSUBSCRIBE",
