@@ -68,7 +68,9 @@ class Blocking:
         connection.waits_for = waitable
         waitable.waiters.append(connection)
         self.connections[connection.number] = connection
-        self.context.post(Pause(connection.number))
+        is_brief = isinstance(waitable, WaitList) and waitable.is_brief
+        cause = "" if is_brief else f"No room: {name_of_waitable(waitable)} has none."
+        self.context.post(Pause(connection.number, cause))
 
     def add(self, connection: Connection, commands: list[Command]) -> None:
         """What a blocked connection had said before its reader stopped."""

@@ -67,6 +67,12 @@ PREFIX_MIN_BYTES = 16  # refuse: a shorter one, by which whoever is no admin wou
 VERDICTS_KEPT = 16_384  # forgotten, and judged again: whether a user has a right on an address
 CORRELATION_MAX_BYTES = 255  # left out: of a correlation-id that the journal tells; AMQP has none that is longer
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
+TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
+TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
+AMQP_CHANNELS_MAX = 2047  # refuse: of one AMQP connection
+AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in as many as they need
+AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
+AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 EXTEND_MIN_S = 0.001  # refuse: a shorter one in an `extend`
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
@@ -416,9 +422,7 @@ PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up t
 PEER_STORES_KEPT = 8  # forgotten: of the earlier stores of a node, under one name, the one not met for longest
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
-LINK_CAPACITY_BYTES = (
-    8 * MIB
-)  # wait: what a node takes on one link before it says that there is room for more, by default
+LINK_CAPACITY_BYTES = 8 * MIB  # wait: what a node takes on one link before it says that it has room, by default
 LINK_CAPACITY_SHARE = 8  # and each link has at most this part of the free capacity without having asked
 LINK_COST_BYTES = KIB  # what a message costs its taker besides its own bytes: its rows, and the header with its path
 LINK_WHOLE_BYTES = 64 * KIB  # a larger body is sent ahead of its message in pieces, so that others can go between

@@ -165,9 +165,12 @@ class Bye:
 
 @dataclass(slots=True)
 class Pause:
-    """Read nothing more from this connection until Resume: a command of it waits for room."""
+    """Read nothing more from this connection until Resume: a command of it waits for room. cause: a sentence; "": it is
+    expected to have that in a moment.
+    """
 
     connection: int
+    cause: str = ""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 Adding a protocol is one file with a Session and one row in schemes.py.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from radiator.model.commands import Heard
@@ -112,7 +113,7 @@ class Session(Protocol):
     def encode(self, reply: Reply) -> bytes:
         """The bytes of a reply; b"" for one that the protocol has no frame for (Bye, Pause, Resume)."""
 
-    def pieces(self, reply: Deliver | Answered) -> tuple[bytes, ...]:
+    def pieces(self, reply: Deliver | Answered) -> Sequence[bytes | memoryview]:
         """The same, where the body is so large that it is not copied."""
 
     def heart_beat(self) -> bytes:

@@ -10,6 +10,7 @@ from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE, Login, Principal
 from radiator.model.settings import TCP, UNIX, Address, ListenAddress
 from radiator.protocols import Session
+from radiator.protocols.amqp.session import AmqpSession
 from radiator.protocols.http.context import DEFAULT_CONTEXT, WebContext
 from radiator.protocols.http.session import WebSession
 from radiator.protocols.stomp.session import StompSession
@@ -54,6 +55,17 @@ def over_http(
     return StompSession(connection, name, limits, principal, login, " over HTTP")
 
 
+def _amqp(
+    connection: int,
+    name: str,
+    limits: Limits,
+    principal: Principal = ANYONE,
+    login: Login | None = None,
+    context: WebContext = DEFAULT_CONTEXT,
+) -> AmqpSession:
+    return AmqpSession(connection, limits, context.next_number, principal, login)
+
+
 SCHEMES = {
     "stomp": Scheme(TCP, _stomp),
     "stomp+unix": Scheme(UNIX, _stomp),
@@ -61,6 +73,9 @@ SCHEMES = {
     "http": Scheme(TCP, WebSession),
     "http+unix": Scheme(UNIX, WebSession),
     "https": Scheme(TCP, WebSession, is_encrypted=True),
+    "amqp": Scheme(TCP, _amqp),
+    "amqp+unix": Scheme(UNIX, _amqp),
+    "amqps": Scheme(TCP, _amqp, is_encrypted=True),
     "peer": Scheme(TCP, None),
     "peers": Scheme(TCP, None, is_encrypted=True),
 }

@@ -61,7 +61,7 @@ class Connections:
         self._cookies = None if authenticator is None else ServerCookies(loop, timetable, authenticator, self._post)
         self.web = web
         self.web_state = ServerState()
-        self._admitted = 0
+        self._admitted = self._channels = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
         """Takes over a transport that a listener of that scheme accepted. One too many gets an ERROR."""
@@ -86,7 +86,9 @@ class Connections:
         number = self._next_number()
         name = f"{self._session_prefix}-{number}"
         limits, principal = self._shared.limits, transport.principal
-        context = WebContext(self.web, self._tunnels, self._date, self.web_state, self._cookies, is_encrypted)
+        context = WebContext(
+            self.web, self._tunnels, self._date, self.web_state, self._cookies, is_encrypted, self._next_channel
+        )
         session = make_session(number, name, limits, principal, login, context)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
@@ -112,6 +114,11 @@ class Connections:
     def _next_number(self) -> int:
         self._admitted += 1
         return self._admitted
+
+    def _next_channel(self) -> int:
+        """The number of a channel, which is of a connection that is counted already."""
+        self._channels += 1
+        return self._next_number()
 
     def _evict(self, network: str, places: Places) -> None:
         """Makes room for one more half-open connection of that network. One that has sent CONNECT by now stays."""
@@ -175,7 +182,7 @@ class Connections:
     @property
     def ended(self) -> int:
         """How many there have been that are gone."""
-        return self._admitted - len(self._shared.by_number)
+        return self._admitted - self._channels - len(self._shared.by_number)
 
     @property
     def are_written(self) -> bool:

@@ -51,10 +51,10 @@ class OutgoingBuffer:
         if len(loose) > 1 and all(isinstance(piece, bytes) for piece in loose) and sum(map(len, loose)) < _LOOSE_BYTES:
             self._pieces[-len(loose) :] = [b"".join(loose)]
 
-    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True, number: int = 0) -> None:
+    def append_pieces(self, pieces: Sequence[Piece], is_deliver: bool = True, number: int = 0) -> None:
         """Appends a reply, most often a Deliver, that is so large that it comes in pieces."""
         first, *others = pieces
-        self.append(first)
+        self.append(bytes(first))
         for piece in others:
             self._pieces.append(memoryview(piece))
             self.pending_bytes += len(piece)
@@ -148,7 +148,7 @@ class ChannelsBuffer(OutgoingBuffer):
         if is_deliver:
             self._owners.append(number)
 
-    def append_pieces(self, pieces: Sequence[bytes], is_deliver: bool = True, number: int = 0) -> None:
+    def append_pieces(self, pieces: Sequence[Piece], is_deliver: bool = True, number: int = 0) -> None:
         super().append_pieces(pieces, is_deliver)
         if is_deliver:
             self._owners.append(number)

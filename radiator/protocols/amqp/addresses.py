@@ -1,0 +1,53 @@
+"""An exchange and a routing key as an address of the broker, and back."""
+
+from functools import lru_cache
+
+from radiator.model.addresses import queue_address
+from radiator.model.limits import ADDRESSES_KEPT
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+"""The queue that a client consumes, and names as `reply_to`, for answers that only its own channel gets (RabbitMQ,
+"Direct Reply-to").
+"""
+
+_REPLY_PREFIX = REPLY_TO + "."
+_REPLY_QUEUE, _EXCHANGE, _QUEUE = "/reply-queue/", "/exchange/", "/queue/"
+
+
+def queue_destination(queue: str) -> str:
+    """Where a queue is that is there: the address makes none."""
+    return f"/amq/queue/{queue}"
+
+
+def destination(exchange: str, key: str) -> str:
+    """Where a message goes that is published so. The default exchange has no name."""
+    if exchange:
+        return f"{_EXCHANGE}{exchange}/{key}"
+    if key.startswith(_REPLY_PREFIX):
+        return _REPLY_QUEUE + key[len(_REPLY_PREFIX) :]
+    return queue_destination(key)
+
+
+def published_to(address: str) -> tuple[str, str]:
+    """The exchange and the routing key of a message, whoever has sent it: what has none of them has its address as the
+    key of the default exchange.
+    """
+    if address.startswith(_EXCHANGE):
+        exchange, _, key = address[len(_EXCHANGE) :].partition("/")
+        return exchange, key
+    if address.startswith(_REPLY_QUEUE):
+        return "", _REPLY_PREFIX + address[len(_REPLY_QUEUE) :]
+    address = queue_address(address)
+    return "", address[len(_QUEUE) :] if address.startswith(_QUEUE) else address
+
+
+def reply_name(address: str) -> str:
+    """`reply_to` as an AMQP client can answer to it: the routing key of the default exchange."""
+    return published_to(address)[1]
+
+
+@lru_cache(ADDRESSES_KEPT)
+def names_of(address: str) -> tuple[bytes, bytes]:
+    """The same as they are on the wire, where each has at most 255 bytes."""
+    exchange, key = published_to(address)
+    return exchange.encode()[:255], key.encode()[:255]

@@ -1,0 +1,149 @@
+"""The arguments of queue.declare and exchange.declare as settings of a queue or an exchange.
+
+Each argument that begins with `x-` has a row here, or is refused: one that was ignored would promise what is not kept.
+Others are the application's own notes, which mean nothing to RabbitMQ either.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from radiator.model.checks import shown
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
+from radiator.protocols.amqp.frame import BrokenAmqp
+from radiator.protocols.amqp.spec import COMMAND_INVALID, NOT_IMPLEMENTED, PRECONDITION_FAILED
+
+MAX_PRIORITY = 10
+_OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT, "reject-publish-dlx": DEAD_LETTER}
+_LONGEST = (1 << 31) - 1
+
+
+def _whole(least: int) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError("is no whole number")
+        if not least <= value <= _LONGEST:
+            raise ValueError(f"is out of range: {least} to {_LONGEST}")
+        return value
+
+    return check
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is no text")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _one_of(*values: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in values:
+            raise ValueError(f"is none of {', '.join(values)}")
+        return str(value)
+
+    return check
+
+
+def _overflow(value: object) -> str:
+    return _OVERFLOWS[_one_of(*_OVERFLOWS)(value)]
+
+
+def _seconds(value: object) -> float:
+    return _whole(1)(value) / 1000
+
+
+def _priority(value: object) -> int:
+    number = _whole(0)(value)
+    if number > MAX_PRIORITY:
+        raise ValueError(f"is more than {MAX_PRIORITY}, the most priorities that a queue has here")
+    return number
+
+
+_QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
+    "x-message-ttl": ("message_ttl_ms", _whole(0)),
+    "x-expires": ("expires_ms", _whole(1)),
+    "x-max-length": ("max_messages", _whole(0)),
+    "x-max-length-bytes": ("max_bytes", _whole(0)),
+    "x-overflow": ("overflow", _overflow),
+    "x-delivery-limit": ("max_redeliveries", _whole(0)),
+    "x-consumer-timeout": ("ack_timeout_s", _seconds),
+}
+_QUEUE_WITHOUT_EFFECT: dict[str, Callable[[object], object]] = {
+    # a queue on the disk is what both are: replicated or not, it is synced; in memory is what fits
+    "x-queue-mode": _one_of("default", "lazy"),
+    "x-queue-version": _whole(1),
+    "x-queue-master-locator": _text,
+    "x-queue-leader-locator": _text,
+    "x-quorum-initial-group-size": _whole(1),
+    "x-max-in-memory-length": _whole(0),
+    "x-max-in-memory-bytes": _whole(0),
+    # what both mean, and at-least-once is more than the other one
+    "x-dead-letter-strategy": _one_of("at-most-once", "at-least-once"),
+}
+
+
+def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delete: bool) -> dict[str, Any]:
+    """The settings that queue.declare asks for, by their names in config.toml. Raises BrokenAmqp."""
+    settings: dict[str, Any] = {"persistent": is_persistent, "auto_delete": auto_delete}
+    for name, value in arguments.items():
+        if name == "x-queue-type":
+            _check_type(value)
+        elif name in _QUEUE:
+            setting, check = _QUEUE[name]
+            settings[setting] = _checked(name, value, check)
+        elif name in _QUEUE_WITHOUT_EFFECT:
+            _checked(name, value, _QUEUE_WITHOUT_EFFECT[name])
+        elif name.startswith("x-"):
+            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a queue is not known here")
+    has_bound = "max_messages" in settings or "max_bytes" in settings
+    if has_bound and settings.get("overflow", BLOCK) == BLOCK:
+        settings["overflow"] = DROP_OLDEST
+    elif not has_bound:
+        settings.pop("overflow", None)  # without a bound nothing overflows
+    return settings
+
+
+def _check_type(value: object) -> None:
+    if value == "stream":
+        raise BrokenAmqp(NOT_IMPLEMENTED, "streams are not spoken over AMQP: declare a log, and read it over STOMP")
+    _checked("x-queue-type", value, _one_of("classic", "quorum"))
+
+
+def exchange_settings(
+    kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same of exchange.declare."""
+    if kind not in EXCHANGE_TYPES:
+        code = NOT_IMPLEMENTED if kind.startswith("x-") or kind == "headers" else COMMAND_INVALID
+        raise BrokenAmqp(code, f"{shown(kind)} is no type of an exchange here: {', '.join(EXCHANGE_TYPES)}")
+    for name in arguments:
+        if name.startswith("x-") or name == "alternate-exchange":
+            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of an exchange is not known here")
+    if internal:
+        raise BrokenAmqp(NOT_IMPLEMENTED, "no exchange is internal here: clients may send to each")
+    return {"type": kind, "durable": durable, "auto_delete": auto_delete}
+
+
+def consumer_settings(arguments: Mapping[str, Any]) -> int:
+    """The priority that basic.consume asks for; 0 where it does not. Raises BrokenAmqp."""
+    priority = 0
+    for name, value in arguments.items():
+        if name == "x-priority":
+            priority = _checked(name, value, _whole(-_LONGEST))
+        elif name == "x-cancel-on-ha-failover":
+            _checked(name, value, _flag)  # no queue fails over here
+        elif name.startswith("x-"):
+            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a consumer is not known here")
+    return priority
+
+
+def _checked(name: str, value: object, check: Callable[[object], Any]) -> Any:
+    try:
+        return check(value)
+    except ValueError as mistake:
+        raise BrokenAmqp(PRECONDITION_FAILED, f"invalid arg {shown(name)}: {shown(value)} {mistake}") from None

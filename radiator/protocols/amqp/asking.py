@@ -1,0 +1,31 @@
+"""A method of AMQP that is a request of the administration, such as queue.declare: its command and its answer."""
+
+from collections.abc import Callable, Iterator
+
+from radiator.model.administration import AdminCommand
+from radiator.model.answers import AdminAnswer
+from radiator.model.errors import Refusal
+
+
+class Asking:
+    """The Rendering (model/rendering.py) of one request. done: makes the frames of the method's `-ok` of the answer."""
+
+    __slots__ = ("_command", "_done")
+
+    content_type = b""
+
+    def __init__(self, command: AdminCommand, done: Callable[[AdminAnswer], bytes]) -> None:
+        self._command = command
+        self._done = done
+
+    def read(self, body: bytes) -> AdminCommand:
+        return self._command
+
+    def refusal(self, refusal: Refusal) -> bytes:
+        return str(refusal).encode()
+
+    def whole(self, answer: AdminAnswer) -> bytes:
+        return self._done(answer)
+
+    def pieces(self, answer: AdminAnswer) -> Iterator[str]:
+        yield self._done(answer).decode("latin-1")

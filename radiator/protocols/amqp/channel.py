@@ -1,0 +1,478 @@
+"""One channel: methods and contents in, commands out; replies in, frames out. Pure: no clock, no socket.
+
+    OPEN --Refuse, or a Fail of its own--> CLOSING --close-ok--> GONE
+      `--channel.close: Disconnect, its RECEIPT--> GONE
+
+A channel reads no further while a method of its client is not answered, or a message of it waits for room: the frames
+that come in the meantime are held, in order. So what a client sends has its effects in the order in which it was sent,
+whether or not the client waits for answers.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from radiator.model.administration import AdminCommand
+from radiator.model.amqp_properties import Properties, properties_of, stored_block
+from radiator.model.answers import AdminAnswer
+from radiator.model.commands import Abort, Administer, Begin, Commit, Disconnect, Fail, Heard, Send
+from radiator.model.errors import Violation
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.limits import TIME_MAX_MS
+from radiator.model.replies import Answered, Deliver, Empty, Ended, Receipt, Refuse, RefusedReceipt, Reply, Returned
+from radiator.protocols.amqp import refusals, spec
+from radiator.protocols.amqp.addresses import REPLY_TO, destination, names_of
+from radiator.protocols.amqp.asking import Asking
+from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.frame import (
+    AmqpFrame,
+    BrokenAmqp,
+    decode_content_header,
+    deliver_pieces,
+    encode_ack,
+    encode_deliver,
+    encode_get_ok,
+    encode_nack,
+    encode_return,
+)
+from radiator.protocols.amqp.methods import (
+    NAMES,
+    NUMBERS,
+    BasicCancel,
+    BasicGetEmpty,
+    BasicPublish,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    TxCommitOk,
+    TxRollbackOk,
+)
+from radiator.protocols.amqp.unacked import Unacked
+
+RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
+TRANSACTION = b"tx"
+OPEN, CLOSING, GONE = range(3)
+NACKED = frozenset(("queue-full", "too-large", "blocked", "memory", "disk"))
+"""Codes of refusals that concern one message alone: it gets a basic.nack, and the channel goes on."""
+
+
+class Publishing:
+    """A basic.publish whose content is on its way. parts: of the body, as far as it has come."""
+
+    __slots__ = ("body_bytes", "exchange", "key", "mandatory", "parts", "properties", "size")
+
+    def __init__(self, exchange: str, key: str, mandatory: bool) -> None:
+        self.exchange = exchange
+        self.key = key
+        self.mandatory = mandatory
+        self.properties = b""
+        self.body_bytes = -1  # before its header
+        self.parts: list[bytes] = []
+        self.size = 0
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message. user: whom
+    messages may name as their sender. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names
+    that the broker has given. out: frames that are sent before those of the broker's replies.
+    """
+
+    frame_max: int
+    body_max_bytes: int
+    user: str
+    can_cancel: bool
+    own_queues: set[str] = field(default_factory=set)
+    out: list[bytes] = field(default_factory=list)
+
+
+class Channel:
+    """number: of the broker's connection that it is. wire: the number of its frames. takes: what each method does."""
+
+    __slots__ = (
+        "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method", "_publishing",
+        "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered", "is_in_transaction",
+        "is_over", "is_paused", "last_queue", "number", "prefetch", "state", "tags", "unacked", "wire",
+    )  # fmt: skip
+
+    def __init__(self, number: int, wire: int, connection: Shared, takes: "Mapping[type[Method], Take]") -> None:
+        self.number = number
+        self.wire = wire
+        self._connection = connection
+        self._takes = takes
+        self.state = OPEN
+        self.is_over = False  # it was closed here, and the broker must be told
+        self.is_answered = True  # no method waits for the broker
+        self._done: Callable[[], bytes] = _nothing  # makes the frames of its answer
+        self._if_missing: bytes | None = None  # those where what it names is not there; None: the channel is closed
+        self._method: type[Method] = BasicPublish
+        self._failure: BrokenAmqp | None = None
+        self.is_paused = False
+        self.held: deque[AmqpFrame] = deque()
+        self.held_bytes = 0
+        self._publishing: Publishing | None = None
+        self.confirms = False
+        self._sent = 0  # messages published since confirm.select
+        self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
+        self.has_transactions = self.is_in_transaction = False
+        self.unacked = Unacked()
+        self.tags: dict[bytes, bool] = {}  # of consumers; whether what they get must be acked
+        self.prefetch = 0  # of new consumers; 0: no bound
+        self.last_queue = ""  # the last one that was declared, which "" means
+
+    @property
+    def own_queues(self) -> set[str]:
+        """Names that the broker has given to queues on this connection."""
+        return self._connection.own_queues
+
+    def say(self, frames: bytes) -> None:
+        """An answer that needs nothing of the broker."""
+        self._connection.out.append(frames)
+
+    # ---- frames -----------------------------------------------------------------------------------------------------
+
+    @property
+    def content_bytes(self) -> int:
+        """What it holds of a message that has not come whole."""
+        return 0 if self._publishing is None else self._publishing.size
+
+    @property
+    def must_hold(self) -> bool:
+        """Whether a frame that comes now is held."""
+        return self.is_paused or not self.is_answered or bool(self.held)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether held frames can be taken."""
+        return bool(self.held) and self.is_answered and not self.is_paused
+
+    def hold(self, frame: AmqpFrame) -> None:
+        self.held.append(frame)
+        self.held_bytes += len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
+
+    def go_on(self, commands: list[Heard]) -> None:
+        """Takes held frames, as far as it may. Raises BrokenAmqp."""
+        while self.held and self.is_answered and not self.is_paused:
+            frame = self.held.popleft()
+            self.held_bytes -= len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
+            self.take(frame, commands)
+
+    def take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
+        """One frame that is its turn. Raises BrokenAmqp where that ends the connection."""
+        if self.state != OPEN:
+            return
+        try:
+            if frame.type == spec.FRAME_METHOD:
+                self._take_method(frame.payload, commands)
+            elif frame.type == spec.FRAME_HEADER:
+                self._take_header(frame.payload, commands)
+            else:
+                self._take_body(frame.payload, commands)
+        except BrokenAmqp as failure:
+            if failure.code not in spec.CHANNEL_CODES:
+                raise
+            self.fail(failure, commands)
+
+    def fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
+        """The client has broken a rule of channels: it is told so behind what is due to it before."""
+        self._failure = failure
+        self.state = CLOSING
+        self._publishing = None
+        commands.append(Fail(self.number, str(failure)))
+
+    def _take_method(self, payload: bytes, commands: list[Heard]) -> None:
+        if self._publishing is not None:
+            raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a method came within the content of a message")
+        method = decode_method(payload)
+        kind = type(method)
+        self._method = kind
+        take = self._takes.get(kind)
+        if take is None:
+            raise BrokenAmqp(spec.COMMAND_INVALID, f"{NAMES[kind]} is none that a client sends on a channel")
+        take(self, method, commands)
+
+    # ---- messages that come -----------------------------------------------------------------------------------------
+
+    def publish(self, arguments: Any, commands: list[Heard]) -> None:
+        """basic.publish: the content follows."""
+        if arguments.immediate:
+            raise BrokenAmqp(spec.NOT_IMPLEMENTED, "immediate=true is not known: no queue is asked for a consumer")
+        self._publishing = Publishing(arguments.exchange, arguments.routing_key, arguments.mandatory)
+
+    def _take_header(self, payload: bytes, commands: list[Heard]) -> None:
+        publishing = self._publishing
+        if publishing is None or publishing.body_bytes >= 0:
+            raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content header came where no method has announced it")
+        class_id, body_bytes, properties = decode_content_header(payload)
+        if class_id != spec.CLASS_BASIC:
+            raise BrokenAmqp(spec.FRAME_ERROR, f"the content is of class {class_id}: {spec.CLASS_BASIC} was announced")
+        if body_bytes + len(properties) > self._connection.body_max_bytes:
+            sentence = f"message size {body_bytes} is larger than {self._connection.body_max_bytes} (max_frame_bytes)"
+            raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
+        publishing.body_bytes, publishing.properties = body_bytes, properties
+        if not body_bytes:
+            self._published(publishing, b"", commands)
+
+    def _take_body(self, payload: bytes, commands: list[Heard]) -> None:
+        publishing = self._publishing
+        if publishing is None or publishing.body_bytes < 0:
+            raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content body came without its header")
+        publishing.size += len(payload)
+        if publishing.size < publishing.body_bytes:
+            publishing.parts.append(payload)
+        elif publishing.size == publishing.body_bytes:
+            self._published(
+                publishing, b"".join([*publishing.parts, payload]) if publishing.parts else payload, commands
+            )
+        else:
+            sentence = f"a body of {publishing.size} bytes came where the header says {publishing.body_bytes}"
+            raise BrokenAmqp(spec.FRAME_ERROR, sentence)
+
+    def _published(self, publishing: Publishing, body: bytes, commands: list[Heard]) -> None:
+        self._publishing = None
+        try:
+            block, properties = stored_block(publishing.properties)
+        except Violation as broken:
+            raise BrokenAmqp(spec.SYNTAX_ERROR, str(broken)) from None
+        user = self._connection.user
+        if properties.user_id is not None and properties.user_id != user:
+            sentence = f"user_id is {properties.user_id!r:.80}, but the user of this connection is {user!r:.80}"
+            raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
+        receipt = None
+        if self.confirms:
+            self._sent += 1
+            receipt = b"%d" % self._sent
+        commands.append(
+            Send(
+                self.number,
+                destination(publishing.exchange, publishing.key),
+                block,
+                ESCAPING_ALL,
+                body,
+                receipt,
+                self.transaction(commands),
+                expiration_ms=_expiration(properties),
+                reply_to=REPLY_TO if properties.reply_to == REPLY_TO else None,
+                mandatory=publishing.mandatory,
+                survives_refusal=self.confirms,
+                returns=publishing.mandatory,
+            )
+        )
+
+    # ---- transactions -----------------------------------------------------------------------------------------------
+
+    def transaction(self, commands: list[Heard]) -> bytes | None:
+        """The one that the next command is part of. It begins with its first command: an empty one has no age."""
+        if not self.has_transactions:
+            return None
+        if not self.is_in_transaction:
+            self.is_in_transaction = True
+            commands.append(Begin(self.number, TRANSACTION))
+        return TRANSACTION
+
+    def end_transaction(self, is_commit: bool, commands: list[Heard]) -> None:
+        """tx.commit or tx.rollback."""
+        if not self.has_transactions:
+            raise BrokenAmqp(spec.PRECONDITION_FAILED, "channel is not transactional: tx.select comes first")
+        self.transaction(commands)
+        self.is_in_transaction = False
+        commands.append((Commit if is_commit else Abort)(self.number, TRANSACTION, RPC))
+        ends = self.unacked.committed if is_commit else self.unacked.rolled_back
+        ok = encode_method(self.wire, TxCommitOk() if is_commit else TxRollbackOk())
+
+        def done() -> bytes:
+            ends()
+            return ok
+
+        self.wait_for(done)
+
+    # ---- requests ---------------------------------------------------------------------------------------------------
+
+    def wait_for(self, done: Callable[[], bytes]) -> None:
+        """Nothing more is taken before the answer to this method is there, of which `done` makes frames."""
+        self.is_answered = False
+        self._done = done
+
+    def wait_for_receipt(self, ok: bytes) -> None:
+        """The same where the answer is always these frames."""
+        self.wait_for(lambda: ok)
+
+    def ask(
+        self,
+        command: AdminCommand,
+        done: Callable[[AdminAnswer], bytes],
+        commands: list[Heard],
+        is_missing: bytes | None = None,
+    ) -> None:
+        """A request of the administration. is_missing: the frames of the answer where what it names is not there, if
+        that is none of its mistakes.
+        """
+        self._if_missing = is_missing
+        self.wait_for(_nothing)
+        commands.append(Administer(self.number, b"", Asking(command, done), ESCAPING_ALL, RPC, is_answered=True))
+
+    def end(self, commands: list[Heard], is_asked: bool = True) -> None:
+        """channel.close: what was sent before is carried out, and answered, before that is. is_asked: it is answered."""
+        self.state = CLOSING
+        self._publishing = None
+        commands.append(Disconnect(self.number, RPC))
+
+        def done() -> bytes:
+            self.state = GONE
+            return encode_method(self.wire, ChannelCloseOk()) if is_asked else b""
+
+        self.wait_for(done)
+
+    # ---- replies ----------------------------------------------------------------------------------------------------
+
+    def encode(self, reply: Reply) -> bytes:
+        """The frames of a reply to it. What comes once the client was told that it is closed has none."""
+        if type(reply) is Receipt:
+            return self._received(reply.receipt)
+        if self.state != OPEN and not isinstance(reply, Refuse):
+            return b""
+        encode = _REPLIES.get(type(reply))
+        return b"" if encode is None else encode(self, reply)
+
+    def _received(self, receipt: bytes) -> bytes:
+        if receipt == RPC:
+            return self._answer()
+        self._confirm_due = int(receipt)
+        return b""
+
+    def _answer(self) -> bytes:
+        done, self._done = self._done, _nothing
+        self.is_answered = True
+        return done()
+
+    @property
+    def has_confirms(self) -> bool:
+        """Whether `confirmed` has something to say."""
+        return self._confirm_due > self._confirmed
+
+    def confirmed(self) -> bytes:
+        """One basic.ack for all that are stored and not confirmed yet (RabbitMQ, "Publisher Confirms")."""
+        due, before = self._confirm_due, self._confirmed
+        if due <= before or self.state != OPEN:
+            return b""
+        self._confirmed = due
+        return encode_ack(self.wire, due, due - before > 1)
+
+    def _deliver_head(self, reply: Deliver) -> tuple[int, bytes, bytes, bytes]:
+        """Its tag, its exchange and routing key, and its properties."""
+        tag = self.unacked.next()
+        if reply.ack_due:
+            self.unacked.add(tag, reply.message_id)
+        exchange, key = names_of(reply.message.destination)
+        return tag, exchange, key, properties_of(reply.message.headers, reply.message.escaping)
+
+    def _deliver(self, reply: Deliver) -> bytes:
+        tag, exchange, key, properties = self._deliver_head(reply)
+        body, frame_max = reply.message.body, self._connection.frame_max
+        if reply.left is not None:
+            self._answer()
+            return encode_get_ok(
+                self.wire,
+                tag,
+                reply.redelivered,
+                exchange,
+                key,
+                reply.left,
+                properties,
+                body,
+                self._connection.frame_max,
+            )
+        consumer = reply.subscription or b""
+        return encode_deliver(self.wire, consumer, tag, reply.redelivered, exchange, key, properties, body, frame_max)
+
+    def deliver_pieces(self, reply: Deliver) -> Sequence[bytes | memoryview]:
+        """The same of a large body, which is not copied."""
+        if self.state != OPEN:
+            return (b"",)
+        if reply.left is not None:
+            return (self._deliver(reply),)
+        tag, exchange, key, properties = self._deliver_head(reply)
+        consumer, body = reply.subscription or b"", reply.message.body
+        frame_max = self._connection.frame_max
+        return deliver_pieces(self.wire, consumer, tag, reply.redelivered, exchange, key, properties, body, frame_max)
+
+    def _empty(self, reply: Empty) -> bytes:
+        self._answer()
+        return encode_method(self.wire, BasicGetEmpty(""))
+
+    def _returned(self, reply: Returned) -> bytes:
+        exchange, key = names_of(reply.destination)
+        properties = properties_of(reply.headers, reply.escaping)
+        return encode_return(
+            self.wire, spec.NO_ROUTE, b"NO_ROUTE", exchange, key, properties, reply.body, self._connection.frame_max
+        )
+
+    def _ended(self, reply: Ended) -> bytes:
+        self.tags.pop(reply.subscription, None)
+        if not self._connection.can_cancel:
+            return b""
+        return encode_method(self.wire, BasicCancel(reply.subscription.decode(), True))
+
+    def _answered(self, reply: Answered) -> bytes:
+        if not reply.code or (reply.code == "no-such-destination" and self._if_missing is not None):
+            self._answer()
+            return b"".join([reply.body, *reply.more]) if not reply.code else self._if_missing or b""
+        return self.close(reply.code, reply.body.decode("utf-8", "replace"))
+
+    def _refused_receipt(self, reply: RefusedReceipt) -> bytes:
+        """Of a message that is published with a confirm."""
+        if reply.code not in NACKED:
+            return self.confirmed() + self.close(reply.code, reply.sentence)
+        acks = self.confirmed()
+        self._confirmed = self._confirm_due = int(reply.receipt)
+        return acks + encode_nack(self.wire, self._confirmed, False)
+
+    def close(self, code: str, sentence: str) -> bytes:
+        """Tells the client that the channel is closed, by a refusal that has left the broker's connection open: that
+        must be closed by a Closed.
+        """
+        self.is_over = True
+        return self._close_frame(refusals.reply_code(code), sentence)
+
+    def _refused(self, reply: Refuse) -> bytes:
+        failure = self._failure
+        if failure is not None:
+            return self.confirmed() + self._close_frame(failure.code, str(failure))
+        return self.confirmed() + self._close_frame(refusals.reply_code(reply.code), reply.sentence)
+
+    def _close_frame(self, code: int, sentence: str) -> bytes:
+        method = self._method if not self.is_answered or self._failure is not None else BasicPublish
+        self.state = CLOSING
+        self.is_answered = True
+        self.held.clear()
+        self.held_bytes = 0
+        text = refusals.reply_text(code, sentence)
+        return encode_method(self.wire, ChannelClose(code, text, *NUMBERS[method]))
+
+
+def _nothing() -> bytes:
+    return b""
+
+
+def _expiration(properties: Properties) -> int | None:
+    """Milliseconds, as text (RabbitMQ, "Time-To-Live"). Raises BrokenAmqp."""
+    text = properties.expiration
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) <= TIME_MAX_MS):
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, f"invalid expiration {text!r:.80}: it is a number of milliseconds")
+    return int(text)
+
+
+Take = Callable[[Channel, Any, list[Heard]], None]
+
+_REPLIES: dict[type, Callable[[Channel, Any], bytes]] = {
+    Deliver: Channel._deliver,
+    Empty: Channel._empty,
+    Returned: Channel._returned,
+    Ended: Channel._ended,
+    Answered: Channel._answered,
+    RefusedReceipt: Channel._refused_receipt,
+    Refuse: Channel._refused,
+}

@@ -1,0 +1,354 @@
+"""What each method of a channel does: TAKES has a row for each that a client may send."""
+
+from secrets import token_urlsafe
+from typing import Any
+
+from radiator.model.ack_modes import AUTO, CLIENT_INDIVIDUAL
+from radiator.model.addresses import EXCHANGE, QUEUE
+from radiator.model.administration import (
+    AddBinding,
+    DeclareDestination,
+    DeleteDestination,
+    PurgeQueue,
+    RemoveBinding,
+)
+from radiator.model.answers import AdminAnswer, Deleted, Purged, QueueDeclared
+from radiator.model.checks import shown
+from radiator.model.commands import Ack, Heard, Nack, Subscribe, Unsubscribe
+from radiator.model.getting import Get, SetWindow
+from radiator.model.limits import PREFETCH_COUNT_MAX
+from radiator.protocols.amqp import spec
+from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination
+from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
+from radiator.protocols.amqp.channel import RPC, Channel, Take
+from radiator.protocols.amqp.codec import encode_method
+from radiator.protocols.amqp.frame import BrokenAmqp
+from radiator.protocols.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    ChannelClose,
+    ChannelFlow,
+    ChannelFlowOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+    TxSelectOk,
+)
+
+_OWN_PREFIX = "amq."
+_NAME_BYTES = 16  # of randomness in a name that the broker gives
+
+
+def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
+    """The frame of an answer; none where the client waits for none."""
+    return b"" if asked.no_wait else encode_method(channel.wire, answer)
+
+
+def _refuse_own(name: str, what: str) -> None:
+    if name.startswith(_OWN_PREFIX):
+        raise BrokenAmqp(spec.ACCESS_REFUSED, f"{what} name {shown(name)} contains reserved prefix 'amq.*'")
+
+
+def _queue(channel: Channel, name: str) -> str:
+    """The queue that is meant: "" is the last one that the channel has declared."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise BrokenAmqp(spec.NOT_FOUND, "no previously declared queue: name one")
+    return channel.last_queue
+
+
+# ---- exchanges ------------------------------------------------------------------------------------------------------
+
+
+def _exchange_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    name = arguments.exchange
+    if not name:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    settings: dict[str, Any] = {}
+    if not arguments.passive:
+        settings = exchange_settings(
+            arguments.type, arguments.durable, arguments.auto_delete, arguments.internal, arguments.arguments
+        )
+    ok = _ok(channel, arguments, ExchangeDeclareOk())
+    channel.ask(DeclareDestination(EXCHANGE, name, settings, arguments.passive), lambda _: ok, commands)
+
+
+def _exchange_delete(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    name = arguments.exchange
+    if not name:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    _refuse_own(name, "exchange")
+    ok = _ok(channel, arguments, ExchangeDeleteOk())
+    command = DeleteDestination(EXCHANGE, name, if_unused=arguments.if_unused)
+    channel.ask(command, lambda _: ok, commands, ok)
+
+
+def _exchange_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    raise BrokenAmqp(spec.NOT_IMPLEMENTED, "exchanges are not bound to exchanges here")
+
+
+# ---- queues ---------------------------------------------------------------------------------------------------------
+
+
+def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    name = arguments.queue
+    if not arguments.passive and name not in channel.own_queues:
+        _refuse_own(name, "queue")
+    if arguments.passive:
+        name = _queue(channel, name)
+    elif not name:
+        name = f"amq.gen-{token_urlsafe(_NAME_BYTES)}"
+        channel.own_queues.add(name)
+    is_owned = arguments.exclusive and not arguments.passive
+    settings: dict[str, Any] = {}
+    if not arguments.passive:
+        is_persistent = arguments.durable and not is_owned
+        settings = queue_settings(arguments.arguments, is_persistent, arguments.auto_delete)
+
+    def done(answer: AdminAnswer) -> bytes:
+        assert isinstance(answer, QueueDeclared)
+        channel.last_queue = name
+        return _ok(channel, arguments, QueueDeclareOk(name, answer.messages, answer.consumers))
+
+    command = DeclareDestination(QUEUE, name, settings, arguments.passive, is_owned=is_owned)
+    channel.ask(command, done, commands)
+
+
+def _queue_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    name = _queue(channel, arguments.queue)
+    key = arguments.routing_key
+    if not arguments.exchange:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    ok = _ok(channel, arguments, QueueBindOk())
+    channel.ask(AddBinding(arguments.exchange, key, name), lambda _: ok, commands)
+
+
+def _queue_unbind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    name = _queue(channel, arguments.queue)
+    if not arguments.exchange:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    ok = encode_method(channel.wire, QueueUnbindOk())
+    channel.ask(RemoveBinding(arguments.exchange, arguments.routing_key, name), lambda _: ok, commands, ok)
+
+
+def _queue_purge(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    def done(answer: AdminAnswer) -> bytes:
+        assert isinstance(answer, Purged)
+        return _ok(channel, arguments, QueuePurgeOk(answer.purged))
+
+    channel.ask(PurgeQueue(_queue(channel, arguments.queue)), done, commands)
+
+
+def _queue_delete(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    def done(answer: AdminAnswer) -> bytes:
+        assert isinstance(answer, Deleted)
+        return _ok(channel, arguments, QueueDeleteOk(answer.deleted))
+
+    name = _queue(channel, arguments.queue)
+    command = DeleteDestination(QUEUE, name, arguments.if_unused, arguments.if_empty, takes_unacked=True)
+    channel.ask(command, done, commands, _ok(channel, arguments, QueueDeleteOk(0)))
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def _basic_qos(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    if arguments.prefetch_size:
+        sentence = f"prefetch_size is {arguments.prefetch_size}: windows are counted in messages here, so it must be 0"
+        raise BrokenAmqp(spec.NOT_IMPLEMENTED, sentence)
+    ok = encode_method(channel.wire, BasicQosOk())
+    if arguments.is_global:
+        channel.wait_for_receipt(ok)
+        commands.append(SetWindow(channel.number, arguments.prefetch_count, RPC))
+    else:
+        channel.prefetch = arguments.prefetch_count
+        channel.say(ok)
+
+
+def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    tag = arguments.consumer_tag or f"amq.ctag-{token_urlsafe(_NAME_BYTES)}"
+    if tag.encode() in channel.tags:
+        raise BrokenAmqp(spec.NOT_ALLOWED, f"attempt to reuse consumer tag {shown(tag)}")
+    is_reply = arguments.queue == REPLY_TO
+    if is_reply and not arguments.no_ack:
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer cannot acknowledge: set no_ack")
+    consumer_settings(arguments.arguments)
+    address = f"/temp-queue/{REPLY_TO}" if is_reply else queue_destination(_queue(channel, arguments.queue))
+    channel.tags[tag.encode()] = not arguments.no_ack
+    channel.wait_for_receipt(_ok(channel, arguments, BasicConsumeOk(tag)))
+    commands.append(
+        Subscribe(
+            channel.number,
+            tag.encode(),
+            address,
+            AUTO if arguments.no_ack else CLIENT_INDIVIDUAL,
+            None if arguments.no_ack else channel.prefetch or PREFETCH_COUNT_MAX,
+            arguments.exclusive,
+            receipt=RPC,
+            shares_window=not arguments.no_ack,
+            reports_end=True,
+        )
+    )
+
+
+def _basic_cancel(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    tag = arguments.consumer_tag
+    ok = _ok(channel, arguments, BasicCancelOk(tag))
+    if channel.tags.pop(tag.encode(), None) is None:
+        channel.say(ok)
+        return
+    channel.wait_for_receipt(ok)
+    commands.append(Unsubscribe(channel.number, tag.encode(), RPC))
+
+
+def _basic_get(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    queue = _queue(channel, arguments.queue)
+    channel.wait_for_receipt(b"")
+    ack = AUTO if arguments.no_ack else CLIENT_INDIVIDUAL
+    commands.append(Get(channel.number, queue_destination(queue), RPC, ack))
+
+
+def _named(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
+    """The messages that are settled: none where multiple finds none at all."""
+    named = channel.unacked.named_by(tag, multiple)
+    if named is None:
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+    channel.unacked.settled(named, channel.has_transactions)
+    return tuple(message_id for _, message_id in named)
+
+
+def _basic_ack(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    ids = _named(channel, arguments.delivery_tag, arguments.multiple)
+    if ids:
+        transaction = channel.transaction(commands)
+        commands.append(Ack(channel.number, ids[0], transaction=transaction, more=ids[1:]))
+
+
+def _nack(channel: Channel, tag: int, multiple: bool, requeue: bool, commands: list[Heard]) -> None:
+    ids = _named(channel, tag, multiple)
+    if ids:
+        transaction = channel.transaction(commands)
+        commands.append(Nack(channel.number, ids[0], transaction=transaction, requeue=requeue, more=ids[1:]))
+
+
+def _basic_reject(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    _nack(channel, arguments.delivery_tag, False, arguments.requeue, commands)
+
+
+def _basic_nack(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    _nack(channel, arguments.delivery_tag, arguments.multiple, arguments.requeue, commands)
+
+
+def _recover(channel: Channel, arguments: Any, commands: list[Heard], ok: bytes) -> None:
+    if not arguments.requeue:
+        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "recover without requeue is not known: set requeue")
+    ids = channel.unacked.take_all()
+    if not ids:
+        channel.say(ok)
+        return
+    channel.wait_for_receipt(ok)
+    commands.append(Nack(channel.number, ids[0], receipt=RPC, more=tuple(ids[1:])))
+
+
+def _basic_recover(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    _recover(channel, arguments, commands, encode_method(channel.wire, BasicRecoverOk()))
+
+
+def _basic_recover_async(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    _recover(channel, arguments, commands, b"")
+
+
+# ---- confirms, transactions, the channel itself ---------------------------------------------------------------------
+
+
+def _confirm_select(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    if channel.has_transactions:
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+    channel.confirms = True
+    channel.say(_ok(channel, arguments, ConfirmSelectOk()))
+
+
+def _tx_select(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    if channel.confirms:
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    channel.has_transactions = True
+    channel.say(encode_method(channel.wire, TxSelectOk()))
+
+
+def _tx_commit(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    channel.end_transaction(True, commands)
+
+
+def _tx_rollback(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    channel.end_transaction(False, commands)
+
+
+def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    if not arguments.active:
+        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "channel.flow off is not known: use basic.qos")
+    channel.say(encode_method(channel.wire, ChannelFlowOk(True)))
+
+
+def _channel_close(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    channel.end(commands)
+
+
+TAKES: dict[type[Method], Take] = {
+    ChannelFlow: _channel_flow,
+    ChannelClose: _channel_close,
+    ExchangeDeclare: _exchange_declare,
+    ExchangeDelete: _exchange_delete,
+    ExchangeBind: _exchange_bind,
+    ExchangeUnbind: _exchange_bind,
+    QueueDeclare: _queue_declare,
+    QueueBind: _queue_bind,
+    QueueUnbind: _queue_unbind,
+    QueuePurge: _queue_purge,
+    QueueDelete: _queue_delete,
+    BasicQos: _basic_qos,
+    BasicConsume: _basic_consume,
+    BasicCancel: _basic_cancel,
+    BasicPublish: Channel.publish,
+    BasicGet: _basic_get,
+    BasicAck: _basic_ack,
+    BasicReject: _basic_reject,
+    BasicNack: _basic_nack,
+    BasicRecover: _basic_recover,
+    BasicRecoverAsync: _basic_recover_async,
+    ConfirmSelect: _confirm_select,
+    TxSelect: _tx_select,
+    TxCommit: _tx_commit,
+    TxRollback: _tx_rollback,
+}

@@ -1,0 +1,42 @@
+"""What a refusal of the broker is to an AMQP client: a reply code of the specification (section 1.2) or of RabbitMQ."""
+
+from radiator.protocols.amqp.spec import (
+    ACCESS_REFUSED,
+    CODE_NAMES,
+    CONNECTION_FORCED,
+    FRAME_ERROR,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_ERROR,
+    RESOURCE_LOCKED,
+)
+
+_CODES = {
+    "forbidden": ACCESS_REFUSED,
+    "reserved": ACCESS_REFUSED,
+    "exclusive": ACCESS_REFUSED,
+    "internal": ACCESS_REFUSED,
+    "no-such-destination": NOT_FOUND,
+    "locked": RESOURCE_LOCKED,
+}
+_OF_CONNECTION = {
+    "forbidden": ACCESS_REFUSED,
+    "protocol": FRAME_ERROR,
+    "connections": RESOURCE_ERROR,
+}
+
+
+def reply_code(code: str) -> int:
+    """Of a refusal that ends a channel. Most say that what the client took for granted is otherwise."""
+    return _CODES.get(code, PRECONDITION_FAILED)
+
+
+def closing_code(code: str) -> int:
+    """Of one that ends the connection."""
+    return _OF_CONNECTION.get(code, CONNECTION_FORCED)
+
+
+def reply_text(code: int, sentence: str) -> str:
+    """As RabbitMQ writes it: the name of the code, then what is wrong; at most 255 bytes of UTF-8."""
+    text = f"{CODE_NAMES[code]} - {sentence}".encode("utf-8", "replace")
+    return text[:255].decode("utf-8", "ignore")

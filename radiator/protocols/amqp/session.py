@@ -1,0 +1,452 @@
+"""The server's side of one AMQP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
+
+It keeps the Session contract (protocols/__init__.py). The connection is one of the broker's, and so is each channel.
+
+    HEADER --AMQP 0-9-1--> STARTING --start-ok, its login judged--> TUNING --tune-ok, open: Open--> OPEN
+       `-- each that is wrong: connection.close, or nothing where no client could read it --> ENDED <--close--'
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from radiator.model.commands import Closed, Fail, Heard, Open
+from radiator.model.errors import Refusal
+from radiator.model.getting import SetWindow
+from radiator.model.limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, AMQP_HELD_BYTES, Limits
+from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
+from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Scope
+from radiator.protocols.amqp import refusals, spec
+from radiator.protocols.amqp.channel import GONE, OPEN, Channel, Shared
+from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp
+from radiator.protocols.amqp.handlers import TAKES
+from radiator.protocols.amqp.login import START, Greeting, greeting_of
+from radiator.protocols.amqp.methods import (
+    NAMES,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    Method,
+)
+from radiator.protocols.amqp.parser import FrameParser
+
+_HEADER, _STARTING, _TUNING, _OPENING, _OPEN, _CLOSING, _ENDED = range(7)
+
+
+class AmqpSession:
+    """One connection. next_number: gives the numbers of channels. Used by one greenlet at a time."""
+
+    is_link = is_costly = is_ordered = False
+    has_channels = True
+    other = ""
+
+    __slots__ = (
+        "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming", "_connection", "_early",
+        "_failure", "_greeting", "_hears_blocked", "_late", "_login", "_next_number", "_outgoing", "_parser",
+        "_paused", "_principal", "_shared", "_state", "closes_at", "closing_cause", "heart_beat_expect_s",
+        "heart_beat_send_s", "is_closing", "is_open", "pending", "silence_max_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: int,
+        limits: Limits,
+        next_number: Callable[[], int],
+        principal: Principal = ANYONE,
+        login: Login | None = None,
+    ) -> None:
+        self.is_open = False
+        self.is_closing = False
+        self.closing_cause = "broke the protocol before it was connected"
+        self.closes_at = Scope.COMMAND
+        self.heart_beat_send_s = self.heart_beat_expect_s = 0.0
+        self.silence_max_s = inf
+        self.pending: Check | None = None
+        self._connection = connection
+        self._next_number = next_number
+        self._principal = principal
+        self._login = login
+        self._state = _HEADER
+        self._parser = FrameParser()
+        self._early: list[AmqpFrame] = []  # what came while the login is judged
+        self._greeting: Greeting | None = None
+        self._channels_max = AMQP_CHANNELS_MAX
+        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, "", can_cancel=False)
+        self._channels: dict[int, Channel] = {}  # by the number of their frames
+        self._by_number: dict[int, Channel] = {}
+        self._confirming: dict[int, Channel] = {}  # those that have confirms to send
+        self._paused: dict[int, None] = {}  # channels of which a message waits for room
+        self._late: list[Heard] = []  # what the broker is told when the connection is read again
+        self._busy: dict[int, Channel] = {}  # those that hold frames, or a part of a message
+        self._failure: BrokenAmqp | None = None  # why the connection is closed from here
+        self._client = ""
+        self._hears_blocked = False
+        self._outgoing: list[bytes] = []
+
+    # ---- what the server asks ---------------------------------------------------------------------------------------
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of unfinished frames and messages, and of frames that are held."""
+        size = self._parser.held_bytes + sum(len(frame.payload) for frame in self._early)
+        for channel in self._busy.values():
+            size += channel.held_bytes + channel.content_bytes
+        return size
+
+    @property
+    def frame_bytes(self) -> int:
+        """The size of the unfinished frame; else what is held."""
+        return self._parser.frame_bytes or self.buffered_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether channels hold so much that nothing more must be read."""
+        return sum(channel.held_bytes for channel in self._busy.values()) > AMQP_HELD_BYTES
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether a channel can go on with what it has held, or the broker is to be told of one that has ended."""
+        return bool(self._late) or any(channel.can_go_on for channel in self._busy.values())
+
+    def recognise(self, principal: Principal) -> None:
+        """In whose name the client will be connected."""
+        self._principal = principal
+
+    def receive(self, data: bytes) -> list[Heard]:
+        """The commands in those bytes, and in what channels have held and can go on with."""
+        commands, self._late = self._late, []
+        if self._state == _ENDED:
+            return []
+        try:
+            for frame in self._take_early():
+                self._take(frame, commands)
+            for channel in [*self._busy.values()]:
+                if channel.can_go_on:
+                    channel.go_on(commands)
+                    self._note(channel)
+            if data:
+                self._read(data, commands)
+        except BrokenAmqp as failure:
+            self._fail(failure, commands)
+        return commands
+
+    def answered(self, verdict: Verdict) -> list[Heard]:
+        """The login is judged: what came behind it is read."""
+        self.pending = None
+        greeting, self._greeting = self._greeting, None
+        if self._login is None or greeting is None or self._state == _ENDED:
+            return []
+        try:
+            self._logged_in(self._login.answered(verdict), greeting)
+        except Refusal as refused:
+            self._turn_away(greeting, refused)
+            return []
+        return self.receive(b"")
+
+    def take_outgoing(self) -> bytes:
+        """What the session itself has to say, and the confirms that are due."""
+        if self._shared.out:
+            self._outgoing += self._shared.out
+            self._shared.out.clear()
+        for channel in self._confirming.values():
+            self._outgoing.append(channel.confirmed())
+        self._confirming.clear()
+        if not self._outgoing:
+            return b""
+        outgoing = b"".join(self._outgoing)
+        self._outgoing.clear()
+        return outgoing
+
+    def heart_beat(self) -> bytes:
+        """A heartbeat frame (section 4.2.7)."""
+        return HEARTBEAT
+
+    def forget(self) -> None:
+        """The connection is over: releases what was read."""
+        self._state = _ENDED
+        self._parser = FrameParser()
+        self._early.clear()
+        self._channels.clear()
+        self._by_number.clear()
+        self._busy.clear()
+        self._confirming.clear()
+        self._outgoing.clear()
+        self._greeting = self.pending = None
+
+    # ---- frames -----------------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes, commands: list[Heard]) -> None:
+        for frame in self._parser.frames(data):
+            if self.pending is not None:
+                self._early.append(frame)
+            elif self._state != _ENDED:
+                self._take(frame, commands)
+
+    def _take_early(self) -> list[AmqpFrame]:
+        early, self._early = self._early, []
+        return early
+
+    def _take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
+        wire = frame.channel
+        if wire:
+            channel = self._channels.get(wire)
+            if channel is None or channel.state != OPEN:
+                self._open_or_close_channel(wire, channel, frame, commands)
+            elif channel.must_hold:
+                channel.hold(frame)
+                self._busy[wire] = channel
+            else:
+                channel.take(frame, commands)
+                self._note(channel)
+        elif frame.type == spec.FRAME_METHOD:
+            self._take_method(frame.payload, commands)
+        elif frame.type == spec.PROTOCOL_OPENING:
+            self._state = _STARTING
+            self._say(START)
+        elif frame.type != spec.FRAME_HEARTBEAT:
+            raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a frame of type {frame.type} came on channel 0")
+
+    def _note(self, channel: Channel) -> None:
+        """Whether it holds anything by now."""
+        if channel.held or channel.content_bytes:
+            self._busy[channel.wire] = channel
+        else:
+            self._busy.pop(channel.wire, None)
+
+    def _open_or_close_channel(
+        self, wire: int, channel: Channel | None, frame: AmqpFrame, commands: list[Heard]
+    ) -> None:
+        """What comes on a channel that is not open. A closed one knows close-ok and close, and passes over the rest."""
+        if not self.is_open:
+            raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is used before connection.open")
+        method = type(decode_method(frame.payload)) if frame.type == spec.FRAME_METHOD else None
+        if channel is None:
+            if method is not ChannelOpen:
+                raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is not open")
+            self._open_channel(wire, commands)
+        elif method is ChannelOpen:
+            raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is open already")
+        elif self._state != _OPEN:
+            return  # the client closes the connection
+        elif method is ChannelCloseOk:
+            del self._channels[wire]
+        elif method is ChannelClose:
+            self._shared.out.append(encode_method(wire, ChannelCloseOk()))  # both have closed it at once
+            del self._channels[wire]
+
+    def _open_channel(self, wire: int, commands: list[Heard]) -> None:
+        if wire > self._channels_max:
+            sentence = f"channel number {wire} is greater than the negotiated {self._channels_max}"
+            raise BrokenAmqp(spec.CHANNEL_ERROR, sentence)
+        channel = Channel(self._next_number(), wire, self._shared, TAKES)
+        self._channels[wire] = self._by_number[channel.number] = channel
+        protocol = f"AMQP 0-9-1 channel {wire}"
+        commands.append(
+            Open(
+                channel.number,
+                closes_at=self.closes_at,
+                principal=self._principal,
+                channel_of=self._connection,
+                protocol=protocol,
+                client=self._client,
+            )
+        )
+        commands.append(SetWindow(channel.number, 0))
+        self._shared.out.append(encode_method(wire, ChannelOpenOk()))
+
+    # ---- methods of the connection ----------------------------------------------------------------------------------
+
+    def _take_method(self, payload: bytes, commands: list[Heard]) -> None:
+        method = decode_method(payload)
+        take = _TAKES.get((self._state, type(method)))
+        if take is None:
+            raise BrokenAmqp(spec.COMMAND_INVALID, f"{NAMES[type(method)]} came where it has no meaning")
+        take(self, method, commands)
+
+    def _start_ok(self, method: ConnectionStartOk, commands: list[Heard]) -> None:
+        greeting = greeting_of(method)
+        self._state = _TUNING
+        if self._login is None:
+            self._logged_in(self._principal, greeting)
+            return
+        try:
+            found = self._login.begin(self._principal, greeting.user, greeting.secret)
+        except Refusal as refused:
+            self._turn_away(greeting, refused)
+            return
+        if isinstance(found, Principal):
+            self._logged_in(found, greeting)
+        else:
+            self._greeting, self.pending = greeting, found
+
+    def _logged_in(self, principal: Principal, greeting: Greeting) -> None:
+        self._principal = principal
+        shared = self._shared
+        shared.user = greeting.user.decode("utf-8", "replace") if self._login is None else principal.name
+        shared.can_cancel = greeting.can("consumer_cancel_notify")
+        self._hears_blocked = greeting.can("connection.blocked")
+        self._client = greeting.client
+        self._say(ConnectionTune(AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S))
+
+    def _turn_away(self, greeting: Greeting, refused: Refusal) -> None:
+        """A client that does not say that it reads the refusal would take it for a broken frame."""
+        if greeting.can("authentication_failure_close"):
+            text = refusals.reply_text(spec.ACCESS_REFUSED, str(refused))
+            self._say(ConnectionClose(spec.ACCESS_REFUSED, text))
+        self._end(f"refused: {refused.code}")
+
+    def _tune_ok(self, method: ConnectionTuneOk, commands: list[Heard]) -> None:
+        frame_max = method.frame_max or AMQP_FRAME_BYTES
+        if not spec.FRAME_MIN_BYTES <= frame_max <= AMQP_FRAME_BYTES:
+            sentence = f"frame_max is {frame_max}: {spec.FRAME_MIN_BYTES} to {AMQP_FRAME_BYTES} were offered"
+            raise BrokenAmqp(spec.NOT_ALLOWED, sentence)
+        self._shared.frame_max = frame_max
+        self._parser.use(frame_max)
+        self._channels_max = min(method.channel_max or AMQP_CHANNELS_MAX, AMQP_CHANNELS_MAX)
+        if method.heartbeat:
+            self.heart_beat_send_s = method.heartbeat / 2
+            self.heart_beat_expect_s = float(method.heartbeat)
+            self.silence_max_s = 2 * self.heart_beat_expect_s + 1
+        self._state = _OPENING
+
+    def _open(self, method: ConnectionOpen, commands: list[Heard]) -> None:
+        if method.virtual_host not in ("/", ""):
+            sentence = f"vhost {method.virtual_host!r:.80} not found: all is in the one that is called /"
+            raise BrokenAmqp(spec.NOT_ALLOWED, sentence)
+        self._state = _OPEN
+        self.is_open = True
+        self._say(ConnectionOpenOk())
+        commands.append(
+            Open(
+                self._connection,
+                closes_at=self.closes_at,
+                principal=self._principal,
+                protocol="AMQP 0-9-1",
+                client=self._client,
+            )
+        )
+
+    def _close(self, method: ConnectionClose, commands: list[Heard]) -> None:
+        """Every channel ends as by a channel.close; close-ok is said when all have ended."""
+        self._state = _CLOSING
+        for channel in self._by_number.values():
+            if channel.state == OPEN:
+                channel.end(commands, is_asked=False)
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self._state == _CLOSING and not self._by_number:
+            self._say(ConnectionCloseOk())
+            self._end("closed")
+
+    def _say(self, method: Method) -> None:
+        self._outgoing.append(encode_method(0, method))
+
+    def _end(self, cause: str) -> None:
+        """Nothing more is read; what is outgoing is sent."""
+        self._state = _ENDED
+        self.is_closing = True
+        self.closing_cause = cause
+        self._early.clear()
+
+    def _fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
+        """The client has broken a rule: the connection ends, behind what is due to it where the broker has heard of
+        it.
+        """
+        if self.is_open:
+            self._failure = failure
+            commands.append(Fail(self._connection, str(failure)))
+            self._state = _ENDED
+            return
+        if self._state == _HEADER:
+            self._outgoing.append(spec.PROTOCOL_HEADER)  # section 4.2.2: the version that is spoken here
+        else:
+            self._say(ConnectionClose(failure.code, refusals.reply_text(failure.code, str(failure)), *failure.method))
+        self._end(self.closing_cause)
+
+    # ---- replies ----------------------------------------------------------------------------------------------------
+
+    def encode(self, reply: Reply) -> bytes:
+        """The frames of a reply. Confirms follow with `take_outgoing`, one for all of a turn."""
+        channel = self._by_number.get(reply.connection)
+        if channel is None:
+            return self._closed(reply) if isinstance(reply, Refuse) else b""
+        kind = type(reply)
+        if kind is Receipt:
+            frames = channel.encode(reply)
+            if channel.has_confirms:
+                self._confirming[channel.number] = channel
+            return frames
+        if isinstance(reply, Pause | Resume):
+            return self._block(channel, reply)
+        frames = b"" if kind is Bye else channel.encode(reply)
+        if channel.is_over:
+            channel.is_over = False
+            self._late.append(Closed(channel.number, "refused"))
+            self._forget(channel)
+        elif kind is Bye or kind is Refuse:
+            self._forget(channel)
+        return frames
+
+    def pieces(self, reply: Deliver | Answered) -> Sequence[bytes | memoryview]:
+        """The same, where the body is so large that it is not copied."""
+        channel = self._by_number.get(reply.connection)
+        if channel is None or not isinstance(reply, Deliver):
+            return (b"",)
+        return channel.deliver_pieces(reply)
+
+    def _closed(self, reply: Refuse) -> bytes:
+        """connection.close: what it says is sent as the last thing."""
+        failure, self._failure = self._failure, None
+        self._state = _ENDED
+        code, sentence, method = refusals.closing_code(reply.code), reply.sentence, (0, 0)
+        if failure is not None:
+            code, sentence, method = failure.code, str(failure), failure.method
+        return encode_method(0, ConnectionClose(code, refusals.reply_text(code, sentence), *method))
+
+    def _forget(self, channel: Channel) -> None:
+        """The broker's connection that the channel was has ended."""
+        self._by_number.pop(channel.number, None)
+        self._busy.pop(channel.wire, None)
+        self._confirming.pop(channel.number, None)
+        self._paused.pop(channel.number, None)
+        if channel.state == GONE and self._channels.get(channel.wire) is channel:
+            del self._channels[channel.wire]
+        self._close_if_done()
+
+    def _block(self, channel: Channel, reply: Pause | Resume) -> bytes:
+        """Tells a client that asks for it when the first of its channels waits for room, and when none does any
+        more (RabbitMQ, "Blocked Connection Notifications").
+        """
+        was_paused = bool(self._paused)
+        if isinstance(reply, Pause):
+            channel.is_paused = True
+            if reply.cause:
+                self._paused[channel.number] = None
+            if self._hears_blocked and reply.cause and not was_paused:
+                return encode_method(0, ConnectionBlocked(reply.cause[:255]))
+            return b""
+        channel.is_paused = False
+        self._paused.pop(channel.number, None)
+        return (
+            encode_method(0, ConnectionUnblocked()) if was_paused and not self._paused and self._hears_blocked else b""
+        )
+
+
+_TAKES: dict[tuple[int, type[Method]], Callable[[AmqpSession, Any, list[Heard]], None]] = {
+    (_STARTING, ConnectionStartOk): AmqpSession._start_ok,
+    (_TUNING, ConnectionTuneOk): AmqpSession._tune_ok,
+    (_OPENING, ConnectionOpen): AmqpSession._open,
+    (_OPEN, ConnectionClose): AmqpSession._close,
+}
