@@ -52,6 +52,7 @@ from radiator.model.commands import (
 )
 from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
+from radiator.model.getting import Get, SetWindow
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import Limits
 from radiator.model.reads import Found
@@ -355,6 +356,7 @@ class Broker:
         parts.prepared.ticked()
         parts.checkouts.ticked()
         parts.leases.ticked()
+        parts.getting.ticked()
         parts.registrations.ticked()
         parts.repetitions.ticked()
         parts.timers.tick_kinds()
@@ -396,6 +398,8 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
         Ack: parts.acks.ack,
         Nack: parts.acks.ack,
         Subscribe: parts.subscriptions.subscribe,
+        Get: parts.getting.get,
+        SetWindow: parts.getting.set_window,
         Unsubscribe: parts.subscriptions.unsubscribe,
         Begin: transactions.begin,
         Commit: transactions.commit,

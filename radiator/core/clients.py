@@ -10,6 +10,7 @@ from radiator.core.background import BackgroundTasks, Requeue
 from radiator.core.blocking import Blocking
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.connections import Connection, ConsumedQueue
+from radiator.core.getting import Getting
 from radiator.core.leases import Leases
 from radiator.core.lifetimes import Lifetimes
 from radiator.core.repetitions import Repetitions
@@ -52,6 +53,7 @@ class Clients:
         answers: Answers,
         background: BackgroundTasks,
         blocking: Blocking,
+        getting: Getting,
         leases: Leases,
         lifetimes: Lifetimes,
         repetitions: Repetitions,
@@ -69,6 +71,7 @@ class Clients:
         self.answers = answers
         self.background = background
         self.blocking = blocking
+        self.getting = getting
         self.leases = leases
         self.lifetimes = lifetimes
         self.repetitions = repetitions
@@ -166,6 +169,7 @@ class Clients:
             connection.outbox_max_bytes = self.limits.outbox_filled_bytes
             connection.offer()
             self.answers.outbox_drained(connection)
+            self.getting.drained(connection)
         if connection.is_link and self.cluster is not None:
             self.cluster.written(connection)
         return True
@@ -186,6 +190,8 @@ class Clients:
             self.blocking.unblock(connection)
         self.answers.closed(connection)
         self.leases.closed(connection)
+        self.getting.closed(connection)
+        self.acks.begun.pop(connection, None)
         self.repetitions.closed(connection)
         self.transactions.closed(connection)
         queues = self.subscriptions.closed(connection)

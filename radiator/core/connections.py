@@ -124,7 +124,8 @@ class Subscription:
     queue's. client: its name in the journal, once it has one. oldest: where an ack:client window is full, the id of its
     oldest unacked message, and since when that was seen; is_noted: that has been logged. destination: as its SUBSCRIBE
     named it; "": one of the connection's own temp queues that no SUBSCRIBE names. consumer_name: as its SUBSCRIBE gave
-    it, or "". is_held: it gets nothing for now (registered.py).
+    it, or "". is_held: it gets nothing for now (registered.py). reports_end: as of Subscribe. shares_window: it shares
+    the connection's window though it has its own. is_get: a Get (getting.py).
     """
 
     connection: "Connection"
@@ -147,20 +148,31 @@ class Subscription:
     destination: str = ""
     consumer_name: str = ""
     is_held: bool = False
+    shares_window: bool = False
+    reports_end: bool = False
+    is_get: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_shared = self.prefetch_count is None and self.ack != AUTO
+        self.is_shared = (self.prefetch_count is None or self.shares_window) and self.ack != AUTO
+
+    def delivered(self) -> int:
+        """Of a Get: it has its message. Returns how many are ready behind that."""
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """Of a Get: its queue is gone."""
 
     def assignee_name(self) -> str:
         """By which keys of a partitioned queue are assigned to it."""
         return self.consumer_name or f"\n{self.connection.number} {self.place}"  # no given name has an end of line
 
     def has_window(self) -> bool:
-        """Whether its window has room."""
-        if self.is_shared:
-            return self.connection.shared_in_flight < self.connection.shared_window
+        """Whether its window has room, and the connection's where it shares that."""
+        connection = self.connection
+        if self.is_shared and 0 < connection.shared_window <= connection.shared_in_flight:
+            return False
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def full_for_s(self, now_s: float) -> float:
@@ -187,7 +199,7 @@ class Subscription:
 @dataclass(slots=True, eq=False)
 class Delivery:
     """A message that is out with a subscription. out_s: since when. `transaction`: the open one in which its ACK or
-    NACK waits. lease: its number, where it is leased.
+    NACK waits. lease: its number, where it is leased. is_counted: in its windows, while it is unacked.
     """
 
     entry: Entry
@@ -198,6 +210,7 @@ class Delivery:
     blocked_before_s: float = 0.0
     transaction: bytes | None = None
     lease: int = 0
+    is_counted: bool = True
 
     @property
     def is_out(self) -> bool:
@@ -209,15 +222,30 @@ class Delivery:
         subscription = self.subscription
         connection = subscription.connection
         was_unacked = connection.unacked.pop(self.message_id, None) is not None
-        if connection.usage is not None and was_unacked:
-            connection.usage.settled(self.entry.size)
         if subscription.unacked:
             subscription.unacked.pop(self.message_id, None)
+        if not self.is_counted:
+            return
+        if connection.usage is not None and was_unacked:
+            connection.usage.settled(self.entry.size)
         subscription.in_flight -= 1
         if subscription.is_shared:
             connection.shared_in_flight -= 1
+            if subscription.in_flight + 1 == subscription.prefetch_count and not subscription.is_listed:
+                connection.unlist(subscription)
         elif not subscription.is_listed and not subscription.is_over:
             connection.unlisted_private[subscription] = None
+
+    def leave_behind(self) -> None:
+        """Its queue is gone: it counts no more, and stays unacked so that its ACK or NACK is not refused."""
+        connection, waiting = self.subscription.connection, self.subscription.unacked
+        if self.is_counted and connection.unacked.get(self.message_id) is self:
+            was_waiting = self.message_id in waiting
+            self.leave_window()
+            self.is_counted = False
+            connection.unacked[self.message_id] = self
+            if was_waiting:
+                waiting[self.message_id] = self
 
 
 @dataclass(slots=True, eq=False)
@@ -304,7 +332,7 @@ class Connection(Producer):
         self.opened_s = 0.0
         self.usage: Usage | None = None  # what its user has in use; None: that is not counted
         # windows and round robin
-        self.shared_in_flight, self.shared_window = 0, 1
+        self.shared_in_flight, self.shared_window = 0, 1  # a window of 0 has no bound
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
         # those that had no room at their turn: the ones that share the window, by place; and the ones whose own window
@@ -364,7 +392,7 @@ class Connection(Producer):
     @property
     def unacked_bytes(self) -> int:
         """Of the messages that are out with it, and not to be acked by being written."""
-        return sum(delivery.entry.size for delivery in self.unacked.values())
+        return sum(delivery.entry.size for delivery in self.unacked.values() if delivery.is_counted)
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many, of it or of its user."""
@@ -465,9 +493,11 @@ class Connection(Producer):
 
     def unlist(self, subscription: Subscription) -> None:
         """Its queue has found no room in it. If its own window is full, it is noted when a message leaves that."""
-        if subscription.is_held:
+        if subscription.is_held or subscription.is_over:
             return
         if subscription.is_shared:
+            if subscription.prefetch_count is not None and subscription.in_flight >= subscription.prefetch_count:
+                return
             if self.unlisted_shared:
                 insort(self.unlisted_shared, subscription, key=_place)
             else:
@@ -489,7 +519,7 @@ class Connection(Producer):
         The one after the last served comes first: places above it, then those below.
         """
         shared = self.unlisted_shared
-        while shared and self.shared_in_flight < self.shared_window and self.may_be_given:
+        while shared and not 0 < self.shared_window <= self.shared_in_flight and self.may_be_given:
             index = bisect_right(shared, self.last_place, key=_place) if len(shared) > 1 else 0
             subscription = shared.pop(index if index < len(shared) else 0)
             subscription.queue.join(subscription)

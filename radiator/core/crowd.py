@@ -64,14 +64,22 @@ def stands_of(one: Subscription) -> str:
 
 
 def unacked_of(one: Subscription) -> int:
-    return one.connection.shared_in_flight if one.is_shared else one.in_flight
+    return one.connection.shared_in_flight if _is_bound_by_shared(one) else one.in_flight
 
 
 def window_of(one: Subscription) -> int | None:
-    """None: it has none (ack:auto)."""
+    """None: it has none (ack:auto), or no bound."""
     if one.ack == AUTO:
         return None
-    return one.connection.shared_window if one.is_shared else one.prefetch_count
+    return one.connection.shared_window or None if _is_bound_by_shared(one) else one.prefetch_count
+
+
+def _is_bound_by_shared(one: Subscription) -> bool:
+    """Whether the connection's window has less room than its own, if it has both."""
+    connection = one.connection
+    if not one.is_shared or one.prefetch_count is None or not connection.shared_window:
+        return one.is_shared and one.prefetch_count is None
+    return connection.shared_window - connection.shared_in_flight < one.prefetch_count - one.in_flight
 
 
 def listed(consumers: Iterable[Subscription]) -> list[Consumer]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from radiator.core.connections import ConsumedQueue
+from radiator.core.farewell import Farewell
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
@@ -52,10 +53,14 @@ class Lifetimes:
         elif queue not in exchanges.unbinding:
             self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue)))
 
-    def delete(self, queue: Queue) -> None:
-        """Now, with all that is in it."""
+    def delete(self, queue: Queue, takes_unacked: bool = False) -> None:
+        """Now, with all that is in it. takes_unacked: as of DeleteDestination."""
+        farewell = Farewell(self.context, queue.subscriptions, queue.entries_out.values() if takes_unacked else ())
         self.destinations.queues.delete(queue)
         if not queue.is_short_lived or queue.ledger.stored:
             self.context.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
         if queue.waiters:
             self.unblocked[queue] = None
+        farewell.step()
+        if not farewell.is_done:
+            self.begin(farewell)

@@ -17,6 +17,7 @@ from radiator.core.cluster.cluster import Cluster
 from radiator.core.connections import Connection, Delivery
 from radiator.core.dead_letters import DeadLetters
 from radiator.core.disk_pressure import DiskPressure
+from radiator.core.getting import Getting
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.kinds.table import start
 from radiator.core.leases import Leases
@@ -191,6 +192,7 @@ class Parts:
         self.admission.into_transaction = self.transactions.send
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
         self.leases = self._made_leases()
+        self.getting = Getting(context, self.kinds, self.wake_waiters, lifetimes.left)
         self.repetitions = Repetitions(context, self.authorization, self.answers)
         self.memory_pressure = MemoryPressure(context, limits, self.memory, self.admission, self.unblocked)
         self.clients = Clients(
@@ -201,6 +203,7 @@ class Parts:
             answers=self.answers,
             background=self.background,
             blocking=self.blocking,
+            getting=self.getting,
             leases=self.leases,
             repetitions=self.repetitions,
             lifetimes=lifetimes,

@@ -104,7 +104,7 @@ class ReloadPort(Protocol):
 class QueueRemoval(Protocol):
     """Where a queue is deleted."""
 
-    def delete(self, queue: Queue) -> None: ...
+    def delete(self, queue: Queue, takes_unacked: bool = False) -> None: ...
 
 
 class TopologyPort(AnsweringPort, Protocol):

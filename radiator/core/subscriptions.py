@@ -128,7 +128,7 @@ class Subscriptions:
     def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
         """Add a consumer, without delivering to it yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
         window = command.prefetch_count
-        if window is None and command.ack == CLIENT and self.limits.ack_client_window > 1:
+        if window is None and not command.shares_window and command.ack == CLIENT and self.limits.ack_client_window > 1:
             window = self.limits.ack_client_window
         subscription = Subscription(
             connection,
@@ -143,6 +143,8 @@ class Subscriptions:
             ack_timeout_s=command.ack_timeout_s,
             destination=command.destination,
             consumer_name=command.consumer_name,
+            shares_window=command.shares_window,
+            reports_end=command.reports_end,
         )
         queue.subscribe(subscription)
         connection.next_place += 1

@@ -14,7 +14,7 @@ from radiator.core.queues.entry import Entry
 from radiator.model.leases import Leased, Settled
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
-from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Receipt, RefusedReceipt, Reply
+from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Receipt, RefusedReceipt, Reply, Returned
 from radiator.model.writes import Write
 
 NoteValue = str | int | float | bool
@@ -129,6 +129,8 @@ def reply_cost_bytes(reply: Reply) -> int:
         return MESSAGE_COST_BYTES + len(reply.body) + sum(map(len, reply.more))
     if isinstance(reply, Leased):
         return MESSAGE_COST_BYTES + sum(MESSAGE_COST_BYTES + one.message.size for one in reply.messages)
+    if isinstance(reply, Returned):
+        return MESSAGE_COST_BYTES + len(reply.headers) + len(reply.body)
     if isinstance(reply, Settled):
         return MESSAGE_COST_BYTES * (1 + len(reply.verdicts))
     return MESSAGE_COST_BYTES

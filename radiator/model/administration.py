@@ -165,9 +165,10 @@ class DeleteDestination:
     or records, or 1 for a kind that has none.
 
     Of queues: if_unused: refused (`in-use`) while it has consumers; if_empty: refused (`not-empty`) while it has
-    messages; refused too (`in-use`) while messages are in doubt or checked out, or, without takes_unacked, unacked. Of
-    exchanges: if_unused: refused (`in-use`) while it has bindings. Of logs: refused (`in-use`) while it
-    has consumers, or a fanout leads to it. All: refused (`declared`) while config.toml declares it.
+    messages; refused too (`in-use`) while messages are in doubt or checked out; takes_unacked: what is unacked leaves
+    the windows of its consumers at once, not with its ACK. Of exchanges: if_unbound: refused (`in-use`) while it has
+    bindings. Of logs: refused (`in-use`) while it has consumers, or a fanout leads to it. All: refused (`declared`)
+    while config.toml declares it.
     """
 
     kind: str
@@ -175,6 +176,7 @@ class DeleteDestination:
     if_unused: bool = True
     if_empty: bool = False
     takes_unacked: bool = False
+    if_unbound: bool = False
 
 
 # ---- queues ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from radiator.model import commands, overview
 from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
 from radiator.model.commands import Closed, Command, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.getting import Get, SetWindow
 from radiator.model.limits import ENDED_AT_ONCE, VERDICTS_KEPT, Limits
 from radiator.model.peer import Taken
 from radiator.model.principal import ANYONE, Principal, RecognisedBy, node_principal, unix_principal
@@ -109,6 +110,8 @@ CASES: list[tuple[Any, Given]] = [
     (commands.Unheeded(1, "q", "priority", "It says nothing."), ()),
     (commands.Receive(1, b"r", "/amq/queue/q", 1, 0, 1000), ((READ, Q),)),
     (commands.Settle(1, b"r", []), ()),
+    (Get(1, "/amq/queue/q", b"r"), ((READ, Q),)),
+    (SetWindow(1, 9), ()),
     (commands.PeerMessage(1, Taken(1)), ((ADMIN, EVERYTHING),)),
     (asked.ReadStats(), ((SEE, EVERYTHING),)),
     (asked.ReadSection("queues"), ((SEE, "/queue/#"),)),

@@ -310,8 +310,8 @@ MUTANTS = (
         "two-in-the-shared-window",
         "A connection gets two messages at a time in the window that its subscriptions share.",
         function="Subscription.has_window",
-        old="return self.connection.shared_in_flight < self.connection.shared_window",
-        new="return self.connection.shared_in_flight <= self.connection.shared_window",
+        old="if self.is_shared and 0 < connection.shared_window <= connection.shared_in_flight:",
+        new="if self.is_shared and 0 < connection.shared_window < connection.shared_in_flight:",
     ),
     Mutant(
         "unacked-bytes-stay",

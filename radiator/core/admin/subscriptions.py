@@ -29,8 +29,9 @@ def set_window(connection: Connection, name: bytes, count: int) -> None:
     if subscription is None or subscription.prefetch_count is None or subscription.ack == AUTO:
         raise Refusal("bad-request", f"The subscription {shown(name)} has no window of its own (prefetch-count).")
     subscription.prefetch_count = count
-    if not subscription.is_listed and subscription.has_window():
-        connection.unlisted_private[subscription] = None
+    if not subscription.is_listed:
+        connection.forget(subscription)
+        connection.unlist(subscription)
     connection.offer()
 
 

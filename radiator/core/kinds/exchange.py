@@ -18,7 +18,7 @@ from radiator.model.addresses import EXCHANGE
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import BindingOfExchange, Declared, Deleted, ExchangeDescribed
 from radiator.model.commands import Send, Subscribe
-from radiator.model.errors import Refusal
+from radiator.model.errors import Refusal, count_text
 from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import ExchangeNumbers, Rows
 from radiator.model.recovery import Recovery
@@ -53,7 +53,9 @@ class ExchangeKind(Kind):
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
         if not matching:
-            if command.mandatory:
+            if command.mandatory and command.returns:
+                plan.returned.append(command)
+            elif command.mandatory:
                 raise Refusal(
                     "no-subscriber", f"{command.destination} matches no binding, and the message is mandatory."
                 )
@@ -184,9 +186,12 @@ class ExchangeKind(Kind):
         request.answer_synced(described, in_slices=True)
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
-        """Deletes the exchange with its bindings."""
+        """Deletes the exchange with its bindings. if_unbound: only without any."""
         exchanges, name = self.destinations.exchanges, command.name
         exchange = exchanges.get(name)
+        if command.if_unbound and exchange.bindings:
+            have = count_text(len(exchange.bindings), "binding")
+            raise Refusal("in-use", f"/exchange/{name} has {have}: take them off first.")
 
         def undo(binding: tuple[str, Target]) -> None:
             if binding in exchange.bindings:

@@ -32,6 +32,8 @@ class ExistingQueueKind(Kind):
         found = self.destinations.queues.all.get(name)
         if found is not None:
             self.incoming.put_into(plan, command, headers, (found,), due_ms)
+        elif command.mandatory and command.returns:
+            plan.returned.append(command)
         elif command.mandatory:
             raise Refusal("no-subscriber", f"There is no /queue/{name}, and the message is mandatory.")
         elif command.immediate:
@@ -46,6 +48,9 @@ class ExistingQueueKind(Kind):
         subscriber.receipt(connection, command)
         found.join(subscription)
         return None
+
+    def existing(self, destination: str, name: str) -> Queue:
+        return self.leased(destination, name)
 
     def leased(self, destination: str, name: str) -> Queue:
         found = self.destinations.queues.all.get(name)

@@ -123,6 +123,10 @@ class Kind:
         """Returns the queue that a Receive takes from, made as by a SUBSCRIBE. Raises Refusal."""
         raise Refusal("no-lease", f"{destination} is no queue: only messages of queues are leased.{self.instead}")
 
+    def existing(self, destination: str, name: str) -> Queue:
+        """Returns the queue that a Get takes from, which it does not make. Raises Refusal."""
+        raise Refusal("no-lease", f"{destination} is no queue, of which alone one message is taken.")
+
     def whole_address(self, address: str) -> str:
         """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""
         return address

@@ -70,6 +70,12 @@ class QueueKind(Kind):
         queue.join(subscription)
         return None
 
+    def existing(self, destination: str, name: str) -> Queue:
+        found = self.destinations.queues.all.get(name)
+        if found is None:
+            raise Refusal("no-such-destination", f"There is no /queue/{name}, and to take a message of it makes none.")
+        return found
+
     def leased(self, destination: str, name: str) -> Queue:
         return self.destinations.queues.get(name)
 
@@ -177,7 +183,7 @@ class QueueKind(Kind):
         if unbinding.begins(request, lambda: [*self.destinations.bindings_of(queue)], undo, again):
             return
         count = queue.ledger.stored
-        request.parts.lifetimes.delete(queue)
+        request.parts.lifetimes.delete(queue, command.takes_unacked)
         request.answer_synced(lambda: Deleted(count))
 
 

@@ -82,6 +82,12 @@ class Consumable:
         """Delivers what is ready to the consumers that have room."""
         raise NotImplementedError
 
+    def observe(self, observer: Callable[[], None]) -> None:
+        """Adds an observer, which is called after each `pump`; never where all is in memory."""
+
+    def ignore(self, observer: Callable[[], None]) -> None:
+        """Removes an observer."""
+
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
         """Removes the message: it has been processed."""
         raise NotImplementedError
@@ -126,13 +132,25 @@ class Consumable:
         `exclusive`.
         """
         others = self.subscriptions
-        # one that is exclusive is alone
         if others and (self.settings.exclusive or subscription.exclusive or next(iter(others)).exclusive):
-            raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
+            self._check_alone(subscription)
         others[subscription] = None
         if subscription.ack_timeout_s is None:
             subscription.ack_timeout_s = self.settings.ack_timeout_s
         self.had_consumer = self.had_consumer or not subscription.is_getter
+
+    def _check_alone(self, subscription: Subscription) -> None:
+        """One that is exclusive is alone, but for Gets, which come behind it. Raises Refusal `exclusive`."""
+        others = self.subscriptions
+        first = next((one for one in others if not one.is_get), None)
+        is_own_get = subscription.is_get and first is not None and first.connection is subscription.connection
+        if first is not None and not is_own_get:
+            raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
+        if not subscription.is_get:
+            gets = [*others]
+            others.clear()
+            others[subscription] = None
+            others.update(dict.fromkeys(gets))
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Removes a consumer: nothing more is delivered to it. What is unacked stays with its connection."""
@@ -197,6 +215,7 @@ class Consumable:
                 is_auto,
                 False,
                 log,
+                subscription.delivered() if subscription.is_get else None,
             ),
             entry.size,
             delivery if is_auto else None,

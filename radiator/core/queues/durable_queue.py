@@ -89,11 +89,9 @@ class DurableQueue(Queue):
         return Due(self, window, self.context)
 
     def observe(self, observer: Callable[[], None]) -> None:
-        """Adds an observer, which is called after each `pump`."""
         self.observers = (*self.observers, observer)
 
     def ignore(self, observer: Callable[[], None]) -> None:
-        """Removes an observer."""
         self.observers = tuple(other for other in self.observers if other != observer)
 
     # ---- in ---------------------------------------------------------------------------------------------------------

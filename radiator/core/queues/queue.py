@@ -217,19 +217,19 @@ class Queue(Consumable):
 
     def can_hand(self, count: int) -> bool:
         """Whether consumers have room for that many more, beside all that is there for them already."""
-        wanted = self.ready_count + self.storing_count + self.reserved + count
-        sharing: set[Connection] = set()
+        wanted: float = self.ready_count + self.storing_count + self.reserved + count
+        shared: dict[Connection, float] = {}  # what is left of the windows of connections
         for subscription in self.subscriptions:
             if not subscription.can_take():
                 continue
-            if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
-                return True
-            connection = subscription.connection
-            if not subscription.is_shared:
-                wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
-            elif connection not in sharing:
-                sharing.add(connection)
-                wanted -= connection.shared_window - connection.shared_in_flight
+            free, own, connection = inf, subscription.prefetch_count, subscription.connection
+            if own is not None and subscription.ack != AUTO:
+                free = own - subscription.in_flight
+            if subscription.is_shared and connection.shared_window:
+                left = shared.get(connection, connection.shared_window - connection.shared_in_flight)
+                free = min(free, left)
+                shared[connection] = left - free
+            wanted -= free
             if wanted <= 0:
                 return True
         return False

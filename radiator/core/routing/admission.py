@@ -27,7 +27,7 @@ from radiator.model.headers import CONTENT_TYPE
 from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY
 from radiator.model.message import Message
 from radiator.model.peer import Answer
-from radiator.model.replies import Receipt
+from radiator.model.replies import Receipt, Returned
 from radiator.model.settings import BLOCK
 
 
@@ -223,7 +223,16 @@ class Admission:
             producer.held_batch = context.open.number
         elif duplicates_of > context.committed:
             producer.held_batch = max(producer.held_batch, duplicates_of)
+        if plan.returned:
+            self.give_back(producer, plan.returned)
         return None
+
+    def give_back(self, producer: Producer, sends: list[Send]) -> None:
+        """They have reached no queue."""
+        assert isinstance(producer, Connection), "what is mandatory is not prepared"
+        for send in sends:
+            returned = Returned(producer.number, send.destination, send.headers, send.escaping, send.body)
+            producer.say(self.context, returned)
 
     def without_duplicates(self, producer: Producer, plan: Plan) -> tuple[list[Arrival], int] | WaitList:
         """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:

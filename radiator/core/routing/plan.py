@@ -9,6 +9,7 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.exchanges import Exchange
+from radiator.model.commands import Send
 from radiator.model.errors import Refusal
 from radiator.model.message import Message, expires_by
 
@@ -26,12 +27,13 @@ class Plan:
     that count it; missing: how many queues it named that do not exist. immediate: queues whose consumers must have room
     for what is put, and the address to name in the refusal. steps: the cost of the matching. unkept: copies for nodes
     for which none are kept. answers: replies for clients at other nodes. ids: gets the ids of what is stored or
-    published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were known.
+    published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were known. returned:
+    SENDs that reach no queue, and come back.
     """
 
     __slots__ = (
         "answers", "copies", "counted", "duplicates", "ids", "immediate", "missing", "publishes", "puts", "replies",
-        "steps", "unkept", "unrouted",
+        "returned", "steps", "unkept", "unrouted",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Plan:
         self.immediate: dict[Target, str] = {}
         self.ids: list[bytes] | None = None
         self.duplicates = 0
+        self.returned: list[Send] = []
 
 
 def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:

@@ -2,7 +2,10 @@
 
 import pytest
 
+from radiator.model.administration import DeleteDestination
+from radiator.model.replies import Answered
 from radiator.model.settings import Binding, Declarations, ExchangeSettings, QueueSettings
+from tests.core.asked import ask
 from tests.core.node import Node
 from tests.core.words import send, subscribe, unsubscribe
 
@@ -53,3 +56,21 @@ def test_a_durable_subscription_needs_a_durable_exchange(node: Node) -> None:
 def test_one_that_is_not_there_is_refused(node: Node) -> None:
     node.say(send(1, "/exchange/none/k"))
     assert node.refusal(1).code == "no-such-destination"
+
+
+@pytest.mark.parametrize("if_unbound", [True, False])
+def test_one_that_has_bindings_is_kept_where_that_is_asked_for(if_unbound: bool) -> None:
+    node = Node()
+    node.open(9)
+    assert (
+        node.admin(9, do="declare", exchange="x", type="direct")["ok"] and node.admin(9, do="declare", queue="q")["ok"]
+    )
+    node.broker.destinations.bind("x", "key", "q")
+    node.say(ask(9, DeleteDestination("exchange", "x", if_unbound=if_unbound)))
+    (answer,) = (reply for reply in node.take(9) if isinstance(reply, Answered))
+    assert answer.code == ("in-use" if if_unbound else "")
+    assert ("x" in node.broker.destinations.exchanges.all) is if_unbound
+    if if_unbound:
+        node.broker.destinations.unbind("x", "key", "q")
+        node.say(ask(9, DeleteDestination("exchange", "x", if_unbound=True)))
+        assert "x" not in node.broker.destinations.exchanges.all

@@ -1,0 +1,173 @@
+"""Get: the next ready message of a queue, for a client that takes messages one by one; and SetWindow.
+
+A Get is a consumer of its queue for as long as it takes, which is no time where what is ready is in memory. Where it is
+on the disk alone, the connection waits until that is read back, or others have got it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from radiator.core.connections import Connection, ConsumedQueue, Subscription
+from radiator.core.kinds.kind import Kind
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
+from radiator.core.turn import TurnContext
+from radiator.model.ack_modes import AUTO
+from radiator.model.addresses import split
+from radiator.model.errors import Refusal
+from radiator.model.getting import Get, SetWindow
+from radiator.model.limits import PREFETCH_COUNT_MAX, RECEIVE_LOAD_S, STEP_MESSAGES
+from radiator.model.replies import Empty
+
+
+@dataclass(slots=True, eq=False)
+class Getter(Subscription):
+    """A Get that is not answered yet: a consumer with a window of one. source: its queue; waiting: where its connection
+    waits, since since_s; is_taken: it has got its message.
+    """
+
+    command: Get = field(kw_only=True)
+    source: Queue = field(kw_only=True)
+    wake: Callable[[Waitable], None] = field(kw_only=True)
+    waiting: WaitList = field(kw_only=True)
+    since_s: float = field(kw_only=True)
+    is_taken: bool = False
+
+    def has_window(self) -> bool:
+        return not self.is_taken
+
+    def delivered(self) -> int:
+        self.is_taken = True
+        return self.source.ready_count
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether it would take what is ready, which is on the disk alone."""
+        if self.is_taken or self.source.is_gone or not self.is_listed:
+            return False
+        return not self.source.is_exhausted and self.source.peek_head() is None
+
+    def look(self) -> None:
+        """Called when its queue has handed out what it could."""
+        if not self.awaits_disk:
+            self.wake(self.waiting)
+
+    def ended(self) -> None:
+        self.wake(self.waiting)
+
+
+class Getting:
+    """getters: those that wait, by connection; full: connections whose outgoing buffer must be written first. wake: has
+    those who wait tried again; on_left: as in acks.py.
+    """
+
+    __slots__ = ("context", "full", "getters", "kinds", "on_left", "wake")
+
+    def __init__(
+        self,
+        context: TurnContext,
+        kinds: Mapping[str, Kind],
+        wake: Callable[[Waitable], None],
+        on_left: Callable[[ConsumedQueue], None],
+    ) -> None:
+        self.context = context
+        self.kinds = kinds
+        self.wake = wake
+        self.on_left = on_left
+        self.getters: dict[Connection, Getter] = {}
+        self.full: dict[Connection, WaitList] = {}
+
+    def set_window(self, connection: Connection, command: SetWindow) -> None:
+        """What has room in it goes out behind the RECEIPT. Raises Refusal."""
+        if not 0 <= command.messages <= PREFETCH_COUNT_MAX:
+            raise Refusal(
+                "bad-request", f"The window is {command.messages}: it must be 0 (no bound) to {PREFETCH_COUNT_MAX}."
+            )
+        connection.shared_window = command.messages
+        connection.receipt(self.context, command.receipt)
+        connection.offer()
+
+    # ---- Get --------------------------------------------------------------------------------------------------------
+
+    def get(self, connection: Connection, command: Get) -> Waitable | None:
+        """Takes a message, or says that there is none; or returns what it must wait for first. Raises Refusal."""
+        getter = self.getters.get(connection)
+        if getter is not None and getter.source.is_gone and not getter.is_taken:
+            self._end(getter)  # another may have its name by now
+            getter = None
+        if getter is None:
+            kind, name = split(command.destination)
+            queue = self.kinds[kind].existing(command.destination, name)
+            if queue.ready_count and connection.unwritten and not connection.takes_more:
+                return self.full.setdefault(connection, WaitList("outbox", is_timed=False))
+            if self.context.handled >= STEP_MESSAGES:
+                return FLUSH
+            getter = self._begun(connection, command, queue)
+        if getter.awaits_disk and not self._is_late(getter):
+            return getter.waiting
+        self._end(getter)
+        if not getter.is_taken:
+            self.context.post(Empty(connection.number, command.receipt))
+        return None
+
+    def _begun(self, connection: Connection, command: Get, queue: Queue) -> Getter:
+        """A consumer that has been given what is in memory."""
+        getter = Getter(
+            connection,
+            command.receipt,
+            queue,
+            command.ack,
+            1,
+            False,
+            True,
+            connection.next_place,
+            is_getter=True,
+            is_get=True,
+            destination=command.destination,
+            command=command,
+            source=queue,
+            wake=self.wake,
+            waiting=WaitList(f"the disk, which {queue.address} is read back from,", is_timed=False),
+            since_s=self.context.now_s,
+        )
+        queue.subscribe(getter)
+        connection.next_place += 1
+        connection.had_auto = connection.had_auto or command.ack == AUTO
+        self.context.handled += 1
+        self.getters[connection] = getter
+        queue.join(getter)
+        queue.observe(getter.look)
+        return getter
+
+    def _is_late(self, getter: Getter) -> bool:
+        return self.context.now_s - getter.since_s >= RECEIVE_LOAD_S
+
+    def _end(self, getter: Getter) -> None:
+        """It consumes no more."""
+        del self.getters[getter.connection]
+        queue = getter.source
+        queue.ignore(getter.look)
+        queue.unsubscribe(getter)
+        if queue.settings.auto_delete:
+            self.on_left(queue)
+
+    # ---- what it waits for ------------------------------------------------------------------------------------------
+
+    def drained(self, connection: Connection) -> None:
+        """Its outgoing buffer has room again."""
+        waiting = self.full.pop(connection, None)
+        if waiting is not None:
+            self.wake(waiting)
+
+    def ticked(self) -> None:
+        """Nobody waits for a disk that has nothing to say."""
+        for getter in self.getters.values():
+            if self._is_late(getter):
+                self.wake(getter.waiting)
+
+    def closed(self, connection: Connection) -> None:
+        """What it has taken is unacked, and comes back as all else; it takes nothing more."""
+        self.full.pop(connection, None)
+        getter = self.getters.get(connection)
+        if getter is not None:
+            self._end(getter)
