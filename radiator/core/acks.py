@@ -1,7 +1,8 @@
 """ACK and NACK, and `auto` messages that are acked as they are written."""
 
-from collections.abc import Callable
-from itertools import takewhile
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice, takewhile
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
 from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
@@ -19,10 +20,11 @@ from radiator.model.replies import MESSAGE_COST_BYTES
 class Acks:
     """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back:
     requests the bytes of deliveries whose bytes are on the disk alone; returns what the command must wait for.
-    batch_wait_list: where ACKs wait while the open batch is full.
+    batch_wait_list: where ACKs wait while the open batch is full. begun: what is left of commands that settle
+    several, by connection, each judged once.
     """
 
-    __slots__ = ("batch_wait_list", "context", "on_left", "read_back", "transactions")
+    __slots__ = ("batch_wait_list", "begun", "context", "on_left", "read_back", "transactions")
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Acks:
         self.on_left = on_left
         self.read_back = read_back
         self.batch_wait_list = WaitList("acks", is_timed=False)
+        self.begun: dict[Connection, tuple[Ack | Nack, deque[Delivery]]] = {}
 
     def ack(self, connection: Connection, command: Ack | Nack) -> Waitable | None:
         """Carry it out, or keep it for its COMMIT. Returns what it must wait for. Raises Refusal."""
@@ -45,6 +48,8 @@ class Acks:
         left = ACKED_PER_BATCH - len(self.context.open.writes)
         if left <= 0:
             return self.batch_wait_list
+        if command.more:
+            return self.ack_several(connection, command, left)
         deliveries = named_by(connection, command, self.context.store_id)
         if type(command) is Nack:
             lacking = [delivery for delivery in deliveries if needs_bytes(command, delivery)]
@@ -57,7 +62,41 @@ class Acks:
             # a slice in a turn, and the rest when it is tried again: the RECEIPT comes with the last one
             self.settle_before(command, deliveries, deliveries[at_once])
             return FLUSH if at_once < left else self.batch_wait_list
-        is_persistent = False
+        self.settle_last(connection, command, deliveries)
+        return None
+
+    def ack_several(self, connection: Connection, command: Ack | Nack, left: int) -> Waitable | None:
+        """The next slice of what it names. All is judged before the first is settled; what has come back since then is
+        passed over.
+        """
+        begun, deliveries = self.begun.get(connection, (None, deque[Delivery]()))
+        if begun is not command:
+            deliveries = deque(named_by(connection, command, self.context.store_id))
+            self.begun[connection] = command, deliveries
+        at_once = min(left, STEP_MESSAGES)
+        some: list[Delivery] = []
+        while deliveries and len(some) < at_once:
+            delivery = deliveries[0]
+            if connection.unacked.get(delivery.message_id) is delivery:
+                if type(command) is Nack and needs_bytes(command, delivery):
+                    break
+                some.append(delivery)
+            deliveries.popleft()
+        if not deliveries:
+            del self.begun[connection]
+            self.settle_last(connection, command, some, is_sliced=begun is command)
+            return None
+        self.settle_some(command, some)
+        if len(some) == at_once:
+            return FLUSH if at_once < left else self.batch_wait_list
+        lacking = [one for one in islice(deliveries, STEP_MESSAGES) if needs_bytes(command, one)]
+        return self.read_back(one_slice(lacking))
+
+    def settle_last(
+        self, connection: Connection, command: Ack | Nack, deliveries: list[Delivery], is_sliced: bool = False
+    ) -> None:
+        """The whole, or the last of several slices, with the RECEIPT."""
+        is_persistent = is_sliced
         queues: list[ConsumedQueue] = []
         for delivery in deliveries:
             delivery.leave_window()
@@ -74,7 +113,6 @@ class Acks:
             queue.pump()
             if queue.settings.auto_delete:
                 self.on_left(queue)
-        return None
 
     def ack_in_transaction(self, connection: Connection, command: Ack | Nack, name: bytes) -> None:
         transaction = self.transactions.open(connection, name)
@@ -95,8 +133,11 @@ class Acks:
 
     def settle_before(self, command: Ack | Nack, deliveries: list[Delivery], last: Delivery) -> None:
         """Its RECEIPT comes with the rest."""
+        self.settle_some(command, takewhile(lambda delivery: delivery is not last, deliveries))
+
+    def settle_some(self, command: Ack | Nack, deliveries: Iterable[Delivery]) -> None:
         queues: dict[ConsumedQueue, None] = {}
-        for delivery in takewhile(lambda delivery: delivery is not last, deliveries):
+        for delivery in deliveries:
             delivery.leave_window()
             settle(command, delivery)
             queues[delivery.subscription.queue] = None

@@ -10,24 +10,19 @@ from radiator.model.message import is_id_of, is_topic_id
 def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
     """The deliveries that it settles; none where it has no effect (`auto` subscriptions, topics).
 
-    `client`: this message and all sent before it on the same subscription, except those that wait in a transaction.
-    Raises Refusal for a message that is not unacked on this connection, or already waits in an open transaction.
+    `client`: this message and all sent before it on the same subscription, except those that wait in a transaction;
+    with `more` the messages that it names, each alone. Raises Refusal for a message that is not unacked on this
+    connection, or already waits in an open transaction.
     """
-    message_id = command.message_id
-    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
-    delivery = connection.unacked.get(message_id)
+    delivery = _named(connection, command, command.message_id, store_id)
+    if command.more:
+        ids = dict.fromkeys(command.more)
+        ids.pop(command.message_id, None)
+        others = (_named(connection, command, message_id, store_id) for message_id in ids)
+        return [one for one in (delivery, *others) if one is not None]
     if delivery is None:
-        if _means_nothing(connection, command, store_id):
-            return []
-        what = "NACK" if isinstance(command, Nack) else "ACK"
-        raise Refusal("not-unacked", f"{what} of {shown(message_id)}: no such message is unacked on this connection.")
-    if delivery.transaction is not None:
-        raise Refusal(
-            "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
-        )
+        return []
     subscription = delivery.subscription
-    if type(command) is Nack and command.delay_ms is not None and not subscription.queue.can_delay:
-        raise Refusal("no-delay", f"{shown(message_id)} is of a log, which keeps nothing back: NACK without `delay`.")
     if subscription.ack != CLIENT:
         return [delivery]
     named = []
@@ -39,11 +34,30 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
     return named
 
 
-def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -> bool:
+def _named(connection: Connection, command: Ack | Nack, message_id: bytes, store_id: str) -> Delivery | None:
+    """That one, if it is to be settled. Raises Refusal."""
+    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
+    delivery = connection.unacked.get(message_id)
+    if delivery is None:
+        if _means_nothing(connection, command, message_id, store_id):
+            return None
+        what = "NACK" if isinstance(command, Nack) else "ACK"
+        raise Refusal("not-unacked", f"{what} of {shown(message_id)}: no such message is unacked on this connection.")
+    if delivery.transaction is not None:
+        raise Refusal(
+            "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
+        )
+    subscription = delivery.subscription
+    if type(command) is Nack and command.delay_ms is not None and not subscription.queue.can_delay:
+        raise Refusal("no-delay", f"{shown(message_id)} is of a log, which keeps nothing back: NACK without `delay`.")
+    return delivery
+
+
+def _means_nothing(connection: Connection, command: Ack | Nack, message_id: bytes, store_id: str) -> bool:
     """Topic messages are never unacked; an `auto` message was acked when it was sent."""
-    if is_topic_id(command.message_id):
+    if is_topic_id(message_id):
         return connection.had_topic  # also of one that was published on another node
-    if not is_id_of(command.message_id, store_id):
+    if not is_id_of(message_id, store_id):
         return False
     if command.subscription is not None:
         named = connection.queue_subscriptions.get(command.subscription)

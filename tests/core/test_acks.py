@@ -1,10 +1,16 @@
 """ACK and NACK: when they happen, what their RECEIPTs wait for, and in a transaction."""
 
+from typing import Any
+
 import pytest
 
-from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL
-from radiator.model.limits import ACKED_PER_BATCH, SETTLED_PER_TRANSACTION, STEP_MESSAGES
+from radiator.core import deliveries
+from radiator.core.connections import Delivery
+from radiator.core.states import Event
+from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Nack, Read
+from radiator.model.limits import ACKED_PER_BATCH, PREFETCH_COUNT_MAX, SETTLED_PER_TRANSACTION, STEP_MESSAGES
 from radiator.model.replies import Deliver, Refuse
+from tests.core.backlogs import durable
 from tests.core.node import Node
 from tests.core.words import abort, ack, begin, commit, nack, queue, send, subscribe
 
@@ -165,3 +171,115 @@ def test_a_transaction_acks_so_many_messages_at_most() -> None:
     refused = node.inbox[1][-1]
     assert isinstance(refused, Refuse) and refused.code == "too-large"
     assert refused.sentence == "8193 messages would be acked in the transaction: one has at most 8192."
+
+
+# ---- several in one command -----------------------------------------------------------------------------------------
+
+
+def several(count: int, **settings: object) -> tuple[Node, list[Deliver]]:
+    """So many unacked with connection 1."""
+    node = Node(queue(**settings))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=PREFETCH_COUNT_MAX))
+    node.turn([Read(9, [send(9, "q", b"%d" % number) for number in range(count)])])
+    return node, node.messages(1)
+
+
+def all_of(out: list[Deliver], kind: type[Ack] | type[Nack] = Ack, **more: Any) -> Ack | Nack:
+    first, *others = (one.message_id for one in out)
+    return kind(1, first, more=tuple(others), **more)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_several_are_acked_by_one_command_and_no_other(persistent: bool) -> None:
+    node, out = several(5, persistent=persistent)
+    node.say(all_of([out[3], out[1]], receipt=b"r"))
+    assert node.receipts(1) == [b"r"]
+    assert [*node.broker.connections[1].unacked] == [out[0].message_id, out[2].message_id, out[4].message_id]
+    assert node.numbers("q")["messages"] == 3 and node.broker.parts.acks.begun == {}
+
+
+def test_several_are_given_back_by_one_command() -> None:
+    node, out = several(3)
+    node.say(all_of(out, Nack, receipt=b"r"))
+    assert node.receipts(1) == [b"r"]
+    assert [(one.message.body, one.redeliveries) for one in node.messages(1)] == [(b"0", 1), (b"1", 1), (b"2", 1)]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_where_one_is_not_unacked_none_is_settled(place: int) -> None:
+    node, out = several(4)
+    node.say(ack(out[place]))
+    node.say(all_of(out))
+    assert node.refusal(1).code == "not-unacked" and node.numbers("q")["messages"] == 3
+    assert len(node.broker.connections[1].unacked) == 3
+
+
+def test_one_that_is_named_twice_counts_once() -> None:
+    node, out = several(2)
+    node.say(all_of([*out, *out], receipt=b"r"))
+    assert node.receipts(1) == [b"r"] and node.numbers("q")["messages"] == 0
+
+
+@pytest.mark.parametrize("kind", [Ack, Nack])
+def test_very_many_are_settled_a_slice_in_a_turn_and_each_is_judged_once(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Ack] | type[Nack]
+) -> None:
+    count = 3 * STEP_MESSAGES + 1
+    node, out = several(count)
+    judged = []
+
+    def named(*given: Any) -> list[Delivery]:
+        judged.append(1)
+        return deliveries.named_by(*given)
+
+    monkeypatch.setattr("radiator.core.acks.named_by", named)
+    node.auto = False
+    node.say(all_of(out, kind, receipt=b"r"))
+    connection = node.broker.connections[1]
+    assert node.numbers("q")["messages"] == (count - STEP_MESSAGES if kind is Ack else count)
+    assert connection in node.broker.parts.acks.begun and node.receipts(1) == []
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and judged == [1] and node.broker.parts.acks.begun == {}
+    assert node.numbers("q")["messages"] == (0 if kind is Ack else count)
+    assert node.numbers("q")["redelivered"] == (0 if kind is Ack else count)
+
+
+def test_what_comes_back_between_two_slices_is_passed_over() -> None:
+    node, out = several(STEP_MESSAGES + 2)
+    node.auto = False
+    node.say(all_of(out, receipt=b"r"))
+    last = node.broker.connections[1].unacked[out[-1].message_id]
+    last.leave_window()
+    last.subscription.queue.give_back(last, Event.LOST)
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and node.numbers("q")["messages"] == 1
+    assert node.bodies(1) == [out[-1].message.body]
+
+
+def test_several_wait_for_what_must_be_read_back_first() -> None:
+    node, out = several(3, dead_letter="dead")
+    node.broker.destinations.windows.out_max = 0
+    durable(node).let_go_of_bytes(1000)
+    node.auto = False
+    node.say(all_of(out, Nack, receipt=b"r", requeue=False))
+    assert node.read_requests and node.receipts(1) == []
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and node.stored("dead") == [b"0", b"1", b"2"]
+
+
+def test_several_in_a_transaction_wait_for_its_commit() -> None:
+    node, out = several(3)
+    node.say(begin(1), all_of(out, transaction=b"t", receipt=b"a"))
+    assert node.receipts(1) == [b"a"] and node.numbers("q")["messages"] == 3
+    node.say(commit(1))
+    assert node.numbers("q")["messages"] == 0
+
+
+def test_one_that_waits_in_a_transaction_keeps_all_from_being_settled() -> None:
+    node, out = several(3)
+    node.say(begin(1), ack(out[2], transaction=b"t"), all_of(out))
+    assert node.refusal(1).code == "in-transaction" and node.numbers("q")["messages"] == 3
