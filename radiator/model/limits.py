@@ -55,6 +55,8 @@ class Limits:
 NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
 ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
+TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
+TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each

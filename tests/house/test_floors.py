@@ -119,6 +119,7 @@ PURE_MODULES = {
     "collections.abc",
     "copy",
     "dataclasses",
+    "decimal",
     "difflib",
     "enum",
     "functools",

@@ -30,6 +30,7 @@ WITHOUT = {
     "model/recovery.py": "data alone: tests/storage/lmdb/test_start.py",
     "model/rendering.py": "a Protocol: tests/protocols/administration has the one there is",
     "model/replies.py": "data alone: tests/protocols/stomp encodes each",
+    "protocols/amqp/spec.py": "constants alone: tests/protocols/amqp",
     "protocols/peer/spec.py": "the table of words: tests/protocols/peer/test_frame.py says each of them",
     "protocols/stomp/spec.py": "the table of commands and headers: tests/conformance",
     "server/shared.py": "data alone",
