@@ -31,10 +31,11 @@ from radiator.model.commands import (
     NotLinked,
     Open,
     PeerMessage,
+    Renew,
     Unheeded,
     Written,
 )
-from radiator.model.errors import Refusal
+from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.keys import HEADER
 from radiator.model.limits import CLIENT_SHOWN, ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
@@ -124,6 +125,18 @@ class Clients:
             connection.refuse(self.context, refusal.code, str(refusal))
             return
         self.audit.logged_in(connection)
+
+    def renew(self, connection: Connection, command: Renew) -> None:
+        """It ends when the new secret runs out. Raises Refusal for another user's."""
+        if command.principal.name != connection.principal.name:
+            sentence = f"This connection is that of {connection.principal.name}, and stays so: open another one."
+            raise Refusal(FORBIDDEN, sentence)
+        before, connection.principal = connection.principal, command.principal
+        try:
+            self.ends_at(connection.number, self.authorization.check_login(connection))
+        except Refusal:
+            connection.principal = before
+            raise
 
     def ends_at(self, number: int, until_ms: int | None) -> None:
         """The connection's login runs out then; None: it does not, whatever it was before."""

@@ -206,6 +206,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(commands.Abort, "ABORT", "nothing"),
     Row(commands.Identify, "another login on a connection of HTTP", "nothing"),
+    Row(commands.Renew, "`connection.update-secret` of AMQP", "nothing: it is a login"),
     Row(commands.Disconnect, "DISCONNECT", "nothing"),
     Row(commands.Administer, "SEND to `/admin`", "what the request in it needs"),
     Row(commands.Fail, "a broken frame", "nothing"),

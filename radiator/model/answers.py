@@ -113,9 +113,10 @@ class Declared:
 
 @dataclass(slots=True)
 class QueueDeclared:
-    """The same of a queue, and what it has."""
+    """The same of a queue, and what it has. ready: messages that a consumer could have at once."""
 
     messages: int
+    ready: int
     consumers: int
     created: bool
     warnings: tuple[str, ...] = ()

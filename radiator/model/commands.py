@@ -260,6 +260,15 @@ class Identify:
 
 
 @dataclass(slots=True)
+class Renew:
+    """The same principal has proved who it is by another secret, which runs out at another time."""
+
+    connection: int
+    principal: Principal
+    receipt: None = None
+
+
+@dataclass(slots=True)
 class Disconnect:
     """DISCONNECT: its RECEIPT comes after those due before it, then the connection is closed."""
 
@@ -327,6 +336,7 @@ Command = (
     | Commit
     | Abort
     | Identify
+    | Renew
     | Disconnect
     | Fail
     | InvalidSend

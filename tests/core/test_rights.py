@@ -103,6 +103,7 @@ CASES: list[tuple[Any, Given]] = [
     (Commit(1, b"t", None, None, "etl.nightly", 1), ((WRITE, "/app/etl.*"),)),
     (commands.Abort(1, b"t"), ()),
     (commands.Identify(1, Principal("bob")), ()),
+    (commands.Renew(1, Principal("bob")), ()),
     (commands.Disconnect(1), ()),
     (commands.Administer(1, b"{}", None, 2), ()),  # type: ignore[arg-type]
     (commands.Fail(1, "It is broken."), ()),

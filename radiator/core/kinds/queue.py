@@ -126,7 +126,8 @@ class QueueKind(Kind):
         useless_given = warnings(given, useless)
 
         def declared() -> QueueDeclared:
-            return QueueDeclared(queue.ledger.stored, len(queue.subscriptions), created, useless_given)
+            counts = queue.ledger.stored, queue.ready_count, len(queue.subscriptions)
+            return QueueDeclared(*counts, created, useless_given)
 
         if queue.is_persistent:
             request.answer_synced(declared)

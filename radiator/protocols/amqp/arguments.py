@@ -10,7 +10,7 @@ from typing import Any
 from radiator.model.checks import shown
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
 from radiator.protocols.amqp.frame import BrokenAmqp
-from radiator.protocols.amqp.spec import COMMAND_INVALID, NOT_IMPLEMENTED, PRECONDITION_FAILED
+from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
 MAX_PRIORITY = 10
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT, "reject-publish-dlx": DEAD_LETTER}
@@ -119,8 +119,7 @@ def exchange_settings(
 ) -> dict[str, Any]:
     """The same of exchange.declare."""
     if kind not in EXCHANGE_TYPES:
-        code = NOT_IMPLEMENTED if kind.startswith("x-") or kind == "headers" else COMMAND_INVALID
-        raise BrokenAmqp(code, f"{shown(kind)} is no type of an exchange here: {', '.join(EXCHANGE_TYPES)}")
+        raise BrokenAmqp(PRECONDITION_FAILED, f"unknown exchange type {kind!r:.80}: {', '.join(EXCHANGE_TYPES)}")
     for name in arguments:
         if name.startswith("x-") or name == "alternate-exchange":
             raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of an exchange is not known here")

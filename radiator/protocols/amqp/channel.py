@@ -313,7 +313,9 @@ class Channel:
         commands.append(Administer(self.number, b"", Asking(command, done), ESCAPING_ALL, RPC, is_answered=True))
 
     def end(self, commands: list[Heard], is_asked: bool = True) -> None:
-        """channel.close: what was sent before is carried out, and answered, before that is. is_asked: it is answered."""
+        """channel.close: what was sent before is carried out, and answered, before that is. is_asked: the client waits
+        for an answer.
+        """
         self.state = CLOSING
         self._publishing = None
         commands.append(Disconnect(self.number, RPC))

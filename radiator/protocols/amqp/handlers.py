@@ -140,7 +140,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     def done(answer: AdminAnswer) -> bytes:
         assert isinstance(answer, QueueDeclared)
         channel.last_queue = name
-        return _ok(channel, arguments, QueueDeclareOk(name, answer.messages, answer.consumers))
+        return _ok(channel, arguments, QueueDeclareOk(name, answer.ready, answer.consumers))
 
     command = DeclareDestination(QUEUE, name, settings, arguments.passive, is_owned=is_owned)
     channel.ask(command, done, commands)

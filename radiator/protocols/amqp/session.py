@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from radiator.model.commands import Closed, Fail, Heard, Open
+from radiator.model.commands import Closed, Fail, Heard, Open, Renew
 from radiator.model.errors import Refusal
 from radiator.model.getting import SetWindow
 from radiator.model.limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, AMQP_HELD_BYTES, Limits
@@ -37,6 +37,8 @@ from radiator.protocols.amqp.methods import (
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     Method,
 )
 from radiator.protocols.amqp.parser import FrameParser
@@ -54,8 +56,8 @@ class AmqpSession:
     __slots__ = (
         "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming", "_connection", "_early",
         "_failure", "_greeting", "_hears_blocked", "_late", "_login", "_next_number", "_outgoing", "_parser",
-        "_paused", "_principal", "_shared", "_state", "closes_at", "closing_cause", "heart_beat_expect_s",
-        "heart_beat_send_s", "is_closing", "is_open", "pending", "silence_max_s",
+        "_paused", "_principal", "_shared", "_state", "_transport_principal", "closes_at", "closing_cause",
+        "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "pending", "silence_max_s",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +77,7 @@ class AmqpSession:
         self.pending: Check | None = None
         self._connection = connection
         self._next_number = next_number
-        self._principal = principal
+        self._principal = self._transport_principal = principal
         self._login = login
         self._state = _HEADER
         self._parser = FrameParser()
@@ -121,7 +123,7 @@ class AmqpSession:
 
     def recognise(self, principal: Principal) -> None:
         """In whose name the client will be connected."""
-        self._principal = principal
+        self._principal = self._transport_principal = principal
 
     def receive(self, data: bytes) -> list[Heard]:
         """The commands in those bytes, and in what channels have held and can go on with."""
@@ -145,14 +147,23 @@ class AmqpSession:
         """The login is judged: what came behind it is read."""
         self.pending = None
         greeting, self._greeting = self._greeting, None
-        if self._login is None or greeting is None or self._state == _ENDED:
+        if self._login is None or self._state == _ENDED:
             return []
         try:
-            self._logged_in(self._login.answered(verdict), greeting)
+            principal = self._login.answered(verdict)
         except Refusal as refused:
+            if greeting is None:
+                failed: list[Heard] = []
+                self._fail(BrokenAmqp(spec.ACCESS_REFUSED, str(refused)), failed)
+                return failed
             self._turn_away(greeting, refused)
             return []
-        return self.receive(b"")
+        renewed: list[Heard] = []
+        if greeting is None:
+            self._renewed(principal, renewed)
+        else:
+            self._logged_in(principal, greeting)
+        return [*renewed, *self.receive(b"")]
 
     def take_outgoing(self) -> bytes:
         """What the session itself has to say, and the confirms that are due."""
@@ -337,6 +348,25 @@ class AmqpSession:
             )
         )
 
+    def _update_secret(self, method: ConnectionUpdateSecret, commands: list[Heard]) -> None:
+        """Another token of the same user, before the one that it has logged in with runs out."""
+        if self._login is None:
+            self._say(ConnectionUpdateSecretOk())
+            return
+        try:
+            found = self._login.begin(self._transport_principal, self._principal.name.encode(), method.new_secret)
+        except Refusal as refused:
+            raise BrokenAmqp(spec.ACCESS_REFUSED, str(refused)) from None
+        if isinstance(found, Principal):
+            self._renewed(found, commands)
+        else:
+            self.pending = found
+
+    def _renewed(self, principal: Principal, commands: list[Heard]) -> None:
+        self._principal = principal
+        commands.extend(Renew(number, principal) for number in [self._connection, *self._by_number])
+        self._say(ConnectionUpdateSecretOk())
+
     def _close(self, method: ConnectionClose, commands: list[Heard]) -> None:
         """Every channel ends as by a channel.close; close-ok is said when all have ended."""
         self._state = _CLOSING
@@ -448,5 +478,6 @@ _TAKES: dict[tuple[int, type[Method]], Callable[[AmqpSession, Any, list[Heard]],
     (_STARTING, ConnectionStartOk): AmqpSession._start_ok,
     (_TUNING, ConnectionTuneOk): AmqpSession._tune_ok,
     (_OPENING, ConnectionOpen): AmqpSession._open,
+    (_OPEN, ConnectionUpdateSecret): AmqpSession._update_secret,
     (_OPEN, ConnectionClose): AmqpSession._close,
 }

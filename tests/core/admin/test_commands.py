@@ -74,7 +74,7 @@ def test_typed_commands_have_typed_answers() -> None:
         DeclareDestination("queue", "q", {"max_messages": 5}),
         DeclareDestination("exchange", "x", {"type": "topic"}),
         AddBinding("x", "a.*", "q"),
-    ) == [QueueDeclared(0, 0, True), Declared(True), Declared(True)]
+    ) == [QueueDeclared(0, 0, 0, True), Declared(True), Declared(True)]
     node.say(send(1, "/exchange/x/a.b", b"one"))
     described, peeked, queues, purged = asked(
         node, DescribeDestination("queue", "q"), PeekQueue("q", 1), ListQueues(limit=1), PurgeQueue("q")

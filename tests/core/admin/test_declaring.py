@@ -66,7 +66,13 @@ def test_create_beside_nothing_that_it_could_be_about_is_refused(given: dict[str
 
 def test_a_queue_is_declared_whatever_first_use_may_create() -> None:
     node = node_of(NOTHING)
-    assert node.admin(9, do="declare", queue="new") == {"ok": True, "messages": 0, "consumers": 0, "created": True}
+    assert node.admin(9, do="declare", queue="new") == {
+        "ok": True,
+        "messages": 0,
+        "ready": 0,
+        "consumers": 0,
+        "created": True,
+    }
     node.say(send(1, "new", b"1", b"r"))
     assert node.receipts(1) == [b"r"] and node.stored("new") == [b"1"]
     assert node.admin(9, do="declare", queue="/queue/new")["created"] is False

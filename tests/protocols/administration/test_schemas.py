@@ -59,7 +59,7 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("log", None, None, log_lines.LogLines(Rows(iter([
         log_lines.LogLine(7, 1, "info", "start", {"a": "x", "b": 1, "c": 0.5, "d": True}),
     ])), 3, 7)),
-    ("declare", QUEUE, None, answers.QueueDeclared(0, 0, True)),
+    ("declare", QUEUE, None, answers.QueueDeclared(0, 0, 0, True)),
     ("declare", EXCHANGE, None, answers.Declared(False, ("It does nothing.",))),
     ("peek", None, None, peeking.Peeked(Rows(iter([PEEKED])))),
     ("peek", None, None, peeking.Peeked(Rows(iter([replace(PEEKED, body=b"\xff")])))),
