@@ -1,6 +1,7 @@
 """Get: what it takes, when it says that there is nothing, what it waits for; and SetWindow."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -423,3 +424,36 @@ def test_a_window_at_its_limits_and_one_past_them(messages: int, is_right: bool)
     node = node_of()
     node.say(SetWindow(1, messages, b"w"))
     assert node.receipts(1) == [b"w"] * is_right and node.is_refused(1) is not is_right
+
+
+# ---- beside subscriptions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_beside_subscriptions_nothing_is_lost_and_nothing_comes_twice(seed: int) -> None:
+    chance = Random(seed)
+    count = WINDOW_MESSAGES + LOAD_MESSAGES
+    node = node_of(persistent=seed % 2 == 0)
+    node.turn([Read(9, [send(9, "q", body) for body in numbered(0, count)])])
+    if seed % 4 == 0:
+        node = node.crashed()
+        node.open(1, 2, 9)
+    node.say(subscribe(1, "q", prefetch_count=3, shares_window=True), SetWindow(1, 2))
+    acked: list[bytes] = []
+    while len(acked) < count:
+        number = chance.choice((1, 2, 2))
+        mode = chance.choice((AUTO, CLIENT_INDIVIDUAL))
+        node.turn([Read(number, [get(number, mode=mode) for _ in range(chance.randrange(60))])])
+        for connection in (1, 2):
+            for deliver in node.messages(connection):
+                if deliver.written_due:
+                    acked.append(deliver.message.body)
+                elif chance.random() < 0.9:
+                    acked.append(deliver.message.body)
+                    node.say(ack(deliver))
+                else:
+                    node.say(nack(deliver))
+        if chance.random() < 0.02:
+            node.close(2)
+            node.open(2)
+    assert sorted(acked) == sorted(numbered(0, count)) and node.numbers("q")["messages"] == 0
