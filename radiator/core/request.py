@@ -20,11 +20,10 @@ Port = TypeVar("Port", bound=AnsweringPort, covariant=True)
 class Request(Generic[Port]):
     """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers; None:
     they go elsewhere, if is_heard, or nowhere. give: takes the text of an answer, and the code of the refusal that it
-    is. close: takes a refusal in its stead, and closes; None: none is.
-    act: what it is in the audit log; None: nothing.
+    is. act: what it is in the audit log; None: nothing.
     """
 
-    __slots__ = ("act", "close", "connection", "give", "is_heard", "parts", "queue", "rendering")
+    __slots__ = ("act", "connection", "give", "is_heard", "parts", "queue", "rendering")
 
     def __init__(
         self,
@@ -42,7 +41,6 @@ class Request(Generic[Port]):
         self.is_heard = is_heard
         self.give = give
         self.act: PendingAct | None = None
-        self.close: Callable[[Refusal], None] | None = None
 
     def answer(self, answer: AdminAnswer) -> None:
         """Granted: give this answer now. It must be short, however much there is."""
@@ -77,9 +75,6 @@ class Request(Generic[Port]):
     def refuse(self, refusal: Refusal) -> None:
         """It is not granted, and its connection stays. Where nobody is there to hear it, the log does."""
         self.refused(refusal)
-        if self.close is not None:
-            self.close(refusal)
-            return
         if not self.is_heard:
             number, code = self.connection.number, refusal.code
             self.parts.context.note("warning", "request_refused", connection=number, code=code, sentence=str(refusal))

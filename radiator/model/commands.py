@@ -100,7 +100,7 @@ class Administer:
     is_answered: the answer, or the refusal, is an Answered with this receipt, which has no RECEIPT then. every_s: where
     it is granted, it is answered so again every so many seconds, until the connection ends; 0: it is not. is_again: it
     is such a time, at which a refusal is not answered.
-    survives_refusal: as of Send. closes: it is answered, and a refusal is a Refuse all the same.
+    survives_refusal: as of Send.
     """
 
     connection: int
@@ -114,7 +114,6 @@ class Administer:
     is_answered: bool = False
     every_s: int = 0
     is_again: bool = False
-    closes: bool = False
 
     @property
     def size(self) -> int:

@@ -31,5 +31,5 @@ class Given:
         return JSON.pieces(answer)
 
 
-def ask(connection: int, command: AdminCommand, receipt: bytes = b"ask", closes: bool = False) -> Administer:
-    return Administer(connection, b"", Given(command), ESCAPING_ALL, receipt, is_answered=True, closes=closes)
+def ask(connection: int, command: AdminCommand, receipt: bytes = b"ask") -> Administer:
+    return Administer(connection, b"", Given(command), ESCAPING_ALL, receipt, is_answered=True)

@@ -5,7 +5,6 @@ synced. The protocols read requests and write answers (model/rendering.py). The 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 from radiator.core.admin import (
@@ -95,12 +94,9 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
     if parts.admission.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
         return FLUSH
     queue = None if command.reply_to is None else parts.admission.incoming.asker(connection, command.reply_to)
-    is_answered = command.is_answered or command.closes
-    is_heard = queue is not None or is_answered
-    give = _replier(parts, connection, command) if is_answered else _giver(parts, queue, command)
+    is_heard = queue is not None or command.is_answered
+    give = _replier(parts, connection, command) if command.is_answered else _giver(parts, queue, command)
     request = Request(parts, connection, command.rendering, queue, is_heard, give)
-    if command.closes:
-        request.close = partial(_close, parts, connection, command)
     try:
         asked_for = command.rendering.read(command.body)
         carry_out(request, asked_for)
@@ -108,12 +104,12 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
             parts.repetitions.begin(connection, command, asked_for)
     except Refusal as refusal:
         request.refused(refusal)
-        if not is_heard or command.closes:
+        if not is_heard:
             raise
         if refusal.code == FORBIDDEN:
             connection.note_forbidden(parts.context, str(refusal))
         request.refuse(refusal)
-    if not is_answered:
+    if not command.is_answered:
         connection.receipt(parts.context, command.receipt)
     return None
 
@@ -162,12 +158,6 @@ def _replier(parts: AnsweringPort, connection: Connection, command: Administer) 
             connection.post(parts.context, again, sum(map(len, (body, *more))), None)
 
     return give
-
-
-def _close(parts: AnsweringPort, connection: Connection, command: Administer, refusal: Refusal) -> None:
-    """A request that closes is refused later than in its own turn."""
-    if not connection.is_closing:
-        connection.refused(parts.context, command, refusal)
 
 
 def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Give:

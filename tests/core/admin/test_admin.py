@@ -6,20 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from radiator.core.rights import Rights
-from radiator.model.administration import DeclareDestination, DeleteDestination
-from radiator.model.commands import Open
-from radiator.model.limits import STEP_MESSAGES
-from radiator.model.replies import Answered, Refuse, Scope
-from radiator.model.rights import Rules
-from radiator.model.users import User
 from radiator.model.validation import QUEUE
 from radiator.protocols.administration.requests import REQUESTS
 from tests.core.admin.asking import node_with
-from tests.core.asked import ask
-from tests.core.node import Node
-from tests.core.test_usage import ANN
-from tests.core.words import send, subscribe
+from tests.core.words import send
 
 
 @pytest.mark.parametrize(
@@ -99,53 +89,3 @@ def test_no_request_does_worse_than_a_refusal(requests: list[tuple[str, dict[str
         assert answer["ok"] is True or (answer["code"] and answer["error"].endswith((".", "?")))
     assert not node.is_refused(9)
     node.crashed()
-
-
-# ---- a request that closes ------------------------------------------------------------------------------------------
-
-
-def test_one_that_closes_is_answered_where_it_is_granted() -> None:
-    node = Node()
-    node.open(1)
-    node.say(ask(1, DeclareDestination("queue", "q", {}), closes=True))
-    (answer,) = node.take(1)
-    assert isinstance(answer, Answered) and (answer.receipt, answer.code) == (b"ask", "") and node.has("q")
-
-
-def test_one_that_closes_is_refused_as_any_other_command() -> None:
-    node = Node()
-    node.open(1)
-    node.say(ask(1, DeclareDestination("queue", "q", {}, passive=True), closes=True), send(1, "later"))
-    (refuse,) = node.take(1)
-    assert isinstance(refuse, Refuse) and not node.has("later")
-    assert (refuse.code, refuse.receipt, refuse.scope) == ("no-such-destination", b"ask", Scope.COMMAND)
-    node.open(2)
-    node.say(ask(2, DeclareDestination("queue", "q", {}, passive=True)))
-    (answer,) = node.take(2)
-    assert isinstance(answer, Answered) and answer.code == "no-such-destination"
-
-
-def test_one_that_closes_and_is_refused_later_closes_then() -> None:
-    node = Node()
-    node.open(1, 9)
-    keys = [b"k%d" % n for n in range(STEP_MESSAGES + 1)]
-    assert node.admin(9, do="declare", queue="q")["ok"]
-    for key in keys:
-        node.broker.destinations.bind("amq.direct", key.decode(), "q")
-    node.auto = False
-    node.say(ask(1, DeleteDestination("queue", "q"), closes=True))
-    node.say(subscribe(9, "q"))
-    node.auto = True
-    node.turn([])
-    (refuse,) = node.take(1)
-    assert isinstance(refuse, Refuse) and (refuse.code, refuse.receipt) == ("in-use", b"ask")
-    assert node.broker.connections[1].is_closing
-
-
-def test_one_that_closes_needs_its_right_as_any_other() -> None:
-    node = Node(authorizer=Rights({"ann": User(name="ann", rules=Rules())}, 1000))
-    node.inbox[1], node.delivers[1] = [], 0
-    node.turn([Open(1, principal=ANN)])
-    node.say(ask(1, DeclareDestination("queue", "q", {}), closes=True))
-    (refuse,) = node.take(1)
-    assert isinstance(refuse, Refuse) and (refuse.code, refuse.receipt) == ("forbidden", b"ask")
