@@ -7,6 +7,7 @@ aside where it is, and the link goes on with the rest.
 from functools import lru_cache
 
 from radiator.model.addresses import ADMIN, address_mistake, split
+from radiator.model.amqp_properties import check_stored
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.headers import check_block
 from radiator.model.limits import LINK_HEADERS_GROWTH, LINK_TEXTS_KEPT, TIME_MAX_MS, Limits, largest_message_bytes
@@ -50,6 +51,7 @@ def carriage_mistake(message: Message, limits: Limits) -> str:
     try:
         check_sizes(len(message.headers), len(message.body), message.accepted_ms, message.expires_ms, limits)
         check_block(message.headers, message.escaping, limits)
+        check_stored(message.headers, message.escaping)
         carried_address(message.destination.encode())
     except Violation as mistake:
         return str(mistake)

@@ -52,6 +52,8 @@ class Field:
         return b"%b:%b\n" % (self.name, escape(value, escaping))
 
 
+# What a message that came as AMQP begins with (amqp_properties.py); no client can send it.
+AMQP_PROPERTIES = Field(b"amqp-properties")
 # What the application sends to the broker, and to the message's consumers.
 CONTENT_TYPE = Field(b"content-type")
 CORRELATION_ID = Field(b"correlation-id")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from radiator.model.amqp_properties import expanded
 from radiator.model.checks import shown
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE, Field, escape
 from radiator.model.limits import KEY_HASH_BYTES, KEY_SOURCES_MAX, KEYED_BODY_MAX_BYTES, NAME_MAX_BYTES
@@ -121,8 +122,9 @@ class KeySource:
             return self.key_of
 
         def of_header(message: Message) -> bytes | None:
-            field = fields.get(message.escaping)
-            return None if field is None else field.value(message.headers, message.escaping)
+            block, escaping = expanded(message.headers, message.escaping)
+            field = fields.get(escaping)
+            return None if field is None else field.value(block, escaping)
 
         return of_header
 
@@ -134,8 +136,9 @@ class KeySource:
         is_read = False
         for fields, steps in self._places:
             if fields is not None:
-                field = fields.get(message.escaping)
-                key = None if field is None else message.field(field)
+                block, escaping = expanded(message.headers, message.escaping)
+                field = fields.get(escaping)
+                key = None if field is None else field.value(block, escaping)
             else:
                 if not is_read:
                     body, is_read = _json_in(message.body), True

@@ -1,6 +1,6 @@
-"""A header's name, or the colon behind it, is looked for in bytes by the protocols and by the codec of header blocks
-(radiator/model/headers.py), and by nobody else: all others know fields. So it is with the parts of a message id
-(radiator/model/message.py).
+"""A header's name, or the colon behind it, is looked for in bytes by the protocols and by the codecs of header blocks
+(radiator/model/headers.py and amqp_properties.py), and by nobody else: all others know fields. So it is with the parts
+of a message id (radiator/model/message.py).
 """
 
 import ast
@@ -17,6 +17,7 @@ from tests.house.sources import nodes_of
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 MAY = (
     "radiator/protocols/",
+    "radiator/model/amqp_properties.py",
     "radiator/model/headers.py",
     "radiator/model/message.py",
     "radiator/tools/cli/load.py",  # a client of its own: it says and reads no more of STOMP than a measurement needs

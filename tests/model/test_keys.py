@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_properties import Properties, encode, stored_block
+from radiator.model.amqp_tables import encode_table
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 from radiator.model.keys import KeySource, as_written, hash_of, key_sources, keys_of, with_keys, without_keys
 from radiator.model.limits import KEY_SOURCES_MAX, KEYED_BODY_MAX_BYTES, NAME_MAX_BYTES
@@ -117,6 +119,23 @@ def test_a_name_is_found_as_each_version_escapes_it() -> None:
     assert key("header:b\\", message(b"b\\:k\n", escaping=ESCAPING_NONE)) == b"k"
     assert key("header:a:b", message(b"a:b:k\n", escaping=ESCAPING_NONE)) is None, "there its name is a"
     assert key("header:ä", message("ä:é\n".encode())) == "é".encode()
+
+
+def test_a_header_of_a_message_from_amqp_is_the_key() -> None:
+    table = encode_table({"customer": 7, "partition-key": "k", "a:b": "x"})
+    block, _ = stored_block(encode(Properties(table=table, message_id="m")))
+    found = message(block)
+    for name, value in (
+        ("customer", b"7"),
+        ("partition-key", b"k"),
+        ("a:b", b"x"),
+        ("amqp-message-id", b"m"),
+        ("c", None),
+    ):
+        assert key(f"header:{name}", found) == value
+        assert KeySource((f"header:{name}", "/c")).key_of(found) == value
+        assert KeySource((f"header:{name}",)).finder(found) == value
+    assert key("header:amqp-properties", found) is None
 
 
 # ---- a key in the body ----------------------------------------------------------------------------------------------

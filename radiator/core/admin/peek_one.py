@@ -12,8 +12,8 @@ from radiator.core.request import Request
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import queue_address
+from radiator.model.amqp_properties import expanded_pairs
 from radiator.model.errors import Refusal, count_text
-from radiator.model.headers import pairs
 from radiator.model.limits import PEEK_PART_BYTES
 from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.peeking import Peeked, PeekedMessage
@@ -160,7 +160,7 @@ def shown(context: TurnContext, entry: Entry, body: bytes) -> PeekedMessage:
         redelivery_count=entry.redeliveries,
         state=entry.state.name.lower(),
         size=entry.size,
-        headers=[*pairs(message.headers, message.escaping)],
+        headers=[*expanded_pairs(message.headers, message.escaping)],
         body_bytes=len(message.body),
         body=body,
     )

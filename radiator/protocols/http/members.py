@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from radiator.model.headers import pairs
+from radiator.model.amqp_properties import expanded_pairs
 from radiator.model.message import Message
 
 
@@ -24,6 +24,6 @@ def members(message: Message) -> dict[str, Any]:
 
 def headers_of(message: Message, found: dict[str, str]) -> dict[str, str]:
     """Its own headers behind those that were found before; of a name that comes twice the first."""
-    for name, value in pairs(message.headers, message.escaping):
+    for name, value in expanded_pairs(message.headers, message.escaping):
         found.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
     return found

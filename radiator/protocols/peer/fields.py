@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from radiator.model.addresses import ADDRESS_MAX_BYTES
+from radiator.model.amqp_properties import check_stored
 from radiator.model.carriage import block_bytes, carried_address, check_sizes
 from radiator.model.errors import Violation, shown
 from radiator.model.headers import check_block
@@ -271,6 +272,7 @@ def _read_message(reader: FieldReader) -> Message:
     body_at = headers_at + headers_bytes
     headers = data[headers_at:body_at]
     check_block(headers, escaping, limits)
+    check_stored(headers, escaping)
     return Message(
         carried_address(data[destination_at:headers_at]),
         headers,

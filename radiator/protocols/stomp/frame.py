@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radiator.model.addresses import queue_address
+from radiator.model.amqp_properties import BEGINNING, expanded
 from radiator.model.errors import Violation, shown
 from radiator.model.headers import escape
 from radiator.model.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
@@ -114,9 +115,11 @@ def encode_message(
     names a queue in its second form, the queue's address. log: as Deliver has it.
     """
     body = message.body
-    block = message.headers
-    if message.escaping != version and block:
-        block = converted(block, message.escaping, version)
+    block, escaping = message.headers, message.escaping
+    if block.startswith(BEGINNING):
+        block, escaping = expanded(block, escaping)
+    if escaping != version and block:
+        block = converted(block, escaping, version)
     if log is not None:
         block = _log_lines(log) + block
     head = b"MESSAGE\n%bmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n" % (

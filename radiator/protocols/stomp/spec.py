@@ -6,7 +6,7 @@ cannot express (how a frame is cut from bytes) is parser.py.
 
 from dataclasses import dataclass
 
-from radiator.model.headers import ADDED, ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
+from radiator.model.headers import ADDED, AMQP_PROPERTIES, ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 
 V1_0, V1_1, V1_2 = ESCAPING_NONE, ESCAPING_BUT_CR, ESCAPING_ALL
 
@@ -120,6 +120,7 @@ HOP_HEADERS = frozenset(
         b"ack",
         b"timestamp",
         b"redelivered",
+        AMQP_PROPERTIES.name,
         *(field.name for field in ADDED),
     ]
 )

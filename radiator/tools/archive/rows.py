@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from radiator.model.headers import PARTITION_KEY, pairs
+from radiator.model.amqp_properties import expanded_pairs
+from radiator.model.headers import PARTITION_KEY
 from radiator.model.journal import JournalEvent
 from radiator.model.message import Message, message_id
 
@@ -71,7 +72,7 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
     ends = [0]
     for message in messages:
         key = None
-        for name, value in pairs(message.headers, message.escaping):
+        for name, value in expanded_pairs(message.headers, message.escaping):
             names.append(name)
             values.append(value)
             if name == PARTITION_KEY.name and key is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_properties import Properties, encode, stored_block
 from radiator.model.commands import CLIENT_INDIVIDUAL, Send
 from radiator.model.limits import PEEK_PART_BYTES
 from radiator.model.reads import Loaded
@@ -74,6 +75,13 @@ def test_each_message_is_found_wherever_it_stands_and_nothing_changes(small: Non
     assert [look(node, one)["body"] for one in ids] == [str(number) for number in range(40)]
     counts = [look(node, one)["redelivery_count"] for one in ids]
     assert sum(counts) > 0, "those that came back are found as that"
+
+
+def test_one_from_amqp_is_shown_with_its_properties_as_headers() -> None:
+    node = node_with(S())
+    block, _ = stored_block(encode(Properties(content_type="a", priority=3)))
+    (one,) = put(node, 1, block)
+    assert sorted(look(node, one)["headers"]) == [["content-type", "a"], ["priority", "3"]]
 
 
 @pytest.mark.parametrize("settings", KINDS[:2])

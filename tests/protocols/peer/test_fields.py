@@ -2,8 +2,11 @@
 
 import pytest
 
+from radiator.model.amqp_properties import Properties, encode, stored_block
 from radiator.model.errors import Violation
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.limits import LINK_REFUSAL_BYTES, NAME_MAX_BYTES, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
+from radiator.model.message import Message
 from radiator.protocols.peer import fields
 from radiator.protocols.peer.fields import NUMBER_MAX, FieldCodec, FieldReader
 
@@ -122,3 +125,12 @@ def test_a_message_is_handed_over_to_queues_fanouts_and_topics_alone(address: by
     assert fields._working_destination(b"/topic/a.b") == "/topic/a.b"
     with pytest.raises(Violation):
         fields._working_destination(address)
+
+
+def test_a_message_from_amqp_comes_back_and_one_that_only_looks_so_is_refused() -> None:
+    block, _ = stored_block(encode(Properties(content_type="a")))
+    message = Message("/queue/q", block, ESCAPING_ALL, b"body", 1)
+    assert read(fields.MESSAGE, fields.MESSAGE.write(message)) == message
+    for broken, escaping in ((block, ESCAPING_NONE), (b"amqp-properties:AAAA\n", ESCAPING_ALL)):
+        with pytest.raises(Violation, match="no properties of AMQP"):
+            read(fields.MESSAGE, fields.MESSAGE.write(Message("/queue/q", broken, escaping, b"", 1)))

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radiator.model.amqp_properties import Properties, encode, stored_block
+from radiator.model.amqp_tables import encode_table
 from radiator.model.errors import Violation
 from radiator.model.headers import ESCAPING_ALL, escape
 from radiator.model.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
@@ -121,6 +123,17 @@ def test_message_carries_what_the_broker_sets_before_what_the_sender_said() -> N
         b"MESSAGE\ndestination:/queue/a:b\nmessage-id:s-1-2\ncontent-length:4\n"
         b"timestamp:1234\nredelivered:false\nfoo:bar\n\nbody\0\n"
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_message_from_amqp_has_its_properties_as_headers(version: int) -> None:
+    block, _ = stored_block(encode(Properties(content_type="a", delivery_mode=2, table=encode_table({"n": 5}))))
+    message = Message("/queue/a", block, ESCAPING_ALL, b"body", 1234)
+    wanted = b"MESSAGE\ndestination:/queue/a\nmessage-id:m\nsubscription:s\ncontent-length:4\ntimestamp:1234\n"
+    wanted += b"redelivered:false\npersistent:true\nn:5\ncontent-type:a\n\nbody\0\n"
+    encoded = encode_message(message, b"m", b"s", False, False, 0, version)
+    assert sorted(encoded.split(b"\n")) == sorted(wanted.split(b"\n"))
+    assert encode_published(message, b"m", b"s", False, version) == encoded
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -14,6 +14,8 @@ pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from radiator.model.amqp_properties import Properties, encode, stored_block
+from radiator.model.amqp_tables import encode_table
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.message import Message, position_of
 from radiator.storage.codec.records import record_key
@@ -94,6 +96,14 @@ def test_a_record_is_a_row(writer: Writer, to: Path) -> None:
 def test_a_1_0_header_is_not_unescaped() -> None:
     row = of_messages("l", 0, 0, [Message("/log/l", b"x:a\\cb\n", ESCAPING_NONE, b"", NOON_MS)]).to_pylist()[0]
     assert row["headers"] == [{"key": "x", "value": "a\\cb"}]
+
+
+def test_a_message_from_amqp_has_its_properties_as_headers() -> None:
+    table = encode_table({"partition-key": "k", "n": 5})
+    block, _ = stored_block(encode(Properties(table=table, priority=3)))
+    (row,) = of_messages("l", 0, 0, [Message("/log/l", block, ESCAPING_ALL, b"", NOON_MS)]).to_pylist()
+    assert row["key"] == b"k"
+    assert {one["key"]: one["value"] for one in row["headers"]} == {"priority": "3", "partition-key": "k", "n": "5"}
 
 
 def test_an_event_is_a_row(writer: Writer, to: Path) -> None:
