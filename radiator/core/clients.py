@@ -95,15 +95,22 @@ class Clients:
         connection.principal = event.principal
         connection.peer, connection.protocol, connection.tls = event.address, event.protocol, event.tls
         connection.client, connection.opened_s = event.client[:CLIENT_SHOWN], self.context.now_s
+        connection.owner = event.channel_of or event.connection
         self.connections[event.connection] = connection
+        is_channel = connection.owner != connection.number
+        if is_channel and event.channel_of not in self.connections:
+            connection.refuse(self.context, "protocol", f"There is no connection {event.channel_of} to have a channel.")
+            return True
         try:
             connection.usage = self.usages.opened(connection, event.principal)
             # a reload may have come between its login and this turn
-            self.ends_at(event.connection, self.authorization.check_login(connection))
+            until_ms = self.authorization.check_login(connection)
+            if not is_channel:
+                self.ends_at(event.connection, until_ms)
         except Refusal as refusal:
             connection.refuse(self.context, refusal.code, str(refusal))
             return True
-        if event.peer is None and self.authorization.authorizer is not None:
+        if event.peer is None and self.authorization.authorizer is not None and not is_channel:
             self.audit.logged_in(connection)
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:
@@ -223,6 +230,7 @@ class Clients:
             requeue.step()
         if not requeue.is_done:
             self.background.append(requeue)
+        self.lifetimes.owner_left(connection.number)
         return True
 
     # ---- commands ---------------------------------------------------------------------------------------------------

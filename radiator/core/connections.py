@@ -311,8 +311,8 @@ class Connection(Producer):
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
         "buffered_bytes", "client", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes",
         "idle_subscriptions", "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place",
-        "next_place", "number", "opened_s", "outbox_bytes", "outbox_max_bytes", "peer", "posted_turn", "principal",
-        "protocol", "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls",
+        "next_place", "number", "opened_s", "outbox_bytes", "outbox_max_bytes", "owner", "peer", "posted_turn",
+        "principal", "protocol", "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls",
         "topic_subscriptions", "transaction_bytes", "transactions",
         "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
@@ -321,7 +321,7 @@ class Connection(Producer):
         """awake: where it is found once it may hold memory (rounds.py); None: nobody looks for it."""
         super().__init__()
         self.awake = [] if awake is None else awake
-        self.number = number
+        self.number = self.owner = number  # owner: of which it is a channel, or itself
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it

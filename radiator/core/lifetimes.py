@@ -7,10 +7,10 @@ from radiator.core.farewell import Farewell
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.unbinding import unbound_first
+from radiator.core.routing.unbinding import Unbinding, unbound_first
 from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import BackgroundTask, TurnContext
-from radiator.model.limits import STEP_MESSAGES
+from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES, UNBINDINGS_PER_STEP
 
 
 class Lifetimes:
@@ -53,6 +53,15 @@ class Lifetimes:
         elif queue not in exchanges.unbinding:
             self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue)))
 
+    def owner_left(self, number: int) -> None:
+        """The queues that the connection owned go, with all that is in them."""
+        queues = self.destinations.queues.owned.left_by(number)
+        if queues:
+            task = OwnerLeft(self, queues)
+            task.step()
+            if not task.is_done:
+                self.begin(task)
+
     def delete(self, queue: Queue, takes_unacked: bool = False) -> None:
         """Now, with all that is in it. takes_unacked: as of DeleteDestination."""
         farewell = Farewell(self.context, queue.subscriptions, queue.entries_out.values() if takes_unacked else ())
@@ -64,3 +73,47 @@ class Lifetimes:
         farewell.step()
         if not farewell.is_done:
             self.begin(farewell)
+
+
+class OwnerLeft:
+    """A background task: deletes the queues of a connection that is gone, some in each turn."""
+
+    __slots__ = ("is_done", "left", "lifetimes")
+
+    def __init__(self, lifetimes: Lifetimes, left: list[Queue]) -> None:
+        self.lifetimes = lifetimes
+        self.left = left
+        self.is_done = False
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.lifetimes.context.open.size < BATCH_BYTES
+
+    def step(self) -> None:
+        for _ in range(UNBINDINGS_PER_STEP):
+            if not self.left:
+                break
+            self.lifetimes.context.handled += STEP_MESSAGES // UNBINDINGS_PER_STEP
+            self._end(self.left.pop())
+        self.is_done = not self.left
+
+    def _end(self, queue: Queue) -> None:
+        """Whoever uses it meanwhile does not keep it."""
+        lifetimes, exchanges = self.lifetimes, self.lifetimes.destinations.exchanges
+
+        def bindings() -> list[tuple[str, str]]:
+            return [*exchanges.bound.get(queue, ())]
+
+        def undo(binding: tuple[str, str]) -> None:
+            if binding in exchanges.bound.get(queue, ()):
+                exchanges.undo(*binding, queue)
+
+        def delete() -> None:
+            if not queue.is_gone:
+                lifetimes.delete(queue)
+
+        found = bindings()
+        if len(found) <= STEP_MESSAGES:
+            delete()
+        else:
+            lifetimes.begin(Unbinding(lifetimes.context, found, bindings, undo, delete))

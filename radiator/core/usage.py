@@ -25,6 +25,7 @@ class UserConnection(Protocol):
     """A connection of a user."""
 
     number: int
+    owner: int
     is_closing: bool
     idle_subscriptions: int
 
@@ -41,7 +42,7 @@ class UserConnection(Protocol):
 
 class Usage:
     """What one user has in use. connections: by number. subscriptions: as last weighed, and those made since
-    (subscribed).
+    (subscribed). channels: how many of the connections are channels of others, and do not count as connections.
     has_leases: messages are leased to it, or a Receive of it waits. unacked_bytes: of messages that are out with its
     connections, or leased to it. memory_bytes, stored_bytes: as last weighed;
     came_bytes: what has asked for room in what it has made since. denied: connections that were given nothing because
@@ -49,8 +50,9 @@ class Usage:
     """
 
     __slots__ = (
-        "bounds", "came_before", "came_bytes", "connections", "denied", "destinations", "has_leases", "resuming",
-        "holders", "idle_subscriptions", "memory_bytes", "name", "rate_wait_list", "stored_bytes", "stored_wait_list",
+        "bounds", "came_before", "came_bytes", "channels", "connections", "denied", "destinations", "has_leases",
+        "holders", "idle_subscriptions", "memory_bytes", "name", "rate_wait_list", "resuming", "stored_bytes",
+        "stored_wait_list",
         "subscribed", "subscribed_before", "subscriptions", "tokens", "tokens_s", "unacked_bytes", "unacked_max",
         "weighed_memory_bytes", "weighed_stored_bytes", "weighed_subscriptions",
     )  # fmt: skip
@@ -59,6 +61,7 @@ class Usage:
         self.name = name
         self.resuming = resuming
         self.connections: dict[int, UserConnection] = {}
+        self.channels = 0
         self.subscriptions = self.subscribed = self.weighed_subscriptions = self.destinations = 0
         self.unacked_bytes = self.memory_bytes = self.stored_bytes = self.came_bytes = 0
         self.idle_subscriptions = 0  # of connections that are not weighed, since they hold nothing
@@ -97,7 +100,7 @@ class Usage:
         """As `stats` shows them."""
         bounds = self.bounds
         return UserNumbers(
-            connections=len(self.connections),
+            connections=len(self.connections) - self.channels,
             subscriptions=self.subscriptions,
             destinations=self.destinations,
             unacked_bytes=self.unacked_bytes,
@@ -117,7 +120,7 @@ class Usage:
 
     def check_connections(self) -> None:
         """Raises Refusal where one more connection would be too many."""
-        count, most = len(self.connections), self.bounds.max_connections
+        count, most = len(self.connections) - self.channels, self.bounds.max_connections
         if most is not None and count >= most:
             have = count_text(count, "connection")
             raise Refusal(
@@ -310,13 +313,17 @@ class Usages:
         """Whose connection it is. Raises Refusal where that user has enough."""
         usage = self.of(principal)
         if usage is not None:
-            usage.check_connections()
+            if member.owner == member.number:
+                usage.check_connections()
+            else:
+                usage.channels += 1
             usage.connections[member.number] = member
         return usage
 
     def closed(self, usage: Usage, member: UserConnection) -> None:
         """It is gone, with all that was unacked there."""
         del usage.connections[member.number]
+        usage.channels -= member.owner != member.number
         usage.not_idle(member)
         usage.denied.pop(member, None)
         usage.settled(member.unacked_bytes)

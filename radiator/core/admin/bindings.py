@@ -19,7 +19,7 @@ class BindingsPort(AnsweringPort, Protocol):
 def bind(request: Request[BindingsPort], command: AddBinding) -> None:
     """Binds the queue: what is sent to the exchange with a key that matches goes into the queue too."""
     exchange, key, target = command.exchange, command.key, command.target
-    created = request.parts.destinations.bind(exchange, key, target)
+    created = request.parts.destinations.bind(exchange, key, target, request.connection)
     if created:
         request.parts.context.note("info", "bound", exchange=exchange, key=key, queue=target)
     request.answer_synced(lambda: Declared(created))
@@ -28,7 +28,7 @@ def bind(request: Request[BindingsPort], command: AddBinding) -> None:
 def unbind(request: Request[BindingsPort], command: RemoveBinding) -> None:
     """Removes that binding."""
     exchange, key, target = command.exchange, command.key, command.target
-    is_gone = request.parts.destinations.unbind(exchange, key, target)
+    is_gone = request.parts.destinations.unbind(exchange, key, target, request.connection)
     if is_gone:
         request.parts.context.note("info", "unbound", exchange=exchange, key=key, queue=target)
     request.answer_synced(lambda: Deleted(int(is_gone)))

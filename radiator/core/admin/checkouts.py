@@ -29,7 +29,7 @@ def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
         partition = log.partitions[0]
         request.answer(CheckedOut(log.bare_name, log.incarnation, partition.first, partition.committed))
 
-    queue = request.parts.destinations.there(command.queue)
+    queue = request.parts.destinations.there(command.queue, request.connection)
     request.parts.checkouts.take(queue, command.group, command.max_messages, command.max_bytes, done)
 
 

@@ -35,7 +35,7 @@ class QueuesPort(AnsweringPort, Protocol):
 
 def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
     """Removes everything that is not unacked."""
-    queue = request.parts.destinations.there(command.queue)
+    queue = request.parts.destinations.there(command.queue, request.connection)
 
     def done(count: int) -> None:
         request.parts.context.note("info", "purged", queue=queue.name, messages=count)
@@ -47,7 +47,7 @@ def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
 def move(request: Request[QueuesPort], command: MoveMessages) -> None:
     """Moves messages that are ready from one queue to another, oldest first."""
     parts = request.parts
-    source = request.parts.destinations.there(command.source)
+    source = request.parts.destinations.there(command.source, request.connection)
     count = max(1, source.ready_count) if command.count is None else command.count
     if not command.create:
         request.parts.destinations.there(command.target)

@@ -65,6 +65,7 @@ class QueueKind(Kind):
             )
         is_new = name not in self.destinations.queues.all
         queue = self.destinations.queues.get(name)
+        self.destinations.queues.owned.check(queue, connection)
         subscription = subscriber.consume(connection, command, queue)
         subscriber.receipt(connection, command, durable=queue.is_persistent and is_new)
         queue.join(subscription)
@@ -77,7 +78,9 @@ class QueueKind(Kind):
         return found
 
     def leased(self, destination: str, name: str) -> Queue:
-        return self.destinations.queues.get(name)
+        queue = self.destinations.queues.get(name)
+        self.destinations.queues.owned.check(queue, None)
+        return queue
 
     # ---- what is of it ----------------------------------------------------------------------------------------------
 
@@ -111,6 +114,16 @@ class QueueKind(Kind):
     def declare(self, request: Asked, command: DeclareDestination) -> None:
         parts, destinations, queues = request.parts, self.destinations, self.destinations.queues
         name, given = command.name, command.settings
+        found = queues.all.get(name)
+        if found is not None and queues.owned.is_left(found):
+            undo, again = partial(_undo, destinations, found), partial(self.declare, request, command)
+            if unbinding.begins(request, lambda: [*destinations.bindings_of(found)], undo, again):
+                return
+            parts.lifetimes.delete(found)
+        elif found is not None:
+            _check_owned(destinations, found, request.connection, command)
+        if command.is_owned:
+            given = {**given, "persistent": False}
         if command.passive and name not in queues.all:
             raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
         settings = queue_settings(given, queues.settings_for(name))
@@ -120,6 +133,8 @@ class QueueKind(Kind):
             _check(destinations, name, settings)
         created = queues.declare(name, settings, given)
         queue = queues.all[name]
+        if created and command.is_owned:
+            queues.owned.add(queue, request.connection.owner)
         if created and not queue.is_short_lived:
             self.context.note("info", "declared", queue=name)
         useless = without_effect(settings, parts.disk.high_water_bytes, parts.limits.max_memory_bytes)
@@ -178,7 +193,7 @@ class QueueKind(Kind):
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
         """Deletes the queue and its messages. if_unused: only without consumers; if_empty: only without messages."""
-        queue = self.destinations.there(command.name)
+        queue = self.destinations.there(command.name, request.connection)
         _check_deletable(request.parts, queue, command)
         undo, again = partial(_undo, self.destinations, queue), partial(self.delete, request, command)
         if unbinding.begins(request, lambda: [*self.destinations.bindings_of(queue)], undo, again):
@@ -186,6 +201,16 @@ class QueueKind(Kind):
         count = queue.ledger.stored
         request.parts.lifetimes.delete(queue, command.takes_unacked)
         request.answer_synced(lambda: Deleted(count))
+
+
+def _check_owned(destinations: Destinations, queue: Queue, connection: Connection, command: DeclareDestination) -> None:
+    """Raises Refusal where one that is there is another connection's, or is not owned and would be, or the reverse."""
+    owned = destinations.queues.owned
+    owned.check(queue, connection)
+    is_owned = queue in owned.owners
+    if not command.passive and is_owned != command.is_owned:
+        here, wanted = ("owned", "not owned") if is_owned else ("not owned", "owned")
+        raise Refusal("declared-otherwise", f"{queue.address} is there already: it is {here}, not {wanted}.")
 
 
 def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:

@@ -7,6 +7,7 @@ find it only under the id of its reply address.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from radiator.core.connections import Connection
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumers import LogConsumers
@@ -134,12 +135,14 @@ class Destinations:
         self.next_number += 1
         return number
 
-    def there(self, name: str) -> Queue:
-        """Returns the queue of that name. Raises Refusal where there is none."""
+    def there(self, name: str, user: Connection | None = None) -> Queue:
+        """Returns the queue of that name. user: who would use it. Raises Refusal where there is none, or it may not."""
         found = self.queues.find(name)
         if found is None:
             hint = f" There is a /log/{name}." if name in self.logs.all else ""
             raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.{hint}")
+        if user is not None:
+            self.queues.owned.check(found, user)
         return found
 
     # ---- what leads to one ------------------------------------------------------------------------------------------
@@ -181,16 +184,18 @@ class Destinations:
             bare = name.removeprefix(LOG_PREFIX)
             self.logs.create(bare, self.declarations.logs[bare]).is_declared = True
 
-    def bind(self, exchange: str, key: str, queue: str) -> bool:
+    def bind(self, exchange: str, key: str, queue: str, user: Connection | None = None) -> bool:
         """Binds the queue, which must exist; returns whether the binding is new. Raises Refusal."""
-        return self.exchanges.bind(self.exchanges.get(exchange).name, key, self.bindable(queue))
+        return self.exchanges.bind(self.exchanges.get(exchange).name, key, self.bindable(queue, user))
 
-    def unbind(self, exchange: str, key: str, queue: str) -> bool:
+    def unbind(self, exchange: str, key: str, queue: str, user: Connection | None = None) -> bool:
         """Removes a binding; returns whether there was one. Raises Refusal."""
-        return self.exchanges.unbind(self.exchanges.get(exchange).name, key, self.bindable(queue))
+        return self.exchanges.unbind(self.exchanges.get(exchange).name, key, self.bindable(queue, user))
 
-    def bindable(self, name: str) -> Target:
-        """Returns the queue of that name, or `/log/NAME`, if a fanout or a binding may lead there. Raises Refusal."""
+    def bindable(self, name: str, user: Connection | None = None) -> Target:
+        """Returns the queue of that name, or `/log/NAME`, if a fanout or a binding may lead there. user: who would bind
+        it. Raises Refusal.
+        """
         if name.startswith(LOG_PREFIX):
             log = self.logs.get(name.removeprefix(LOG_PREFIX))
             if log.is_reserved:
@@ -198,6 +203,8 @@ class Destinations:
             return log
         found = self.queues.all.get(name)
         if found is not None:
+            if user is not None:
+                self.queues.owned.check(found, user)
             return found
         if name.startswith((OUTBOX_PREFIX, DURABLE_PREFIX)):
             raise Refusal("reserved", f"/queue/{name} is a queue that the broker keeps for itself.")

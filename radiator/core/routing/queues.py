@@ -16,6 +16,7 @@ from radiator.core.queues.partitioned_queues import PartitionedDurableQueue, Par
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.fanouts import Fanouts
+from radiator.core.routing.owned import OwnedQueues
 from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, keyed_otherwise, unfit
 from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES
@@ -39,7 +40,7 @@ class Queues:
 
     __slots__ = (
         "all", "around", "context", "declarations", "durables", "dying_into", "fanouts", "journal", "on_new",
-        "outboxes", "ports", "stored", "windows",
+        "outboxes", "owned", "ports", "stored", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,7 @@ class Queues:
         self.fanouts = fanouts
         self.journal = journal
         self.all: dict[str, Queue] = {}
+        self.owned = OwnedQueues()
         self.durables: dict[str, DurableQueue] = {}
         self.outboxes: dict[str, DurableQueue] = {}
         self.stored: dict[int, DurableQueue] = {}
@@ -311,6 +313,7 @@ class Queues:
         to it gets nothing more, and what becomes of a message that is out no longer matters.
         """
         self.around.release(queue)
+        self.owned.remove(queue)
         names, key = self._place(queue.name)
         del names[key]
         if self.stored.pop(queue.number, None) is not None:

@@ -30,6 +30,7 @@ STATUS_OF_CODE = {
     "in-use": 409,
     "lease-over": 410,
     "linked": 409,
+    "locked": 409,
     "memory": 503,
     "no-ack-timeout": 409,
     "no-consumer": 409,
