@@ -171,13 +171,6 @@ MUTANTS = (
         new="if disk.waiters and disk.waiters[0] is not producer:",
     ),
     Mutant(
-        "owned-queue-that-others-use",
-        "A queue that a connection has declared for itself alone may be used by any other.",
-        function="OwnedQueues.check",
-        old="if owner is not None and (user is None or user.owner != owner):",
-        new="if owner is not None and user is None:",
-    ),
-    Mutant(
         "routing-key-without-bound",
         "A routing key may have any length.",
         function="address_mistake",
