@@ -97,7 +97,7 @@ class Getting:
             getter = None
         if getter is None:
             kind, name = split(command.destination)
-            queue = self.kinds[kind].existing(command.destination, name)
+            queue = self.kinds[kind].existing(command.destination, name, connection)
             if queue.ready_count and connection.unwritten and not connection.takes_more:
                 return self.full.setdefault(connection, WaitList("outbox", is_timed=False))
             if self.context.handled >= STEP_MESSAGES:

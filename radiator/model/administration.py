@@ -140,6 +140,7 @@ class DeclareDestination:
 
     passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. is_owned: a
     queue that is in memory, is used by the connection alone that declares it and by its channels, and ends with that.
+    is_exact: a queue that was declared with more settings, or fewer, is there otherwise, whatever their values.
     Raises Refusal `bad-request` for invalid settings.
     """
 
@@ -149,6 +150,7 @@ class DeclareDestination:
     passive: bool = False
     create: bool = True
     is_owned: bool = False
+    is_exact: bool = False
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ from radiator.model.traces import TRACEPARENT
 BEGINNING = AMQP_PROPERTIES.name + b":"
 """What a block of a message from AMQP begins with."""
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+_REPLY_QUEUE, _QUEUE = "/reply-queue/", "/queue/"
 """A reply_to that begins so is no address: the broker puts the one of the client's own queue in its place."""
 X_DEATH = Field(b"x-death")
 
@@ -198,7 +199,7 @@ def stored_block(data: bytes) -> tuple[bytes, Properties]:
     for field, value in (
         (CONTENT_TYPE, properties.content_type),
         (CORRELATION_ID, properties.correlation_id),
-        (REPLY_TO, properties.reply_to),
+        (REPLY_TO, reply_address(properties.reply_to)),
     ):
         if value is not None and "\0" not in value and not (field is REPLY_TO and _is_direct(value)):
             parts.append(field.line(value.encode(), ESCAPING_ALL))
@@ -244,7 +245,7 @@ def expanded(block: bytes, escaping: int) -> tuple[bytes, int]:
             if value == 2:
                 lines.append((b"persistent", b"true"))
         elif value is not None and not (name == "reply_to" and (REPLY_TO.name in own or _is_direct(value))):
-            lines.append((header, str(value).encode()))
+            lines.append((header, (reply_address(value) if name == "reply_to" else str(value)).encode()))
     for text, value in properties.headers.items():
         raw = text.encode()
         if raw and raw not in own:
@@ -360,9 +361,25 @@ def _set(properties: Properties, name: str, raw: bytes, value: str) -> bool:
         new = int(raw)
     elif not name or len(value.encode()) > 255:
         return False
+    if name == "reply_to":
+        new = reply_key(value)
     if getattr(properties, name) is None:
         setattr(properties, name, new)
     return True
+
+
+def reply_key(address: str) -> str:
+    """The routing key by which an AMQP client answers to that address, on the default exchange: the name of a queue, or
+    of what stands for the queue of replies of a connection (RabbitMQ, "Direct Reply-to").
+    """
+    if address.startswith(_REPLY_QUEUE):
+        return f"{DIRECT_REPLY_TO}.{address.removeprefix(_REPLY_QUEUE)}"
+    return address.removeprefix(_QUEUE)
+
+
+def reply_address(key: str | None) -> str | None:
+    """The same the other way: the address by which a client of another protocol answers."""
+    return key if key is None or key.startswith("/") or _is_direct(key) else _QUEUE + key
 
 
 def _merge(properties: Properties, added: list[tuple[bytes, bytes]]) -> None:
@@ -371,7 +388,7 @@ def _merge(properties: Properties, added: list[tuple[bytes, bytes]]) -> None:
     for name, raw in added:
         value = raw.decode("utf-8", "replace")
         if name == REPLY_TO.name:
-            properties.reply_to = value if len(raw) <= 255 else properties.reply_to
+            properties.reply_to = reply_key(value) if len(raw) <= 255 else properties.reply_to
         elif name == X_DEATH.name:
             _with_deaths(headers, value, expiration)
         else:

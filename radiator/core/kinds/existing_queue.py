@@ -43,17 +43,18 @@ class ExistingQueueKind(Kind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        found = self.leased(command.destination, name)
+        found = self.existing(command.destination, name, connection)
         subscription = subscriber.consume(connection, command, found)
         subscriber.receipt(connection, command)
         found.join(subscription)
         return None
 
-    def existing(self, destination: str, name: str) -> Queue:
-        return self.leased(destination, name)
-
     def leased(self, destination: str, name: str) -> Queue:
+        return self.existing(destination, name, None)
+
+    def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
         found = self.destinations.queues.all.get(name)
         if found is None:
             raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+        self.destinations.queues.owned.check(found, user)
         return found

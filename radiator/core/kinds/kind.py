@@ -123,8 +123,10 @@ class Kind:
         """Returns the queue that a Receive takes from, made as by a SUBSCRIBE. Raises Refusal."""
         raise Refusal("no-lease", f"{destination} is no queue: only messages of queues are leased.{self.instead}")
 
-    def existing(self, destination: str, name: str) -> Queue:
-        """Returns the queue that a Get takes from, which it does not make. Raises Refusal."""
+    def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
+        """Returns a queue that is there, for who takes messages from it. user: None: a client that has no connection of
+        its own. Raises Refusal.
+        """
         raise Refusal("no-lease", f"{destination} is no queue, of which alone one message is taken.")
 
     def whole_address(self, address: str) -> str:

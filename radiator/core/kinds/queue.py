@@ -1,10 +1,12 @@
 """`/queue/NAME`: a queue, which first use may create."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from itertools import islice
 from operator import attrgetter
+from typing import Any
 
 from radiator.core.connections import Connection
 from radiator.core.kinds import unbinding
@@ -20,6 +22,7 @@ from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import BindingOfQueue, Deleted, QueueDeclared, QueueDescribed
+from radiator.model.checks import shown
 from radiator.model.commands import Send, Subscribe
 from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
@@ -71,10 +74,11 @@ class QueueKind(Kind):
         queue.join(subscription)
         return None
 
-    def existing(self, destination: str, name: str) -> Queue:
+    def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
         found = self.destinations.queues.all.get(name)
         if found is None:
             raise Refusal("no-such-destination", f"There is no /queue/{name}, and to take a message of it makes none.")
+        self.destinations.queues.owned.check(found, user)
         return found
 
     def leased(self, destination: str, name: str) -> Queue:
@@ -131,6 +135,8 @@ class QueueKind(Kind):
             destinations.there(settings.dead_letter or "")
         if name not in queues.all:
             _check(destinations, name, settings)
+        if found is not None and command.is_exact and not command.passive:
+            _check_exact(found, given)
         created = queues.declare(name, settings, given)
         queue = queues.all[name]
         if created and command.is_owned:
@@ -211,6 +217,15 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
     if not command.passive and is_owned != command.is_owned:
         here, wanted = ("owned", "not owned") if is_owned else ("not owned", "owned")
         raise Refusal("declared-otherwise", f"{queue.address} is there already: it is {here}, not {wanted}.")
+
+
+def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
+    """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
+    before = json.loads(queue.given) if queue.given else given
+    for key in before.keys() ^ given.keys():
+        here, wanted = (shown(one[key]) if key in one else "not given" for one in (before, given))
+        sentence = f"/queue/{queue.name} is there already: its {key} was {here} when it was declared, not {wanted}."
+        raise Refusal("declared-otherwise", sentence)
 
 
 def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:

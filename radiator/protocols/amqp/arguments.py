@@ -65,10 +65,10 @@ def _priority(value: object) -> int:
 
 
 _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
-    "x-message-ttl": ("message_ttl_ms", _whole(0)),
+    "x-message-ttl": ("message_ttl_ms", _whole(1)),
     "x-expires": ("expires_ms", _whole(1)),
-    "x-max-length": ("max_messages", _whole(0)),
-    "x-max-length-bytes": ("max_bytes", _whole(0)),
+    "x-max-length": ("max_messages", _whole(1)),
+    "x-max-length-bytes": ("max_bytes", _whole(1)),
     "x-overflow": ("overflow", _overflow),
     "x-delivery-limit": ("max_redeliveries", _whole(0)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),

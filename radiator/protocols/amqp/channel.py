@@ -74,13 +74,15 @@ class Publishing:
 
 @dataclass(slots=True)
 class Shared:
-    """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message. user: whom
+    """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
+    header_max_bytes: of its properties. user: whom
     messages may name as their sender. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names
     that the broker has given. out: frames that are sent before those of the broker's replies.
     """
 
     frame_max: int
     body_max_bytes: int
+    header_max_bytes: int
     user: str
     can_cancel: bool
     own_queues: set[str] = field(default_factory=set)
@@ -117,7 +119,7 @@ class Channel:
         self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
         self.has_transactions = self.is_in_transaction = False
         self.unacked = Unacked()
-        self.tags: dict[bytes, bool] = {}  # of consumers; whether what they get must be acked
+        self.tags: dict[bytes, bool] = {}  # of consumers; whether they get the replies to the channel
         self.prefetch = 0  # of new consumers; 0: no bound
         self.last_queue = ""  # the last one that was declared, which "" means
 
@@ -170,6 +172,8 @@ class Channel:
             else:
                 self._take_body(frame.payload, commands)
         except BrokenAmqp as failure:
+            if failure.method == (0, 0):
+                failure.method = NUMBERS[self._method]
             if failure.code not in spec.CHANNEL_CODES:
                 raise
             self.fail(failure, commands)
@@ -197,7 +201,7 @@ class Channel:
     def publish(self, arguments: Any, commands: list[Heard]) -> None:
         """basic.publish: the content follows."""
         if arguments.immediate:
-            raise BrokenAmqp(spec.NOT_IMPLEMENTED, "immediate=true is not known: no queue is asked for a consumer")
+            raise BrokenAmqp(spec.NOT_IMPLEMENTED, "immediate=true")
         self._publishing = Publishing(arguments.exchange, arguments.routing_key, arguments.mandatory)
 
     def _take_header(self, payload: bytes, commands: list[Heard]) -> None:
@@ -207,6 +211,9 @@ class Channel:
         class_id, body_bytes, properties = decode_content_header(payload)
         if class_id != spec.CLASS_BASIC:
             raise BrokenAmqp(spec.FRAME_ERROR, f"the content is of class {class_id}: {spec.CLASS_BASIC} was announced")
+        if len(properties) > self._connection.header_max_bytes:
+            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is smaller"
+            raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
         if body_bytes + len(properties) > self._connection.body_max_bytes:
             sentence = f"message size {body_bytes} is larger than {self._connection.body_max_bytes} (max_frame_bytes)"
             raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
@@ -239,6 +246,9 @@ class Channel:
         if properties.user_id is not None and properties.user_id != user:
             sentence = f"user_id is {properties.user_id!r:.80}, but the user of this connection is {user!r:.80}"
             raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
+        is_asking = properties.reply_to == REPLY_TO
+        if is_asking and True not in self.tags.values():
+            raise BrokenAmqp(spec.PRECONDITION_FAILED, "fast reply consumer does not exist")
         receipt = None
         if self.confirms:
             self._sent += 1
@@ -253,7 +263,7 @@ class Channel:
                 receipt,
                 self.transaction(commands),
                 expiration_ms=_expiration(properties),
-                reply_to=REPLY_TO if properties.reply_to == REPLY_TO else None,
+                reply_to=REPLY_TO if is_asking else None,
                 mandatory=publishing.mandatory,
                 survives_refusal=self.confirms,
                 returns=publishing.mandatory,

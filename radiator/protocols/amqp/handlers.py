@@ -111,7 +111,7 @@ def _exchange_delete(channel: Channel, arguments: Any, commands: list[Heard]) ->
         raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
     _refuse_own(name, "exchange")
     ok = _ok(channel, arguments, ExchangeDeleteOk())
-    command = DeleteDestination(EXCHANGE, name, if_unused=arguments.if_unused)
+    command = DeleteDestination(EXCHANGE, name, if_unbound=arguments.if_unused)
     channel.ask(command, lambda _: ok, commands, ok)
 
 
@@ -124,6 +124,9 @@ def _exchange_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> N
 
 def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     name = arguments.queue
+    if arguments.passive and name == REPLY_TO:
+        channel.say(_ok(channel, arguments, QueueDeclareOk(name)))
+        return
     if not arguments.passive and name not in channel.own_queues:
         _refuse_own(name, "queue")
     if arguments.passive:
@@ -142,7 +145,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
         channel.last_queue = name
         return _ok(channel, arguments, QueueDeclareOk(name, answer.ready, answer.consumers))
 
-    command = DeclareDestination(QUEUE, name, settings, arguments.passive, is_owned=is_owned)
+    command = DeclareDestination(QUEUE, name, settings, arguments.passive, is_owned=is_owned, is_exact=True)
     channel.ask(command, done, commands)
 
 
@@ -206,7 +209,7 @@ def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> N
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer cannot acknowledge: set no_ack")
     consumer_settings(arguments.arguments)
     address = f"/temp-queue/{REPLY_TO}" if is_reply else queue_destination(_queue(channel, arguments.queue))
-    channel.tags[tag.encode()] = not arguments.no_ack
+    channel.tags[tag.encode()] = is_reply
     channel.wait_for_receipt(_ok(channel, arguments, BasicConsumeOk(tag)))
     commands.append(
         Subscribe(

@@ -84,7 +84,7 @@ class AmqpSession:
         self._early: list[AmqpFrame] = []  # what came while the login is judged
         self._greeting: Greeting | None = None
         self._channels_max = AMQP_CHANNELS_MAX
-        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, "", can_cancel=False)
+        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", can_cancel=False)
         self._channels: dict[int, Channel] = {}  # by the number of their frames
         self._by_number: dict[int, Channel] = {}
         self._confirming: dict[int, Channel] = {}  # those that have confirms to send
