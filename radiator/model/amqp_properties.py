@@ -245,7 +245,7 @@ def expanded(block: bytes, escaping: int) -> tuple[bytes, int]:
             if value == 2:
                 lines.append((b"persistent", b"true"))
         elif value is not None and not (name == "reply_to" and (REPLY_TO.name in own or _is_direct(value))):
-            lines.append((header, (reply_address(value) if name == "reply_to" else str(value)).encode()))
+            lines.append((header, str(reply_address(value) if name == "reply_to" else value).encode()))
     for text, value in properties.headers.items():
         raw = text.encode()
         if raw and raw not in own:
