@@ -16,12 +16,14 @@ from radiator.core.ports import Requester
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import by_queue
+from radiator.core.routing.exchange import ties_of
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.answers import ConfigurationReloaded
 from radiator.model.audit import DONE, REFUSED
 from radiator.model.checks import shown
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.limits import (
     BATCH_BYTES,
     JUDGED_LOOKS,
@@ -186,13 +188,16 @@ class Reload:
             yield _USED
         for binding in judge.unbound:
             target = _there(self.parts, binding.queue)
-            if target is not None and binding.exchange in exchanges.all:
+            if binding.queue.startswith(EXCHANGE_PREFIX):
+                to = binding.queue.removeprefix(EXCHANGE_PREFIX)
+                exchanges.undeclare_lead(binding.exchange, binding.key, to)
+            elif target is not None and binding.exchange in exchanges.all:
                 exchanges.undeclare_binding(binding.exchange, binding.key, target)
             yield _BINDING
         while exchanges.undeclared:
             exchange = exchanges.undeclared[0]
-            for key, bound in [*exchange.bindings]:
-                exchanges.take_off(exchange, key, bound)
+            for tie in [*ties_of(exchange)]:
+                exchanges.untie(tie)
                 yield _BINDING
             del exchanges.all[exchange.name], exchanges.undeclared[0]
         for name in (*(LOG_PREFIX + log for log in new.logs), *new.queues):
@@ -200,7 +205,7 @@ class Reload:
             destinations.make_declared(name)
         for binding in judge.bound:
             destinations.make_declared(binding.queue)
-            exchanges.bind(binding.exchange, binding.key, destinations.target(binding.queue), is_declared=True)
+            destinations.bind_as_declared(binding)
             yield _BINDING
         destinations.declared_bindings = judge.bindings
 

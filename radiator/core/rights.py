@@ -4,7 +4,7 @@ A right is judged on the address that a command names, never on where that leads
 dead-letter queue, the children of a fanout) is judged by the command that declares it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -17,9 +17,11 @@ from radiator.model.addresses import ADMIN as ADMIN_ADDRESS
 from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
 from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.getting import Get, SetWindow
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
+from radiator.model.more_keys import addresses_of
 from radiator.model.principal import Principal, RecognisedBy, unix_principal
 from radiator.model.rights import (
     ADMIN,
@@ -88,6 +90,12 @@ def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
     return (Need(right, canonical(address), is_pattern and kind in KINDS and KINDS[kind].has_patterns),)
 
 
+def _of_sends(sends: Iterable[Send]) -> Needs:
+    """Every address that their keys make."""
+    addresses = dict.fromkeys(address for send in sends for address in addresses_of(send))
+    return tuple(need for address in addresses for need in _of_client(WRITE, address))
+
+
 def _of(right: str, kind: str, name: str) -> Needs:
     """What has that name; with all its keys, where its kind has keys."""
     if name.startswith(OUTBOX_PREFIX):
@@ -103,7 +111,9 @@ def _everywhere(right: str, kind: str = "") -> Needs:
 
 
 def _target(right: str, name: str) -> Need:
-    """A queue's name, or `/log/NAME`."""
+    """A queue's name, `/log/NAME`, or `/exchange/NAME`: that with all its keys."""
+    if name.startswith(EXCHANGE_PREFIX):
+        return Need(right, name, True)
     if name.startswith(OUTBOX_PREFIX):
         return Need(ADMIN, EVERYTHING, True)
     return Need(right, canonical(name if name.startswith(LOG_PREFIX) else f"/{QUEUE}/{name}"))
@@ -139,7 +149,11 @@ def _of_declare(command: asked.DeclareDestination) -> Needs:
         raise mistake(key, str(error)) from None
     leads_to = (names,) if isinstance(names, str) else names
     right = SEE if command.passive else DECLARE
-    return (*_of(right, command.kind, command.name), *(_target(WRITE, name) for name in leads_to))
+    needs = (*_of(right, command.kind, command.name), *(_target(WRITE, name) for name in leads_to))
+    alternate = command.settings.get("alternate")  # only exchanges have one
+    if not isinstance(alternate, str):
+        return needs
+    return (*needs, *_of(READ, EXCHANGE, command.name), *_of(WRITE, EXCHANGE, alternate))
 
 
 def needs_for(right: str, address: str) -> Needs:
@@ -162,7 +176,9 @@ def needs_for(right: str, address: str) -> Needs:
 
 
 def _of_binding(command: asked.AddBinding | asked.RemoveBinding) -> Needs:
-    return (Need(READ, f"/{EXCHANGE}/{command.exchange}/{command.key}", True), _target(WRITE, command.target))
+    # arguments in the key's place: messages of any key match them
+    key = "#" if command.key.startswith("{") else command.key
+    return (Need(READ, f"/{EXCHANGE}/{command.exchange}/{key}", True), _target(WRITE, command.target))
 
 
 _LINKED = "nothing that a client can have: only linked nodes say it"
@@ -173,14 +189,12 @@ _READ_JOURNAL = f"`read` on `/{LOG}/{JOURNAL}`"
 _ADMIN = "`admin`"
 
 ROWS: tuple[Row, ...] = (
-    Row(Send, "SEND", "`write` on the destination", lambda c: _of_client(WRITE, c.destination)),
+    Row(Send, "SEND", "`write` on the destination; with several keys on each", lambda c: _of_sends((c,))),
     Row(
         commands.PublishAll,
         "a publish over HTTP",
         "`write` on each destination",
-        lambda c: tuple(
-            need for to in dict.fromkeys(send.destination for send in c.sends) for need in _of_client(WRITE, to)
-        ),
+        lambda c: _of_sends(c.sends),
     ),
     Row(
         commands.Subscribe,
@@ -211,6 +225,8 @@ ROWS: tuple[Row, ...] = (
     Row(commands.Administer, "SEND to `/admin`", "what the request in it needs"),
     Row(commands.Fail, "a broken frame", "nothing"),
     Row(commands.InvalidSend, "a SEND that is refused as it is read", "nothing"),
+    Row(Get, "a get of one message", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
+    Row(SetWindow, "a window of a connection", "nothing"),
     Row(Receive, "`receive` over HTTP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
     Row(Settle, "`settle` over HTTP", "nothing: a lease is its user's"),
     Row(commands.Unheeded, "a header without a meaning", "nothing"),
@@ -245,7 +261,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         asked.DeclareDestination,
         "`declare`",
-        "`declare` on it, `passive`: `see`; and `write` on its `dead_letter`, or on each of its `children`",
+        "`declare` on it, `passive`: `see`; and `write` on its `dead_letter`, or on each of its `children`, or on its "
+        "`alternate`, with `read` on itself then",
         _of_declare,
     ),
     Row(asked.DescribeDestination, "`describe`", "`see` on it", lambda c: _of(SEE, c.kind, c.name)),
@@ -285,7 +302,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         asked.AddBinding,
         "`bind`",
-        "`read` on the exchange and its key, by one rule that contains it; `write` on the queue or log",
+        "`read` on the exchange and its key, by one rule that contains it; `write` on the queue, log or other exchange",
         _of_binding,
     ),
     Row(asked.RemoveBinding, "`unbind`", "what `bind` needs", _of_binding),
@@ -410,7 +427,9 @@ class Rights:
             granted = self.granted_to_other(principal)
         if granted is None:
             raise Refusal(FORBIDDEN, f"{principal.name:.80} is no user of this broker, and may do nothing.")
-        if granted.may_all or (type(command) is Send and command.destination in granted.written):
+        if granted.may_all or (
+            type(command) is Send and command.destination in granted.written and not command.more_keys
+        ):
             return
         needs = NEEDS[type(command)]
         if needs is None:

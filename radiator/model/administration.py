@@ -248,7 +248,7 @@ class ReleaseCheckout:
 @dataclass(slots=True)
 class AddBinding:
     """Messages sent to the exchange with a matching key go into the target too: Declared, once that is on the disk.
-    target: the name of a queue, or /log/NAME.
+    target: the name of a queue, /log/NAME or /exchange/NAME. key: of type headers the arguments, as JSON.
     """
 
     exchange: str

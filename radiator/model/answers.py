@@ -146,7 +146,7 @@ class BindingOfQueue:
 
 @dataclass(slots=True)
 class BindingOfExchange:
-    """Of an exchange that is described."""
+    """Of an exchange that is described. queue: its name, `/log/NAME` or `/exchange/NAME`."""
 
     key: str
     queue: str
@@ -182,6 +182,8 @@ class ExchangeDescribed:
     type: str
     durable: bool
     auto_delete: bool
+    alternate: str | None
+    internal: bool
     accepted: int
     unrouted: int
     bindings: Rows[BindingOfExchange]

@@ -36,6 +36,7 @@ class Send:
     delay_ms: not delivered for that long, or None; deliver_at_ms: not before that time, or None. immediate: refused
     unless a consumer can take it now. survives_refusal: a refusal comes as its RECEIPT, and the connection stays open.
     returns: a mandatory one that reaches no queue comes back as Returned, before its RECEIPT, and is not refused.
+    more_keys: further keys of the same exchange, or names of further queues that are there: each queue gets one copy.
     """
 
     connection: int
@@ -56,6 +57,7 @@ class Send:
     immediate: bool = False
     survives_refusal: bool = False
     returns: bool = False
+    more_keys: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

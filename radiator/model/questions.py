@@ -7,10 +7,13 @@ from radiator.model.numbers import Rows
 
 @dataclass(slots=True)
 class FindRoute:
-    """Where a message goes that is sent to the exchange with that key: RouteFound."""
+    """Where a message goes that is sent to the exchange with that key, and that header block, which is not escaped:
+    RouteFound.
+    """
 
     exchange: str
     key: str
+    headers: bytes = b""
 
 
 @dataclass(slots=True)
@@ -29,10 +32,13 @@ class AskRight:
 
 @dataclass(slots=True)
 class RouteTarget:
-    """destination: of a queue or log. key: of a binding of it that matches; there may be more, and it gets one copy."""
+    """destination: of a queue or log. key: of a binding of it that matches; there may be more, and it gets one copy.
+    through: the exchanges that it goes through behind the one that it is sent to, in order.
+    """
 
     destination: str
     key: str
+    through: list[str]
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.keys import as_written
 from radiator.model.limits import Limits
 from radiator.model.patterns import is_pattern, rank
@@ -69,7 +70,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
     "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART, "partition_key": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW, "schema": NOW},
-    "exchange": {"type": RESTART, "bindings": NOW},
+    "exchange": {"type": RESTART, "alternate": RESTART, "internal": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
     "topic": {"scope": RESTART},
     "user": dict.fromkeys(("password", "tokens", "jwt", "certificate", "unix", "role", *RIGHTS, *BOUNDS), NOW),
@@ -198,9 +199,14 @@ def _targets(table: Mapping[str, Any]) -> list[Place]:
     names = [*table.get("children", ()), *(target for _, target in table.get("bindings", ()))]
     if table.get("dead_letter") is not None:
         names.append(table["dead_letter"])
-    return [
-        ("log", name.removeprefix(LOG_PREFIX)) if name.startswith(LOG_PREFIX) else ("queue", name) for name in names
-    ]
+    return [_place(name) for name in names]
+
+
+def _place(name: str) -> Place:
+    for kind, prefix in (("log", LOG_PREFIX), ("exchange", EXCHANGE_PREFIX)):
+        if name.startswith(prefix):
+            return kind, name.removeprefix(prefix)
+    return "queue", name
 
 
 def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> frozenset[str]:
@@ -286,7 +292,12 @@ def _declared_tables(declared: Declarations) -> Tables:
     own = {JOURNAL, AUDIT} if declared.has_journal else set()
     tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name not in own}
     for name, exchange in declared.exchanges.items():
-        tables["exchange", name] = {"type": exchange.type, "bindings": []}
+        tables["exchange", name] = {
+            "type": exchange.type,
+            "alternate": exchange.alternate,
+            "internal": exchange.internal,
+            "bindings": [],
+        }
     for binding in declared.bindings:
         place = "exchange", binding.exchange
         if place not in tables:
@@ -331,7 +342,11 @@ def declarations_of(named: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Dec
         cluster_fanouts=_of_cluster(named["fanout"]),
         cluster_topics=_of_cluster(named["topic"]),
         exchanges={
-            name: ExchangeSettings(type=table.get("type", DIRECT))
+            name: ExchangeSettings(
+                type=table.get("type", DIRECT),
+                alternate=table.get("alternate"),
+                internal=table.get("internal", False),
+            )
             for name, table in exchanges.items()
             if name not in STANDARD_EXCHANGES
         },

@@ -22,9 +22,15 @@ from radiator.model.users import User
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
-DIRECT, TOPIC, FANOUT = "direct", "topic", "fanout"
-EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)
-STANDARD_EXCHANGES = {"amq.direct": DIRECT, "amq.topic": TOPIC, "amq.fanout": FANOUT}  # always there
+DIRECT, TOPIC, FANOUT, HEADERS = "direct", "topic", "fanout", "headers"
+EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT, HEADERS)
+STANDARD_EXCHANGES = {  # always there
+    "amq.direct": DIRECT,
+    "amq.topic": TOPIC,
+    "amq.fanout": FANOUT,
+    "amq.headers": HEADERS,
+    "amq.match": HEADERS,
+}
 NODE, CLUSTER = "node", "cluster"
 SCOPES = (NODE, CLUSTER)
 PEER_OUTBOX_OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST)
@@ -127,17 +133,23 @@ class LogSettings:
 @dataclass(slots=True, kw_only=True)
 class ExchangeSettings:
     """The settings of one exchange (docs/OPERATING.md). durable: it survives a restart, and so do its bindings to
-    persistent queues; one of config.toml always is. auto_delete: it is deleted with its last binding.
+    persistent queues; one of config.toml always is. auto_delete: it is deleted with its last binding. alternate: the
+    name of the exchange, which need not exist, that gets what this one routes nowhere; None: nothing does. internal:
+    only other exchanges and dead letters come to it.
     """
 
     type: str = DIRECT
     durable: bool = True
     auto_delete: bool = False
+    alternate: str | None = None
+    internal: bool = False
 
 
 @dataclass(slots=True, frozen=True)
 class Binding:
-    """What is sent to the exchange with a key that matches goes into the queue."""
+    """What is sent to the exchange with a key that matches goes into the queue, or `/log/NAME`, or on into the exchange
+    `/exchange/NAME`. key: of an exchange of type headers, the arguments (model/header_bindings.py).
+    """
 
     exchange: str
     key: str
@@ -150,8 +162,8 @@ class Declarations:
 
     queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
     table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster". exchanges:
-    without the three that always exist. bindings: to queues that are declared or may be created, or to logs
-    (`/log/NAME`), as children of fanouts may be. logs: by name; with the journal, its own too.
+    without those that always exist. bindings: to queues that are declared or may be created, to logs (`/log/NAME`), as
+    children of fanouts may be, or to exchanges (`/exchange/NAME`). logs: by name; with the journal, its own too.
     """
 
     queues: dict[str, QueueSettings] = field(default_factory=dict)

@@ -15,6 +15,9 @@ from radiator.model.addresses import FANOUT as FANOUT_KIND
 from radiator.model.avro import schema_text
 from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, size_text, whole
 from radiator.model.errors import Refusal
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX, check_binding_row
+from radiator.model.exchange_bindings import KIND as BINDING_KIND
+from radiator.model.header_bindings import canonical_key
 from radiator.model.keys import as_written, json_pointer, key_sources
 from radiator.model.limits import PARTITION_WINDOW_MAX, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
@@ -23,6 +26,7 @@ from radiator.model.settings import (
     CLUSTER,
     DEAD_LETTER,
     EXCHANGE_TYPES,
+    HEADERS,
     JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
@@ -118,6 +122,24 @@ def exchange_name_mistake(name: str) -> str:
     return name_mistake(name)
 
 
+def bound_name(value: object) -> str:
+    """What a binding may lead to: that, or `/exchange/NAME`. Raises ValueError, a clause."""
+    if not isinstance(value, str) or not value.startswith(EXCHANGE_PREFIX):
+        return target_name(value)
+    wrong = exchange_name_mistake(value.removeprefix(EXCHANGE_PREFIX))
+    if wrong:
+        raise ValueError(f"has {shown(value)}, an exchange which {wrong}")
+    return value
+
+
+def alternate(value: object) -> str:
+    """The name of an exchange. Raises ValueError, a clause."""
+    wrong = exchange_name_mistake(value) if isinstance(value, str) else "is no text"
+    if not isinstance(value, str) or wrong:
+        raise ValueError(f"is {shown(value)}, which {wrong}; name an exchange")
+    return value
+
+
 def standard_type_mistake(name: str, type_: str) -> str:
     """Why an exchange of that name may not have that type, as text after `type`; "" where it may."""
     standard = STANDARD_EXCHANGES.get(name, type_)
@@ -126,6 +148,8 @@ def standard_type_mistake(name: str, type_: str) -> str:
 
 def binding_mistake(type_: str, key: str) -> str:
     """Why an exchange of that type takes no binding with that key, as text after `key`; "" where it does."""
+    if type_ == HEADERS:
+        return "" if has_arguments(key) else f"is {shown(key)}; of type headers write arguments = {{}} in its place"
     if type_ != TOPIC:
         return ""
     words = key.split(".")
@@ -133,6 +157,14 @@ def binding_mistake(type_: str, key: str) -> str:
     if wildcards > PATTERN_WILDCARDS_MAX:
         return f"is {shown(key)}, which has {wildcards} wildcards; it may have at most {PATTERN_WILDCARDS_MAX}"
     return words_mistake(key)
+
+
+def has_arguments(key: str) -> bool:
+    """Whether what stands in the key's place are the arguments of a binding of type headers."""
+    try:
+        return canonical_key(key) == key
+    except ValueError:
+        return False
 
 
 def words_mistake(key: str) -> str:
@@ -174,9 +206,16 @@ LOG: dict[str, Check] = {
     "schema": schema_text,
 }
 FANOUT: dict[str, Check] = {"children": children}
-EXCHANGE: dict[str, Check] = {"type": choice(*EXCHANGE_TYPES), "durable": flag, "auto_delete": flag}
+EXCHANGE: dict[str, Check] = {
+    "type": choice(*EXCHANGE_TYPES),
+    "durable": flag,
+    "auto_delete": flag,
+    "alternate": alternate,
+    "internal": flag,
+}
 MAY_BE_NONE = frozenset(field.name for field in fields(QueueSettings) if field.default is None)
 LOG_MAY_BE_NONE = frozenset(LOG) - {"partitions"}
+EXCHANGE_MAY_BE_NONE = frozenset({"alternate"})
 # what no queue of the cluster may be
 NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
     "persistent": lambda value: value is False,
@@ -350,7 +389,7 @@ def log_settings(given: Table, base: LogSettings | None = None) -> LogSettings:
 
 def exchange_settings(given: Table, base: ExchangeSettings | None = None) -> ExchangeSettings:
     """The settings of an exchange that is declared with these, over those of `base`. Raises Refusal `bad-request`."""
-    return replace(base or ExchangeSettings(), **_checked("an exchange", given, EXCHANGE))
+    return replace(base or ExchangeSettings(), **_checked("an exchange", given, EXCHANGE, EXCHANGE_MAY_BE_NONE))
 
 
 def fanout_children(given: Table) -> tuple[str, ...]:
@@ -362,7 +401,11 @@ def fanout_children(given: Table) -> tuple[str, ...]:
     return names
 
 
-DECLARED: dict[str, Callable[[Table], object]] = {EXCHANGE_KIND: exchange_settings, FANOUT_KIND: fanout_children}
+DECLARED: dict[str, Callable[[Table], object]] = {
+    EXCHANGE_KIND: exchange_settings,
+    BINDING_KIND: check_binding_row,
+    FANOUT_KIND: fanout_children,
+}
 """The stored settings of one that was declared at run time, by the kinds whose settings are a row of the store of their
 own. The settings of queues and logs are stored with these.
 """

@@ -21,7 +21,7 @@ export function To({ path, query, children, ...more }) {
 
 // What a fanout or a binding leads to: NAME of a queue, or /log/NAME.
 export function Target({ of }) {
-  return of.startsWith("/log/") || of.startsWith("/queue/") ? html`<${Address} of=${of} />` : html`<${QueueLink} name=${of} />`;
+  return /^\/(log|queue|exchange)\//.test(of) ? html`<${Address} of=${of} />` : html`<${QueueLink} name=${of} />`;
 }
 
 export function QueueLink({ name, query, label }) {

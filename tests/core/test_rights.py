@@ -107,6 +107,8 @@ CASES: list[tuple[Any, Given]] = [
     (commands.Disconnect(1), ()),
     (commands.Administer(1, b"{}", None, 2), ()),  # type: ignore[arg-type]
     (commands.Fail(1, "It is broken."), ()),
+    (Get(1, "/queue/q", b"r"), ((READ, Q),)),
+    (SetWindow(1, 5), ()),
     (commands.InvalidSend(1, "It is wrong.", b"r"), ()),
     (commands.Unheeded(1, "q", "priority", "It says nothing."), ()),
     (commands.Receive(1, b"r", "/amq/queue/q", 1, 0, 1000), ((READ, Q),)),
@@ -172,6 +174,8 @@ CASES: list[tuple[Any, Given]] = [
     (asked.ExtendUnacked("q", "s-1-1", 1.0), ((ADMIN, "/#"),)),
     (asked.AddBinding("x", "k", "q"), ((READ, "/exchange/x/k"), (WRITE, Q))),
     (asked.AddBinding("x", "k.*", "/log/news"), ((READ, "/exchange/x/k.#"), (WRITE, "/log/news"))),
+    (asked.AddBinding("x", "k", "/exchange/y"), ((READ, "/exchange/x/k"), (WRITE, "/exchange/y"))),
+    (asked.AddBinding("x", '{"a":"1"}', "q"), ((READ, "/exchange/x/#"), (WRITE, Q))),
     (asked.RemoveBinding("x", "", "q"), ((READ, "/exchange/x/"), (WRITE, Q))),
     (asked.FindOffsets("news", 0), ((READ, "/log/news"),)),
     (asked.AwaitLog("news", (0,), 0), ((READ, "/log/news"),)),

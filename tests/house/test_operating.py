@@ -106,8 +106,10 @@ def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
 
 
 def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:
-    assert rows('### [exchange."NAME"]') == {"type": '`"direct"`', "bindings": "none"}
-    assert set(EXCHANGE) == {"type", "bindings"}
+    assert rows('### [exchange."NAME"]') == {
+        "type": '`"direct"`', "alternate": "none", "internal": "`false`", "bindings": "none",
+    }  # fmt: skip
+    assert set(EXCHANGE) == {"type", "alternate", "internal", "bindings"}
 
 
 def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default() -> None:

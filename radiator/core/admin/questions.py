@@ -1,6 +1,7 @@
 """Requests that ask before something is done: `route`, where a message would go; `may`, whether a user has a right."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Protocol
 
 from radiator.core.answers import rested
@@ -9,7 +10,10 @@ from radiator.core.queues.target import Target
 from radiator.core.request import Request
 from radiator.core.rights import Granted, Need, Rights, granting, needs_for, sentence_of
 from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.exchanges import Exchange, Exchanges
+from radiator.core.routing.exchange import Exchange
+from radiator.core.routing.exchanges import Exchanges
+from radiator.core.routing.matcher import Headers
+from radiator.core.routing.ways import Ways
 from radiator.model.administration import AskRight, FindRoute
 from radiator.model.errors import Refusal, count_text
 from radiator.model.limits import LOOKED_AT_PER_COPY, ROUTED_TARGETS
@@ -36,30 +40,42 @@ def route(request: Request[QuestionsPort], command: FindRoute) -> None:
     exchanges = request.parts.destinations.exchanges
     exchange = exchanges.get(command.exchange)
     exchange.check_key(command.key, for_send=True)
-    before = exchange.queues.steps
-    targets = exchanges.routed(exchange, command.key)
-    request.costs((exchange.queues.steps - before) * LOOKED_AT_PER_COPY + len(targets))
-    first, count = targets[:ROUTED_TARGETS], len(targets)
+    headers = Headers(command.headers)
+    ways = exchanges.ways(exchange, (command.key,), headers)
+    request.costs((ways.steps + len(ways.visited)) * LOOKED_AT_PER_COPY + len(ways.targets))
+    first, count = [*islice(ways.targets.items(), ROUTED_TARGETS)], len(ways.targets)
     sentence = _route_sentence(f"/exchange/{command.exchange}/{command.key}", count)
     request.answer_in_slices(
-        lambda: RouteFound(Rows(_targets(exchanges, exchange, command.key, first)), count, sentence)
+        lambda: RouteFound(Rows(_targets(exchanges, ways, command.key, headers, first)), count, sentence)
     )
 
 
 def _targets(
-    exchanges: Exchanges, exchange: Exchange, key: str, targets: list[Target]
+    exchanges: Exchanges, ways: Ways, key: str, headers: Headers, targets: list[tuple[Target, Exchange]]
 ) -> Iterator[RouteTarget | PauseRow]:
     """A row for each, with a binding of it that matches; none for what is bound no more."""
-    for target in targets:
+    for target, exchange in targets:
         bound = [one for name, one in exchanges.bound.get(target, ()) if name == exchange.name]
         if key in bound:
             bound = [key]  # the usual one, and by far the first to be looked at
         for one in rested(bound, JUDGED_AT_ONCE):
             if one is PAUSE:
                 yield PAUSE
-            elif exchange.would_match(one, target, key) and (exchange.name, one) in exchanges.bound.get(target, ()):
-                yield RouteTarget(target.address, one)
+            elif exchange.would_match(one, target, key, headers) and (exchange.name, one) in exchanges.bound.get(
+                target, ()
+            ):
+                yield RouteTarget(target.address, one, _through(ways, exchange))
                 break
+
+
+def _through(ways: Ways, last: Exchange) -> list[str]:
+    """The addresses of the exchanges behind the first on the way to that one, in the order of the way."""
+    way = []
+    one, before = last, ways.visited[last]
+    while before is not None:
+        way.append(one.address)
+        one, before = before, ways.visited[before]
+    return way[::-1]
 
 
 def _route_sentence(address: str, count: int) -> str:

@@ -8,10 +8,12 @@ from itertools import islice
 from radiator.core.connections import Connection
 from radiator.core.kinds import unbinding
 from radiator.core.kinds.kind import Asked, Kind, Round, Subscriber
-from radiator.core.ports import TopologyPort
+from radiator.core.ports import Background, TopologyPort
 from radiator.core.producer import Producer
 from radiator.core.queues.target import Target
+from radiator.core.routing.exchange import Exchange, ties_of
 from radiator.core.routing.exchanges import PrivateQueue
+from radiator.core.routing.matcher import Headers
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import EXCHANGE
@@ -19,7 +21,7 @@ from radiator.model.administration import DeclareDestination, DeleteDestination,
 from radiator.model.answers import BindingOfExchange, Declared, Deleted, ExchangeDescribed
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal, count_text
-from radiator.model.limits import DESCRIBED_BINDINGS
+from radiator.model.limits import DESCRIBED_BINDINGS, STEPS_PER_COPY
 from radiator.model.numbers import ExchangeNumbers, Rows
 from radiator.model.recovery import Recovery
 from radiator.model.settings import STANDARD_EXCHANGES, Declarations, ExchangeSettings
@@ -47,9 +49,12 @@ class ExchangeKind(Kind):
         exchange = self.destinations.exchanges.get(name)
         exchange.check_key(key, for_send=True)
         own = self.destinations.exchanges.private
-        before = exchange.queues.steps
-        matching = self.destinations.exchanges.routed(exchange, key)
-        plan.steps += exchange.queues.steps - before
+        if exchange.is_plain and not command.more_keys:
+            before = exchange.things.steps
+            matching = self.destinations.exchanges.routed(exchange, key)
+            plan.steps += exchange.things.steps - before
+        else:
+            matching = self.reached(plan, exchange, (key, *command.more_keys), Headers(headers, command.escaping))
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
         if not matching:
@@ -70,12 +75,25 @@ class ExchangeKind(Kind):
         if command.immediate:
             plan.immediate.update(dict.fromkeys(copies, command.destination))
 
+    def reached(self, plan: Plan, exchange: Exchange, keys: tuple[str, ...], headers: Headers) -> list[Target]:
+        """The queues that it comes to on all ways from an exchange that leads on, or with several keys."""
+        if exchange.settings.internal:
+            raise Refusal(
+                "reserved", f"{exchange.address} is internal: only other exchanges and dead letters come to it."
+            )
+        for key in keys[1:]:
+            exchange.check_key(key, for_send=True)
+        ways = self.destinations.exchanges.ways(exchange, keys, headers)
+        plan.steps += ways.steps + len(ways.visited) * STEPS_PER_COPY
+        return [*ways.targets]
+
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
         """Subscribes with a queue of its own: in memory or, for a durable subscription, on the disk."""
         exchange, _, pattern = name.partition("/")
         exchanges = self.destinations.exchanges
+        pattern = exchanges.get(exchange).bound_key(pattern)
         if command.durable:
             if not exchanges.get(exchange).durable:
                 raise Refusal(
@@ -109,7 +127,7 @@ class ExchangeKind(Kind):
             exchange.auto_delete,
             exchange.accepted,
             exchange.unrouted,
-            len(exchange.bindings),
+            exchange.bindings_count,
         )
 
     def recover(self, recovery: Recovery) -> None:
@@ -136,6 +154,9 @@ class ExchangeKind(Kind):
         for name, settings in new.exchanges.items():
             exchanges.adopt(name, settings)
 
+    def tick(self, background: Background) -> None:
+        self.destinations.exchanges.drop_abandoned()
+
     def looks(self, round_: Round) -> Iterator[int]:
         for own in [*self.destinations.exchanges.private.values()]:
             yield round_.watch(own.queue)
@@ -149,6 +170,7 @@ class ExchangeKind(Kind):
         if found is not None:
             if found.settings != settings:
                 there = f'type "{found.type}", durable {found.durable}, auto_delete {found.auto_delete}'
+                there += f", alternate {found.settings.alternate or 'none'}, internal {found.settings.internal}"
                 raise Refusal("declared-otherwise", f"/exchange/{name} is there already, with {there}.")
             return False
         exchanges.check_name(name)
@@ -172,15 +194,18 @@ class ExchangeKind(Kind):
         exchange = self.destinations.exchanges.get(command.name)
 
         def described() -> ExchangeDescribed:
-            first = [*islice(exchange.bindings, DESCRIBED_BINDINGS)]
+            first: list[tuple[str, Target | Exchange]] = [*islice(exchange.onward_bindings, DESCRIBED_BINDINGS)]
+            first += islice(exchange.bindings, DESCRIBED_BINDINGS - len(first))
             return ExchangeDescribed(
                 type=exchange.type,
                 durable=exchange.durable,
                 auto_delete=exchange.auto_delete,
+                alternate=exchange.settings.alternate,
+                internal=exchange.settings.internal,
                 accepted=exchange.accepted,
                 unrouted=exchange.unrouted,
-                bindings=Rows(BindingOfExchange(key, queue.name) for key, queue in first),
-                bindings_count=len(exchange.bindings),
+                bindings=Rows(BindingOfExchange(key, _named(to)) for key, to in first),
+                bindings_count=exchange.bindings_count,
             )
 
         request.answer_synced(described, in_slices=True)
@@ -193,13 +218,14 @@ class ExchangeKind(Kind):
             have = count_text(len(exchange.bindings), "binding")
             raise Refusal("in-use", f"/exchange/{name} has {have}: take them off first.")
 
-        def undo(binding: tuple[str, Target]) -> None:
-            if binding in exchange.bindings:
-                exchanges.take_off(exchange, *binding)
-
         again = partial(self.delete, request, command)
-        if not exchange.is_declared and unbinding.begins(request, lambda: [*exchange.bindings], undo, again):
+        if not exchange.is_declared and unbinding.begins(request, lambda: [*ties_of(exchange)], exchanges.untie, again):
             return
         exchanges.delete(name)
         self.context.note("info", "deleted", exchange=name)
         request.answer_synced(lambda: Deleted(1))
+
+
+def _named(to: Target | Exchange) -> str:
+    """As a binding's target is written."""
+    return to.address if isinstance(to, Exchange) else to.name

@@ -29,16 +29,15 @@ class ExistingQueueKind(Kind):
         return True
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        found = self.destinations.queues.all.get(name)
-        if found is not None:
-            self.incoming.put_into(plan, command, headers, (found,), due_ms)
+        found = self.incoming.named_by(plan, command, self.destinations.queues.all.get(name))
+        if found:
+            self.incoming.put_into(plan, command, headers, found, due_ms)
         elif command.mandatory and command.returns:
             plan.returned.append(command)
         elif command.mandatory:
             raise Refusal("no-subscriber", f"There is no /queue/{name}, and the message is mandatory.")
         elif command.immediate:
             raise no_consumer(command.destination, "there is no such queue")
-        plan.missing += found is None
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str

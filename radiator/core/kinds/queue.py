@@ -47,7 +47,7 @@ class QueueKind(Kind):
     __slots__ = ()
 
     def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        if command.immediate:
+        if command.immediate or command.more_keys:
             return door.send_planned(connection, command)
         return door.send_to(connection, self.destinations.queues.get(name), command)
 
@@ -57,7 +57,8 @@ class QueueKind(Kind):
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         if command.immediate and name not in self.destinations.queues.all:
             raise no_consumer(command.destination, "there is no such queue")
-        self.incoming.put_into(plan, command, headers, (self.destinations.queues.get(name),), due_ms)
+        found = self.incoming.named_by(plan, command, self.destinations.queues.get(name))
+        self.incoming.put_into(plan, command, headers, found, due_ms)
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str

@@ -82,6 +82,7 @@ class Admission:
             command.delay_ms is not None
             or command.deliver_at_ms is not None
             or command.immediate
+            or command.more_keys
             or (settings.dedup_window_s and command.dedup_id is not None)
         ):
             return self.send_planned(connection, command)

@@ -25,6 +25,7 @@ from radiator.core.routing.topic import Topics
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
 from radiator.model.errors import Refusal
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
 from radiator.model.settings import Binding, Declarations
@@ -101,11 +102,16 @@ class Destinations:
         numbered: dict[int, Target] = {**self.queues.stored}
         numbered.update((log.number, log) for log in self.logs.all.values())
         self.exchanges.recover(recovery, numbered)
+        self.exchanges.recover_leads(recovery)
 
     def bind_declared(self) -> None:
         """Makes the bindings that config.toml declares, and the queues that they lead to."""
         for name in self.declared_bindings:
-            self._bind_declared(self.target(name))
+            if name.startswith(EXCHANGE_PREFIX):
+                for exchange, key in self.declared_bindings[name]:
+                    self.bind_as_declared(Binding(exchange, key, name))
+            else:
+                self._bind_declared(self.target(name))
 
     # ---- how many ---------------------------------------------------------------------------------------------------
 
@@ -177,19 +183,35 @@ class Destinations:
         return self.queues.make(name)
 
     def make_declared(self, name: str) -> None:
-        """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist."""
+        """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist. Exchanges are there."""
+        if name.startswith(EXCHANGE_PREFIX):
+            return
         if not name.startswith(LOG_PREFIX):
             self.target(name)
         elif name.removeprefix(LOG_PREFIX) not in self.logs.all:
             bare = name.removeprefix(LOG_PREFIX)
             self.logs.create(bare, self.declarations.logs[bare]).is_declared = True
 
+    def bind_as_declared(self, binding: Binding) -> None:
+        """Makes one that config.toml declares, and the queue that it leads to."""
+        if binding.queue.startswith(EXCHANGE_PREFIX):
+            to = binding.queue.removeprefix(EXCHANGE_PREFIX)
+            self.exchanges.lead_on(binding.exchange, binding.key, to, is_declared=True)
+        else:
+            self.exchanges.bind(binding.exchange, binding.key, self.target(binding.queue), is_declared=True)
+
     def bind(self, exchange: str, key: str, queue: str, user: Connection | None = None) -> bool:
-        """Binds the queue, which must exist; returns whether the binding is new. Raises Refusal."""
+        """Binds the queue, or what `/log/NAME` or `/exchange/NAME` stands for, which must exist; returns whether the
+        binding is new. Raises Refusal.
+        """
+        if queue.startswith(EXCHANGE_PREFIX):
+            return self.exchanges.lead_on(exchange, key, queue.removeprefix(EXCHANGE_PREFIX))
         return self.exchanges.bind(self.exchanges.get(exchange).name, key, self.bindable(queue, user))
 
     def unbind(self, exchange: str, key: str, queue: str, user: Connection | None = None) -> bool:
         """Removes a binding; returns whether there was one. Raises Refusal."""
+        if queue.startswith(EXCHANGE_PREFIX):
+            return self.exchanges.end_lead(exchange, key, queue.removeprefix(EXCHANGE_PREFIX))
         return self.exchanges.unbind(self.exchanges.get(exchange).name, key, self.bindable(queue, user))
 
     def bindable(self, name: str, user: Connection | None = None) -> Target:

@@ -1,113 +1,49 @@
-"""Exchanges: an exchange holds only bindings of a key to a queue. A message that is sent to it with a key goes into
-every queue that a binding matches.
+"""Exchanges: an exchange holds only bindings of a key to a queue, or to another exchange. A message that is sent to it
+with a key goes into every queue that a binding matches, and on into every exchange (routing/ways.py).
 
 Every binding of the broker is made and removed here, those of durable subscriptions to topics too: their exchange is
-"". A binding is on the disk where its exchange is durable and its queue persistent. The private queues are those of
+"". A binding is on the disk where its exchange is durable, and its queue persistent, or its other exchange durable too.
+The private queues are those of
 subscriptions to an exchange: each is in memory, for one subscription, and is closed when it grows too long.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from radiator.core.connections import ConsumedQueue, Subscription
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.target import Target
+from radiator.core.routing.exchange import KIND, Exchange, Tie, ties_of
+from radiator.core.routing.matcher import NO_HEADERS, Headers
 from radiator.core.routing.topic import Topics
-from radiator.core.routing.trie import Trie
+from radiator.core.routing.ways import Ways, find_ways
 from radiator.core.turn import WRITE_COST_BYTES
 from radiator.core.usage import Usages, with_maker
 from radiator.model.errors import Refusal
+from radiator.model.exchange_bindings import KIND as BINDING_KIND
+from radiator.model.exchange_bindings import binding_name, binding_of, binding_text
+from radiator.model.header_bindings import HEADERS_BINDINGS_MAX
 from radiator.model.limits import BINDINGS_MAX
 from radiator.model.message import Message
 from radiator.model.recovery import Recovery
 from radiator.model.settings import (
-    DIRECT,
-    FANOUT,
+    HEADERS,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     STANDARD_EXCHANGES,
-    TOPIC,
     ExchangeSettings,
     QueueSettings,
 )
-from radiator.model.validation import binding_key, binding_mistake, exchange_name_mistake, words_mistake
+from radiator.model.validation import exchange_name_mistake
 from radiator.model.writes import Bind, DropDeclared, KeepDeclared, Unbind
 
-KIND = "exchange"
+SOURCES_MAX = 1000  # refuse: bindings of exchanges that lead to one, which all go when it is deleted
 STANDARD_PREFIX = "amq."
 TOPICS = ""  # the exchange of durable subscriptions to topics
 PRIVATE_SETTINGS = QueueSettings(persistent=False)
-
-
-class Exchange:
-    """One exchange. bindings: by key and queue, in the order of binding; whether config.toml declares it. every_queue:
-    how often each is bound, where keys do not matter. is_declared: config.toml declares the exchange.
-    """
-
-    __slots__ = ("accepted", "bindings", "every_queue", "is_declared", "name", "queues", "settings", "unrouted")
-
-    def __init__(self, name: str, settings: ExchangeSettings, is_declared: bool) -> None:
-        self.name = name
-        self.settings = settings
-        self.is_declared = is_declared
-        self.accepted = 0
-        self.unrouted = 0
-        self.bindings: dict[tuple[str, Target], bool] = {}
-        self.every_queue: dict[Target, int] = {}
-        self.queues: Trie[Target] = Trie(is_literal=settings.type == DIRECT)
-
-    @property
-    def type(self) -> str:
-        return self.settings.type
-
-    @property
-    def durable(self) -> bool:
-        return self.settings.durable
-
-    @property
-    def auto_delete(self) -> bool:
-        return self.settings.auto_delete
-
-    def matching(self, key: str) -> Iterable[Target]:
-        """Returns the queues that get a message sent with this key, each once."""
-        return self.every_queue if self.type == FANOUT else self.queues.matching(key)
-
-    def would_match(self, bound: str, queue: Target, key: str) -> bool:
-        """Whether a message sent with this key would come by a binding of that key alone."""
-        alone = Exchange(self.name, self.settings, is_declared=False)
-        alone.add(bound, queue, is_declared=False)
-        return queue in alone.matching(key)
-
-    def add(self, key: str, queue: Target, is_declared: bool) -> None:
-        """One binding more."""
-        self.bindings[key, queue] = is_declared
-        if self.type == FANOUT:
-            self.every_queue[queue] = self.every_queue.get(queue, 0) + 1
-        else:
-            self.queues.add(key, queue)
-
-    def remove(self, key: str, queue: Target) -> None:
-        """Removes one binding."""
-        del self.bindings[key, queue]
-        if self.type != FANOUT:
-            self.queues.remove(key, queue)
-        elif self.every_queue[queue] > 1:
-            self.every_queue[queue] -= 1
-        else:
-            del self.every_queue[queue]
-
-    def check_key(self, key: str, for_send: bool) -> None:
-        """Raises Refusal for a key that it cannot be sent to, or bound with. In a SEND `*` and `#` are words like any
-        other: who sends to a queue by its binding's own key means that queue.
-        """
-        if self.type != TOPIC:
-            return
-        wrong = words_mistake(key) if for_send else binding_mistake(TOPIC, key)
-        if wrong:
-            raise Refusal("too-many-words", f"A key of /exchange/{self.name} {wrong}.")
 
 
 class PrivateQueue(NamedTuple):
@@ -122,12 +58,13 @@ class Exchanges:
     disk. private: the private queues (see above). unbinding: queues that are about to be deleted, so that nothing is
     routed to them, each with the bindings that it had; binding such a queue keeps it. shadowed: exchanges that were
     declared at run time under names that config.toml has too. undeclared: exchanges that a reload no longer found in
-    config.toml; they are deleted, with their bindings, in slices.
+    config.toml; they are deleted, with their bindings, in slices. abandoned: auto_delete exchanges whose last binding
+    has gone, and which go when there is time.
     """
 
     __slots__ = (
-        "all", "bound", "context", "count", "unbinding", "private", "ports", "shadowed", "topics", "undeclared",
-        "usages",
+        "abandoned", "all", "bound", "context", "count", "is_dropping", "ports", "private", "shadowed", "topics",
+        "unbinding", "undeclared", "usages",
     )  # fmt: skip
 
     def __init__(
@@ -149,6 +86,8 @@ class Exchanges:
             self.all[name] = Exchange(name, settings, is_declared=True)
         self.shadowed: dict[str, ExchangeSettings] = {}
         self.undeclared: list[Exchange] = []
+        self.abandoned: list[Exchange] = []
+        self.is_dropping = False  # what goes meanwhile is not begun with anew
         self.count = 0  # of bindings
         self.bound: dict[Target, dict[tuple[str, str], bool]] = {}
         self.private: dict[object, PrivateQueue] = {}
@@ -167,9 +106,13 @@ class Exchanges:
         return found
 
     def routed(self, exchange: Exchange, key: str) -> list[Target]:
-        """Returns the queues that a message goes into which is sent to the exchange with this key, each once."""
-        matching = list(exchange.matching(key))
+        """Returns the queues that a message goes into which is sent to a plain exchange with this key, each once."""
+        matching = list(exchange.matching(key, NO_HEADERS))
         return [queue for queue in matching if queue not in self.unbinding] if self.unbinding else matching
+
+    def ways(self, exchange: Exchange, keys: Sequence[str], headers: Headers) -> Ways:
+        """The same where the exchange may lead on, or there are several keys. Raises Refusal."""
+        return find_ways(self.all, exchange, keys, headers, self.unbinding)
 
     def check_name(self, name: str) -> None:
         """Raises Refusal where no exchange can be declared under that name."""
@@ -184,7 +127,7 @@ class Exchanges:
         self.all[name] = Exchange(name, settings, is_declared=False)
         usage = self.usages.make(_address(name))
         if settings.durable:
-            text = json.dumps(with_maker(asdict(settings), usage))
+            text = json.dumps(with_maker(_as_kept(settings), usage))
             self.context.write(KeepDeclared(KIND, name, text), WRITE_COST_BYTES + len(text))
 
     def recover_exchange(self, name: str, settings: ExchangeSettings, made_by: str = "") -> None:
@@ -210,7 +153,8 @@ class Exchanges:
         if settings is None:
             self.undeclared.append(exchange)
         else:
-            exchange.settings, exchange.is_declared = settings, False
+            exchange.use(settings)
+            exchange.is_declared = False
 
     def undeclare_binding(self, name: str, key: str, queue: Target) -> None:
         """config.toml has it no more: one that was made at run time too stays."""
@@ -227,22 +171,36 @@ class Exchanges:
             raise Refusal("reserved", f"/exchange/{name} always exists.")
         if exchange.is_declared:
             raise Refusal("declared", f"/exchange/{name} is declared in the configuration: take it out there.")
-        for key, queue in list(exchange.bindings):
-            self.take_off(exchange, key, queue)
+        for tie in list(ties_of(exchange)):
+            self.untie(tie)
         self.drop(exchange)
 
     def drop(self, exchange: Exchange) -> None:
-        """Removes an exchange that has no bindings."""
+        """Removes an exchange that has no bindings of its own, and what leads to it."""
+        for source, key in list(exchange.sources):
+            self.lead_no_more(source, key, exchange)
         del self.all[exchange.name]
-        self.usages.gone(_address(exchange.name))
+        self.usages.gone(exchange.address)
         if exchange.durable:
             self.context.write(DropDeclared(KIND, exchange.name))
+
+    def drop_abandoned(self) -> None:
+        """Removes some of the exchanges whose last binding has gone; called again for what is left."""
+        self.is_dropping = True
+        left = SOURCES_MAX
+        while self.abandoned and left > 0:
+            exchange = self.abandoned.pop()
+            if exchange.is_abandoned and self.all.get(exchange.name) is exchange:
+                left -= 1 + len(exchange.sources)
+                self.drop(exchange)
+        self.is_dropping = False
 
     # ---- bindings ---------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, key: str, queue: Target, is_declared: bool = False) -> bool:
         """Binds the queue; returns whether the binding is new. Raises Refusal. name "": topics."""
         exchange = self.get(name) if name != TOPICS else None
+        key = key if exchange is None else exchange.bound_key(key)
         if queue in self.unbinding:
             self.unbinding.pop(queue).pop((name, key), None)
         if (name, key) in self.bound.get(queue, ()):
@@ -260,16 +218,16 @@ class Exchanges:
 
     def check_binding(self, name: str, key: str) -> None:
         """Raises Refusal where no further binding, or none with that key, can be made."""
-        if name != TOPICS:
-            try:
-                binding_key(key)
-            except ValueError as error:
-                raise Refusal("bad-request", f"The key of a binding {error}.") from None
-            self.get(name).check_key(key, for_send=False)
         if self.count >= BINDINGS_MAX:
             raise Refusal("too-many-bindings", f"There are {self.count} bindings already: at most {BINDINGS_MAX}.")
-        bound = self.topics.durable if name == TOPICS else self.get(name).queues
-        if bound.is_crowded(key):
+        exchange = self.get(name) if name != TOPICS else None
+        if exchange is not None and exchange.type == HEADERS and exchange.bindings_count >= HEADERS_BINDINGS_MAX:
+            raise Refusal(
+                "too-many-bindings",
+                f"{exchange.address} is of type headers, and has {exchange.bindings_count} bindings already: each is "
+                f"looked at for every message, so it may have at most {HEADERS_BINDINGS_MAX}.",
+            )
+        if self.topics.durable.is_crowded(key) if exchange is None else exchange.crowded_by(key):
             raise Refusal(
                 "too-many-wildcards",
                 f"{key!r:.80} and what is bound already match in too many ways: fewer wildcards in the same places, or "
@@ -289,14 +247,11 @@ class Exchanges:
         Refusal.
         """
         exchange = self.get(name) if name != TOPICS else None
+        key = key if exchange is None else exchange.bound_key(key)
         if (name, key) not in self.bound.get(queue, ()):
             return False
         if exchange is not None and exchange.bindings[key, queue]:
-            raise Refusal(
-                "declared",
-                f"The binding of {queue.address} to /exchange/{name} with the key {key!r:.80} is declared in the "
-                "configuration: take it out there.",
-            )
+            raise _declared(queue.address, name, key)
         self.undo(name, key, queue)
         return True
 
@@ -306,8 +261,14 @@ class Exchanges:
             return
         exchange = self.all[name]
         self.take_off(exchange, key, queue)
-        if exchange.auto_delete and not exchange.bindings and not exchange.is_declared:
-            self.drop(exchange)
+        self.go_if_abandoned(exchange)
+
+    def go_if_abandoned(self, exchange: Exchange) -> None:
+        """An auto_delete exchange goes with its last binding, and with it others that only led to it."""
+        if exchange.is_abandoned:
+            self.abandoned.append(exchange)
+            if not self.is_dropping:
+                self.drop_abandoned()
 
     def take_off(self, exchange: Exchange | None, key: str, queue: Target) -> None:
         """Removes a binding at once, and from the disk with the open batch."""
@@ -338,12 +299,94 @@ class Exchanges:
             queue = queues.get(row.queue)
             exchange = self.all.get(row.exchange)
             is_whole = row.exchange == TOPICS or (
-                exchange is not None and exchange.durable and not binding_mistake(exchange.type, row.key)
+                exchange is not None and exchange.durable and is_bound_key(exchange, row.key)
             )
             if queue is not None and is_whole:
                 self.put_on(row.exchange, row.key, queue, is_stored=True)
             else:
                 self.context.write(Unbind(row.exchange, row.key, row.queue))
+
+    # ---- bindings of exchanges to exchanges -------------------------------------------------------------------------
+
+    def lead_on(self, name: str, key: str, to: str, is_declared: bool = False) -> bool:
+        """Binds the exchange `to`, so that what the other routes by that key goes on into it; returns whether the
+        binding is new. Raises Refusal.
+        """
+        source, destination = self.get(name), self.get(to)
+        key = source.bound_key(key)
+        if source.leads(key, destination):
+            if is_declared and source.onward is not None:
+                source.onward.bindings[key, destination] = True
+            return False
+        if not is_declared:
+            self.check_binding(name, key)
+            if len(destination.sources) >= SOURCES_MAX:
+                raise Refusal(
+                    "too-many-bindings",
+                    f"{len(destination.sources)} bindings lead to {destination.address} already: at most "
+                    f"{SOURCES_MAX}.",
+                )
+        is_stored = source.durable and destination.durable and not is_declared
+        source.lead_to(key, destination, is_declared, is_stored)
+        self.count += 1
+        if is_stored:
+            # D24: as a binding to a queue
+            text = binding_text(name, key, to)
+            write = KeepDeclared(BINDING_KIND, binding_name(name, key, to), text)
+            self.context.write(write, WRITE_COST_BYTES + len(text))
+        return True
+
+    def end_lead(self, name: str, key: str, to: str) -> bool:
+        """Removes such a binding; returns whether there was one. Raises Refusal."""
+        source, destination = self.get(name), self.get(to)
+        key = source.bound_key(key)
+        if source.onward is None or not source.leads(key, destination):
+            return False
+        if source.onward.bindings[key, destination]:
+            raise _declared(destination.address, name, key)
+        self.lead_no_more(source, key, destination)
+        return True
+
+    def lead_no_more(self, source: Exchange, key: str, destination: Exchange) -> None:
+        """Removes it at once, and from the disk with the open batch."""
+        self.count -= 1
+        if source.lead_no_more(key, destination):
+            # D24
+            self.context.write(DropDeclared(BINDING_KIND, binding_name(source.name, key, destination.name)))
+        self.go_if_abandoned(source)
+
+    def undeclare_lead(self, name: str, key: str, to: str) -> None:
+        """As undeclare_binding."""
+        source, destination = self.all.get(name), self.all.get(to)
+        if source is None or destination is None or source.onward is None or not source.leads(key, destination):
+            return
+        if destination.sources[source, key]:
+            source.onward.bindings[key, destination] = False
+        else:
+            self.lead_no_more(source, key, destination)
+
+    def untie(self, tie: Tie) -> None:
+        """Removes one of ties_of; nothing is done where it has gone meanwhile."""
+        exchange, key, to = tie
+        if not isinstance(to, Exchange):
+            if (key, to) in exchange.bindings:
+                self.take_off(exchange, key, to)
+        elif exchange.leads(key, to):
+            self.lead_no_more(exchange, key, to)
+
+    def recover_leads(self, recovery: Recovery) -> None:
+        """As `recover`."""
+        for row in recovery.declared:
+            if row.kind != BINDING_KIND:
+                continue
+            name, key, to = binding_of(row.text)
+            source, destination = self.all.get(name), self.all.get(to)
+            is_whole = source is not None and destination is not None and source.durable and destination.durable
+            if source is None or destination is None or not is_whole or not is_bound_key(source, key):
+                self.context.write(DropDeclared(row.kind, row.name))
+            elif not source.leads(key, destination):
+                source.lead_to(key, destination, is_declared=False, is_stored=True)
+                self.count += 1
 
     # ---- private queues ---------------------------------------------------------------------------------------------
 
@@ -386,5 +429,27 @@ class Exchanges:
         return False
 
 
+def is_bound_key(exchange: Exchange, key: str) -> bool:
+    """Whether an exchange, which may have another type than when it was bound, can have such a binding."""
+    try:
+        return exchange.bound_key(key) == key
+    except Refusal:
+        return False
+
+
 def _address(name: str) -> str:
     return f"/{KIND}/{name}"
+
+
+def _as_kept(settings: ExchangeSettings) -> dict[str, Any]:
+    """As the store has them: what has its default and is younger than others is left out."""
+    kept = asdict(settings)
+    return {key: value for key, value in kept.items() if value or key not in ("alternate", "internal")}
+
+
+def _declared(address: str, name: str, key: str) -> Refusal:
+    return Refusal(
+        "declared",
+        f"The binding of {address} to /exchange/{name} with the key {key!r:.80} is declared in the configuration: take "
+        "it out there.",
+    )

@@ -36,6 +36,16 @@ class Incoming:
         if command.immediate and due_ms:
             raise no_consumer(command.destination, "it is kept back until later")
 
+    def named_by(self, plan: Plan, command: Send, first: Target | None) -> list[Target]:
+        """The queue that a SEND to a queue goes into, and those which its further keys name, each once."""
+        found: dict[Target, None] = {} if first is None else {first: None}
+        for name in command.more_keys:
+            queue = self.destinations.queues.all.get(name)
+            if queue is not None:
+                found[queue] = None
+        plan.missing += not found
+        return [*found]
+
     def due_ms(self, command: Send) -> int:
         """Until when the message is delayed; 0: it is not."""
         if command.delay_ms is None and command.deliver_at_ms is None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
-from radiator.core.routing.exchanges import Exchange
+from radiator.core.routing.exchange import Exchange
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal
 from radiator.model.message import Message, expires_by

@@ -8,6 +8,7 @@ from radiator.core.routing.plan import Plan
 from radiator.model.addresses import split
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal
+from radiator.model.more_keys import addresses_of
 
 
 class Router:
@@ -33,6 +34,8 @@ class Router:
                     "and fanouts of one node.",
                 )
             due_ms = self.incoming.due_ms(command)
+        if command.more_keys:
+            addresses_of(command)  # raises Refusal where they would have no meaning, or are too many
         headers = command.headers
         if command.reply_to is not None:
             assert isinstance(producer, Connection), "what asks for a reply is not prepared"

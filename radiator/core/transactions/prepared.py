@@ -187,8 +187,9 @@ class PreparedTransactions:
                     "not-preparable",
                     f"A SEND to {send.destination} cannot be prepared: only to queues, fanouts, exchanges and logs.",
                 )
-            if send.mandatory or send.immediate or send.reply_to is not None:
-                which = "mandatory" if send.mandatory else "immediate" if send.immediate else "reply-to"
+            if send.mandatory or send.immediate or send.reply_to is not None or send.more_keys:
+                others = "immediate" if send.immediate else "more keys" if send.more_keys else "reply-to"
+                which = "mandatory" if send.mandatory else others
                 raise Refusal(
                     "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
                 )

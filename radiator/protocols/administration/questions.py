@@ -15,12 +15,24 @@ from radiator.protocols.administration.asked import Asked
 
 def route(asked: Asked) -> AdminCommand:
     """`route`. Raises Refusal `bad-request`, as the others do."""
-    asked.has_only(EXCHANGE, "key")
+    asked.has_only(EXCHANGE, "key", "headers")
     name, key = asked.name(EXCHANGE), asked.text("key", "a routing key", "")
     wrong = _address_mistake(f"/{EXCHANGE}/{name}/{key}")
     if wrong:
         raise mistake("key", f"is none that a SEND could have: the address {wrong}; it is {shown(key)}")
-    return commands.FindRoute(name, key)
+    return commands.FindRoute(name, key, _block(asked.given["headers"]) if "headers" in asked else b"")
+
+
+def _block(headers: object) -> bytes:
+    """Headers of the message that is asked about, as a block."""
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise mistake(
+            "headers", f'must be names and values, as text, such as {{"format": "pdf"}}; it is {shown(headers)}'
+        )
+    lines = [f"{name}:{value}" for name, value in headers.items()]
+    if any("\n" in line or ":" in name for line, name in zip(lines, headers, strict=True)):
+        raise mistake("headers", f"must be of one line each, and names have no colon; it is {shown(headers)}")
+    return "".join(line + "\n" for line in lines).encode("utf-8", "replace")
 
 
 def may(asked: Asked) -> AdminCommand:

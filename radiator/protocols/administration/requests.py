@@ -26,7 +26,6 @@ from radiator.model.limits import (
     EXPLAINED_EVENTS_MAX,
     EXTEND_MIN_S,
     LOG_KEPT_LINES,
-    NAME_MAX_BYTES,
     PEEK_MESSAGES_MAX,
     PREFETCH_COUNT_MAX,
     REFUSE_MAX_S,
@@ -39,9 +38,10 @@ from radiator.model.limits import (
 from radiator.model.settings import LOG_LEVELS
 from radiator.model.story import message_id_in
 from radiator.model.traces import trace_id_in
-from radiator.model.validation import LOG_PREFIX, mistake
+from radiator.model.validation import mistake
 from radiator.protocols.administration import connections, overview, questions
 from radiator.protocols.administration.asked import Asked
+from radiator.protocols.administration.bindings import binding
 
 PEEK_COUNT = 10  # where none is asked for
 LOG_LINES_COUNT = 100  # the same
@@ -221,21 +221,6 @@ def _delete(asked: Asked) -> AdminCommand:
     return commands.DeleteDestination(kind, asked.name(kind), if_unused, if_empty)
 
 
-def _binding(command: Callable[[str, str, str], AdminCommand]) -> Reader:
-    def reader(asked: Asked) -> AdminCommand:
-        asked.has_only("exchange", "key", "queue")
-        queue = asked.text("queue", "the name of a queue, or /log/NAME")
-        target = queue if queue.startswith(LOG_PREFIX) else asked.name("queue")
-        key = asked.text("key", "a routing key", "")
-        for name, text in (("key", key), ("queue", target.removeprefix(LOG_PREFIX))):
-            if len(text.encode("utf-8", "surrogatepass")) > NAME_MAX_BYTES:
-                wrong = f"it has {len(text)} characters: {shown(text)}"
-                raise Refusal("bad-request", f"`{name}` has at most {NAME_MAX_BYTES} bytes; {wrong}.")
-        return command(asked.name("exchange"), key, target)
-
-    return reader
-
-
 def _move(asked: Asked) -> AdminCommand:
     asked.has_only("from", "to", "count", "create")
     source, target = asked.name("queue", "from"), asked.name("queue", "to")
@@ -377,8 +362,8 @@ REQUESTS: dict[str, Reader] = {
     "peek": _peek,
     "purge": _of(commands.PurgeQueue, "queue"),
     "declare": _declare,
-    "bind": _binding(commands.AddBinding),
-    "unbind": _binding(commands.RemoveBinding),
+    "bind": binding(commands.AddBinding),
+    "unbind": binding(commands.RemoveBinding),
     "route": questions.route,
     "may": questions.may,
     "describe": _describe,

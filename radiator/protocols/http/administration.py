@@ -165,7 +165,7 @@ ASKINGS: tuple[Asking, ...] = (
         "PUT", ("v1", "logs", None, "positions", None), "position", (LOG, "group"), body=("offsets",), needed="offsets"
     ),
     Asking("DELETE", ("v1", "logs", None, "positions", None), "position", (LOG, "group"), fixed=(("forget", True),)),
-    Asking("POST", ("v1", "exchanges", None, "bindings"), "bind", (EXCHANGE,), body=("key", "queue")),
+    Asking("POST", ("v1", "exchanges", None, "bindings"), "bind", (EXCHANGE,), body=("key", "arguments", "queue")),
     Asking("DELETE", ("v1", "exchanges", None, "bindings"), "unbind", (EXCHANGE,), (("key", TEXT), ("queue", TEXT))),
     Asking("GET", ("v1", "exchanges", None, "route"), "route", (EXCHANGE,), (("key", TEXT),)),
     Asking("GET", ("v1", "users", None, "may"), "may", ("user",), (("right", TEXT), ("destination", TEXT))),

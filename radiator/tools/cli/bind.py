@@ -4,6 +4,8 @@ import argparse
 from typing import Any
 
 from radiator.model.addresses import EXCHANGE
+from radiator.model.header_bindings import readable
+from radiator.model.validation import has_arguments
 from radiator.tools.cli.broker import add_broker, ask, field
 from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import add_json, print_answer
@@ -18,7 +20,7 @@ def _add(parser: argparse.ArgumentParser, is_made: bool) -> None:
         parser,
         ArgumentWord("exchange", "EXCHANGE", kinds=(EXCHANGE,)),
         ArgumentWord("key", "KEY", '"" where it does not matter (type fanout)'),
-        ArgumentWord("queue", "QUEUE", kinds=TAKERS, is_made=is_made),
+        ArgumentWord("queue", "QUEUE", kinds=(*TAKERS, EXCHANGE), is_made=is_made),
     )
 
 
@@ -30,7 +32,8 @@ def _ask(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
 def _sentence(arguments: argparse.Namespace, bound: str) -> str:
     kind, name = arguments.queue
     exchange, key = printable(arguments.exchange.name), printable(arguments.key)
-    return f"{kind.capitalize()} {printable(name)} {bound} exchange {exchange} with the key {key!r}."
+    by = f"the arguments {readable(arguments.key)}" if has_arguments(arguments.key) else f"the key {key!r}"
+    return f"{kind.capitalize()} {printable(name)} {bound} exchange {exchange} with {printable(by)}."
 
 
 def _run_bind(arguments: argparse.Namespace) -> int:
@@ -56,11 +59,13 @@ BIND = Command(
     summary="have a queue get what is sent to an exchange",
     description=(
         "What is sent to /exchange/EXCHANGE/K goes into the queue too, from now on, where KEY matches K: the very same "
-        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). The binding "
-        "outlives a restart where exchange and queue do. Binding twice is no mistake. The queue must be there, or "
-        "--create makes it."
+        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). Of "
+        "type headers KEY is the arguments as JSON, with x-match all or any. /exchange/NAME as QUEUE is another "
+        "exchange, which it goes on into with the same key. The binding outlives a restart where exchange and queue "
+        "do. Binding twice is no mistake. The queue must be there, or --create makes it."
     ),
-    example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail",
+    example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail\n"
+    "radiator bind amq.headers '{\"format\":\"pdf\"}' prints\nradiator bind events 'orders.#' /exchange/orders",
     add_arguments=lambda parser: _add(parser, is_made=True),
     run=_run_bind,
 )

@@ -13,8 +13,8 @@ from radiator.model.addresses import EXCHANGE, FANOUT, KINDS, LOG, QUEUE, declar
 from radiator.model.checks import Check
 from radiator.model.settings import EXCHANGE_TYPES, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.validation import EXCHANGE as EXCHANGE_CHECKS
+from radiator.model.validation import EXCHANGE_MAY_BE_NONE, LOG_MAY_BE_NONE, MAY_BE_NONE, target_name
 from radiator.model.validation import LOG as LOG_CHECKS
-from radiator.model.validation import LOG_MAY_BE_NONE, MAY_BE_NONE, target_name
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
 from radiator.tools.cli.broker import add_broker, ask
 from radiator.tools.cli.broker import field as field_of
@@ -35,6 +35,8 @@ _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
     "auto_delete": "whether it goes with its last binding",
+    "alternate": "exchange that gets what this one routes nowhere; none: nothing does",
+    "internal": "whether only other exchanges and dead letters come to it",
 }
 _OF_LOGS = {
     "partitions": "how many partitions; it never changes",
@@ -66,7 +68,7 @@ _FORMS = {
     ),
     EXCHANGE: _Form(
         "an exchange, with its type",
-        "An exchange: direct, topic or fanout. `radiator bind` binds queues to it.",
+        "An exchange: direct, topic, fanout or headers. `radiator bind` binds queues to it.",
         EXCHANGE_CHECKS,
         ExchangeSettings(),
         _OF_EXCHANGES,
@@ -98,7 +100,7 @@ def _value(key: str, check: Check) -> Any:
         check = schema_in(Path())
 
     def value(text: str) -> Any:
-        if text == "none" and key in MAY_BE_NONE | LOG_MAY_BE_NONE:
+        if text == "none" and key in MAY_BE_NONE | LOG_MAY_BE_NONE | EXCHANGE_MAY_BE_NONE:
             return None
         try:
             written = json.loads(text)

@@ -44,9 +44,10 @@ def _queue(name: str, answer: dict[str, Any]) -> str:
 
 
 def _exchange(name: str, answer: dict[str, Any]) -> str:
-    traits = [word for word in ("durable", "auto_delete") if answer.get(word)]
+    traits = [word for word in ("durable", "auto_delete", "internal") if answer.get(word)]
     rows: list[list[str]] = [
         ["type", ", ".join([str(field(answer, "type")), *traits])],
+        *([["alternate", str(answer["alternate"])]] if answer.get("alternate") else []),
         ["accepted", str(field(answer, "accepted"))],
         ["unrouted", str(field(answer, "unrouted"))],
     ]

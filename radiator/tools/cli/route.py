@@ -33,8 +33,11 @@ def _formed(answer: dict[str, Any]) -> str:
     if not targets:
         return sentence
     more = int(field(answer, "count")) - len(targets)
-    rows = [[str(one["destination"]), str(one["key"])] for one in targets]
-    return f"{sentence}\n\n{table(['destination', 'by the key'], rows)}" + (f"\nand {more} more" if more > 0 else "")
+    rows = [[str(one["destination"]), str(one["key"]), " ".join(one.get("through", ()))] for one in targets]
+    columns = ["destination", "by the key", "through"]
+    if not any(through for _, _, through in rows):
+        columns, rows = columns[:2], [row[:2] for row in rows]
+    return f"{sentence}\n\n{table(columns, rows)}" + (f"\nand {more} more" if more > 0 else "")
 
 
 ROUTE = Command(
@@ -42,8 +45,8 @@ ROUTE = Command(
     summary="say where a message goes that is sent to an exchange with a key",
     description=(
         "Lists the queues and logs that a message goes into which is sent to the exchange with that key, as its "
-        "bindings are now, the first 1000 of them, each with the key of a binding that matches; or says what becomes "
-        "of a message that none matches. Nothing is sent."
+        "bindings are now, the first 1000 of them, each with the key of a binding that matches and the other "
+        "exchanges that it goes through; or says what becomes of a message that none matches. Nothing is sent."
     ),
     example="radiator route events orders.new\nradiator route /exchange/amq.fanout",
     add_arguments=_arguments,

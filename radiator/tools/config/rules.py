@@ -10,6 +10,8 @@ from itertools import combinations
 from typing import Any
 
 from radiator.model.checks import meant, shown, size_text
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
+from radiator.model.header_bindings import HEADERS_BINDINGS_MAX
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
 from radiator.model.settings import (
@@ -17,6 +19,7 @@ from radiator.model.settings import (
     CLUSTER,
     DEFAULT_LISTEN,
     DIRECT,
+    HEADERS,
     NONE,
     PEERS,
     STANDARD_EXCHANGES,
@@ -31,6 +34,7 @@ from radiator.model.validation import (
     contradictions,
     cycle_from,
     cycle_mistake,
+    has_arguments,
     not_persistent_mistake,
     standard_type_mistake,
 )
@@ -82,7 +86,7 @@ class File:
                 yield table["dead_letter"]
         targets = [child for table in self.fanouts.values() for child in table.get("children", ())]
         targets += [target for table in self.exchanges.values() for _, target in table.get("bindings", ())]
-        yield from (name for name in targets if not name.startswith(LOG_PREFIX))
+        yield from (name for name in targets if not name.startswith((LOG_PREFIX, EXCHANGE_PREFIX)))
 
 
 def exchange_type(name: str, table: Table) -> str:
@@ -409,13 +413,20 @@ def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_bindings(file: File, mistakes: Mistakes) -> None:
-    """Every binding leads to a queue or a log, and its key is one that the exchange's type can match."""
+    """Every binding leads to a queue, a log or an exchange, and its key is one that the exchange's type can match."""
     for name, table in file.exchanges.items():
         for key, queue in table.get("bindings", ()):
             if wrong := _why_no_target(file, queue):
                 mistakes.add(("exchange", name, "bindings"), wrong)
             if wrong := binding_mistake(exchange_type(name, table), key):
                 mistakes.add(("exchange", name, "bindings"), f"has the key {wrong.removeprefix('is ')}")
+            elif exchange_type(name, table) != HEADERS and has_arguments(key) and key:
+                wrong = f"has arguments ({shown(key)}), which only an exchange of type headers looks at"
+                mistakes.add(("exchange", name, "bindings"), wrong)
+        number = len(table.get("bindings", ()))
+        if exchange_type(name, table) == HEADERS and number > HEADERS_BINDINGS_MAX:
+            wrong = f"has {number} bindings; an exchange of type headers may have at most {HEADERS_BINDINGS_MAX}"
+            mistakes.add(("exchange", name, "bindings"), wrong)
     number = sum(len(table.get("bindings", ())) for table in file.exchanges.values())
     if number > BINDINGS_MAX:
         mistakes.add(("exchange",), f"has {number} bindings in all; there may be at most {BINDINGS_MAX}: use patterns")
@@ -423,6 +434,8 @@ def _judge_bindings(file: File, mistakes: Mistakes) -> None:
 
 def _why_no_target(file: File, name: str) -> str:
     """Why `name` is neither a queue nor the `/log/NAME` of a log, to stand behind a key's name; "" where it is one."""
+    if name.startswith(EXCHANGE_PREFIX):
+        return _why_no_exchange(file, name)
     if not name.startswith(LOG_PREFIX):
         return _why_no_queue(file, name)
     log = name.removeprefix(LOG_PREFIX)
@@ -430,6 +443,14 @@ def _why_no_target(file: File, name: str) -> str:
         return ""
     offer = meant(name, [LOG_PREFIX + there for there in file.logs])
     return f"names {shown(name)}, which is no log{offer or f'; declare [log.{shown(log)}]'}"
+
+
+def _why_no_exchange(file: File, address: str) -> str:
+    name = address.removeprefix(EXCHANGE_PREFIX)
+    if name in file.exchanges or name in STANDARD_EXCHANGES:
+        return ""
+    offer = meant(address, [EXCHANGE_PREFIX + there for there in (*file.exchanges, *STANDARD_EXCHANGES)])
+    return f"names {shown(address)}, which is no exchange{offer or f'; declare [exchange.{shown(name)}]'}"
 
 
 def _why_no_queue(file: File, name: str) -> str:

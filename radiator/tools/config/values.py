@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from radiator.model import validation
 from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seconds, shown, size, size_text, whole
+from radiator.model.header_bindings import arguments_key, canonical_key
 from radiator.model.limits import (
     GIB,
     HEART_BEAT_MIN_MS,
@@ -44,7 +45,7 @@ from radiator.model.settings import (
     LogKeep,
     UnixAddress,
 )
-from radiator.model.validation import binding_key, target_name
+from radiator.model.validation import binding_key, bound_name
 from radiator.protocols.schemes import SCHEMES
 
 LIST_MISTAKES_MAX = 20
@@ -294,11 +295,23 @@ def _bindings(value: object) -> list[tuple[str, str]]:
         for key in (*one, "queue"):
             if key not in BINDING or key not in one:
                 raise ValueError(f"has {shown(one)}; each names its queue, and where it has one its key, no more")
-        key, queue = (_within(one, name, check) for name, check in BINDING.items())
+        if "arguments" in one and "key" in one:
+            raise ValueError(f"has {shown(one)}, with arguments and a key; a binding of type headers has no key")
+        key, queue = _within(one, "key", _key), _within(one, "queue", bound_name)
+        if "arguments" in one:
+            key = _within(one, "arguments", arguments_key)
         if (key, queue) in bindings:
             raise ValueError(f"has {shown(one)} twice; write it once")
         bindings[key, queue] = None
     return list(bindings)
+
+
+def _key(value: object) -> str:
+    """A routing key; or arguments as JSON, which may be longer."""
+    try:
+        return canonical_key(value) if isinstance(value, str) and value.startswith("{") else binding_key(value)
+    except ValueError:
+        return binding_key(value)
 
 
 def _within(table: dict[str, object], key: str, check: Check) -> Any:
@@ -361,8 +374,13 @@ TLS_OF_LISTENER = {key: check for key, check in TLS.items() if key != "peer_ca"}
 HTTP: dict[str, Check] = {"hosts": _hosts, "origins": _origins, "console": flag}
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}
-BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}
-EXCHANGE: dict[str, Check] = {"type": validation.EXCHANGE["type"], "bindings": _bindings}
+BINDING: dict[str, Check] = {"key": _key, "arguments": arguments_key, "queue": bound_name}
+EXCHANGE: dict[str, Check] = {
+    "type": validation.EXCHANGE["type"],
+    "alternate": validation.EXCHANGE["alternate"],
+    "internal": validation.EXCHANGE["internal"],
+    "bindings": _bindings,
+}
 JOURNAL: dict[str, Check] = {
     "enabled": flag,
     "retention_ms": validation.LOG["retention_ms"],

@@ -34,6 +34,10 @@ function Exchange({ name, query }) {
         ["Bindings", count(one.bindings_count)],
         ["Survives a restart", one.durable ? "yes" : "no"],
         ["Deleted with its last binding", one.auto_delete ? "yes" : "no"],
+        ...(one.alternate ? [["What it routes nowhere goes to", html`<${Target} of=${`/exchange/${one.alternate}`} />`]] : []),
+        ...(one.internal ? [["Clients may send to it", "no"]] : []),
+        one.alternate && ["What it routes nowhere goes to", html`<${Target} of=${`/exchange/${one.alternate}`} />`],
+        one.internal && ["Only other exchanges and dead letters come to it", "yes"],
       ]} />
         <div class="bar"><${Publish} to=${to} fields=${[key]} done=${asked.again}><p>It goes into each queue that is bound with a key that matches, or nowhere.</p></${Publish}>
           <${Bind} name=${name} type=${one.type} done=${asked.again} /><${Delete} kind="exchange" name=${name} /></div></section>
@@ -54,6 +58,7 @@ function Route({ name, query }) {
   const columns = [
     { key: "destination", title: "Goes to", cell: ({ destination }) => html`<${Target} of=${destination} />` },
     { key: "key", title: "By the binding", cell: (one) => html`<${Name} of=${one.key || "(empty)"} />` },
+    { key: "through", title: "Through", wide: true, cell: ({ through }) => through.map((one) => html`<${Target} key=${one} of=${one} /> `) },
   ];
   return html`<section class="card part" aria-label="Where a key goes"><h2>Where would this key go?</h2>
     <form class="bar" onSubmit=${ask}><label>Key <input value=${key} maxlength="255" onInput=${(event) => setKey(event.target.value)} autocomplete="off" spellcheck=${false} /></label>
@@ -84,13 +89,13 @@ function Bindings({ name, of, query, done }) {
   </section>`;
 }
 
-const HINTS = { direct: "The very same key.", topic: "Words between dots; * is one word, # any number.", fanout: "It does not matter: any key matches." };
+const HINTS = { direct: "The very same key.", topic: "Words between dots; * is one word, # any number.", fanout: "It does not matter: any key matches.", headers: 'Arguments as JSON, such as {"format":"pdf","x-match":"all"}.' };
 const wordOf = (queue) => (queue.startsWith("/") ? queue : `/queue/${queue}`);
 
 function Bind({ name, type, done }) {
   const fields = [
     { name: "key", label: "Key", hint: HINTS[type] },
-    { name: "queue", label: "Queue", required: true, hint: "A queue that exists, or a log as /log/NAME." },
+    { name: "queue", label: "Queue", required: true, hint: "A queue that exists, a log as /log/NAME, or an exchange as /exchange/NAME." },
   ];
   const make = ({ key, queue }) => {
     if (!queue) refuse("Name a queue.");
@@ -100,7 +105,7 @@ function Bind({ name, type, done }) {
     };
   };
   const said = ({ created }) => (created ? "It is bound." : "It was bound already.");
-  return html`<${Act} label="Bind…" title="Bind a queue or a log" fields=${fields} make=${make} said=${said} done=${done}>
+  return html`<${Act} label="Bind…" title="Bind a queue, a log or an exchange" fields=${fields} make=${make} said=${said} done=${done}>
     <p>What is sent to this exchange with a key that matches goes into it too, from now on.</p></${Act}>`;
 }
 

@@ -12,7 +12,7 @@ from tests.core.words import send
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"exchange": "y", "type": "headers"}, "bad-request"),
+        ({"exchange": "y", "type": "header"}, "bad-request"),
         ({"exchange": "y", "type": "topic", "durable": "yes"}, "bad-request"),
         ({"exchange": "y", "kind": "topic"}, "bad-request"),
         ({"exchange": "a/b", "type": "topic"}, "bad-request"),

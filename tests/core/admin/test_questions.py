@@ -39,8 +39,8 @@ def route(node: Node, key: str = "", name: str = "x") -> dict[str, Any]:
     return answer
 
 
-def rows(*given: tuple[str, str]) -> list[dict[str, str]]:
-    return [{"destination": destination, "key": key} for destination, key in given]
+def rows(*given: tuple[str, str]) -> list[dict[str, Any]]:
+    return [{"destination": destination, "key": key, "through": []} for destination, key in given]
 
 
 def test_one_row_for_each_queue_with_a_key_that_matches() -> None:
@@ -78,7 +78,7 @@ def test_what_matches_nothing_is_said_and_is_what_happens() -> None:
         ("fanout", "", rows(("/queue/q", "a.*"))),
     ],
 )
-def test_each_type_matches_as_its_sends_do(type_: str, key: str, expected: list[dict[str, str]]) -> None:
+def test_each_type_matches_as_its_sends_do(type_: str, key: str, expected: list[dict[str, Any]]) -> None:
     node = exchange(type_, ("a.*", "q"))
     assert route(node, key)["targets"] == expected
     node.say(send(1, f"/exchange/x/{key}"))

@@ -8,7 +8,15 @@ from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, Read
 from radiator.model.errors import Refusal
 from radiator.model.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.model.replies import Refuse
-from radiator.model.settings import DIRECT, FANOUT, TOPIC, Binding, Declarations, ExchangeSettings, QueueSettings
+from radiator.model.settings import (
+    DIRECT,
+    STANDARD_EXCHANGES,
+    TOPIC,
+    Binding,
+    Declarations,
+    ExchangeSettings,
+    QueueSettings,
+)
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, header, nack, send, subscribe, unsubscribe
 
@@ -266,7 +274,8 @@ def test_delayed_copies_wait_in_every_queue_and_for_subscribers() -> None:
 def test_standard_exchanges_always_exist() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
-    for name, type_ in (("amq.direct", DIRECT), ("amq.topic", TOPIC), ("amq.fanout", FANOUT)):
+    assert {"amq.direct", "amq.topic", "amq.fanout", "amq.headers", "amq.match"} == {*STANDARD_EXCHANGES}
+    for name, type_ in STANDARD_EXCHANGES.items():
         assert destinations.exchanges.get(name).type == type_
         assert not node.declare_exchange(name, ExchangeSettings(type=type_))
         assert code(node.declare_exchange, name, ExchangeSettings(type=type_, auto_delete=True)) == (
@@ -504,7 +513,7 @@ def test_own_queue_goes_with_its_subscription_or_its_connection() -> None:
     node.close(2)
     exchanges = node.broker.destinations.exchanges
     assert node.receipts(1) == [b"r"] and not exchanges.private and not exchanges.bound and exchanges.count == 0
-    assert not exchanges.get("t").bindings and not exchanges.get("t").queues
+    assert not exchanges.get("t").bindings and not exchanges.get("t").things
     assert node.in_use_bytes() == 0
 
 
@@ -774,7 +783,7 @@ def test_stats_tell_of_exchanges() -> None:
     assert numbers["d"] == {
         "type": "direct", "durable": True, "auto_delete": False, "accepted": 2, "unrouted": 1, "bindings": 1,
     }  # fmt: skip
-    assert set(numbers) == {"amq.direct", "amq.fanout", "amq.topic", "d", "t"}
+    assert set(numbers) == {*STANDARD_EXCHANGES, "d", "t"}
 
 
 def test_consumer_of_a_deleted_queue_gets_nothing_more_and_may_ack_what_it_has() -> None:

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from radiator.model.errors import ConfigError
+from radiator.model.header_bindings import arguments_key
 from radiator.model.limits import GIB, KIB, MIB, PARTITIONS_MAX, Limits
 from radiator.model.settings import (
     AUDIT,
     AUDIT_RETENTION_BYTES,
     EXCHANGE_TYPES,
+    HEADERS,
     JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
@@ -358,7 +360,10 @@ children = ["{queue}q", "/log/l"]
         ("[exchange.'a.#']", "has a name that has a wildcard; an exchange has one name"),
         ("[exchange.'/queue/a']", "is '/queue/a', the address of something else; write NAME or /exchange/NAME"),
         ("[queue.a]\ndead_letter = '/topic/d'", "the address of something else; write NAME or /queue/NAME"),
-        ("[exchange.x]\ndurable = true", "exchange.x.durable is no setting of this table; it has type, bindings"),
+        (
+            "[exchange.x]\ndurable = true",
+            "exchange.x.durable is no setting of this table; it has type, alternate, internal, bindings",
+        ),
         ("node = 3", "node is 3; it must be a table"),
         ("peer.b = 3", 'peer.b is 3; it must be a table: [peer."b"]'),
         ('[peer."b c"]', 'peer."b c" has a name that is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -'),
@@ -553,7 +558,12 @@ QUEUES = some.builds(
 ) | some.just(QueueSettings())
 EXCHANGES = some.dictionaries(
     NAMES.filter(lambda name: "/" not in name and not name.startswith("amq.")),
-    some.builds(ExchangeSettings, type=some.sampled_from(EXCHANGE_TYPES)),
+    some.builds(
+        ExchangeSettings,
+        type=some.sampled_from(EXCHANGE_TYPES),
+        alternate=some.none() | some.just("amq.fanout"),
+        internal=some.booleans(),
+    ),
     max_size=2,
 )
 LOGS = some.dictionaries(
@@ -568,6 +578,13 @@ LOGS = some.dictionaries(
     max_size=2,
 )
 KEYS_OF_BINDINGS = some.text(some.characters(exclude_categories=["Cc", "Cs"]), max_size=6)
+
+
+def keys_of(exchange: ExchangeSettings | None, keys: list[str]) -> list[str]:
+    """Of type headers the arguments in their place, each a value that is text, or none."""
+    if exchange is None or exchange.type != HEADERS:
+        return keys
+    return [arguments_key({"a": key or None, "x-match": "any"}) for key in keys]
 
 
 @given(
@@ -611,8 +628,8 @@ def test_what_is_rendered_loads_as_the_same(
             bindings=[
                 Binding(exchange, key, queue)
                 for exchange in (*exchanges, "amq.fanout")
-                for key in keys
-                for queue in (*queues, *map("/log/{}".format, logs))
+                for key in keys_of(exchanges.get(exchange), keys)
+                for queue in (*queues, *map("/log/{}".format, logs), "/exchange/amq.topic")
             ],
             fanouts={name: (*queues, *map("/log/{}".format, logs)) for name in fanouts if queues},
             topics=topics,

@@ -313,7 +313,7 @@ def test_a_right_value_is_taken(name: str, value: object) -> None:
         ("queue.redelivery_delay_factor", float("nan")),
         ("queue.redelivery_delay_max_ms", 0),
         ("queue.redelivery_delay_max_ms", 365 * 86_400_000 + 1),
-        ("exchange.type", "headers"),
+        ("exchange.type", "header"),
         ("exchange.type", None),
         ("exchange.bindings", []),
         ("exchange.bindings", {"key": "a", "queue": "q"}),
