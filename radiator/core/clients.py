@@ -254,7 +254,7 @@ class Clients:
         return self.cluster.heard(connection, command.word)
 
     def unheeded(self, connection: Connection, command: Unheeded) -> None:
-        """In the log, once a destination; but not of a queue whose keys are taken from that header."""
+        """In the log, once a destination; but not of a queue whose keys or priorities are taken from that header."""
         noted, address = self.unheeded_noted, command.destination
         if address not in noted and len(noted) < UNHEEDED_NOTED and not self.is_key(address, command.header):
             noted.add(address)
@@ -268,7 +268,11 @@ class Clients:
             )
 
     def is_key(self, address: str, header: str) -> bool:
-        """Whether the queue of that address takes the keys of its messages from that header."""
+        """Whether the queue of that address takes the keys of its messages from that header, or their priorities."""
         name = queue_address(address).removeprefix(f"/{QUEUE}/")
         queue = self.subscriptions.destinations.queues.all.get(name)
-        return queue is not None and HEADER + header in queue.settings.partition_key
+        if queue is None:
+            return False
+        if header == "priority" and queue.settings.max_priority is not None:
+            return True
+        return HEADER + header in queue.settings.partition_key

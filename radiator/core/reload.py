@@ -39,7 +39,7 @@ from radiator.model.settings import Binding, Config, Declarations, QueueSettings
 from radiator.model.validation import LOG_PREFIX, as_json, check_dead_letter
 
 _CODE = "configuration"
-_FIXED = ("persistent", "scope", "partition_key")  # what no queue changes while the broker runs
+_FIXED = ("persistent", "scope", "partition_key", "max_priority")  # what no queue changes while the broker runs
 _fixed = attrgetter(*_FIXED)
 
 

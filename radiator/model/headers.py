@@ -60,6 +60,7 @@ CORRELATION_ID = Field(b"correlation-id")
 EXPIRATION = Field(b"expiration")
 EXPIRES = Field(b"expires")
 PARTITION_KEY = Field(b"partition-key")
+PRIORITY = Field(b"priority")
 REPLY_TO = Field(b"reply-to")
 # What brokers add to a stored block, and no client can send.
 DEAD_LETTER_REASON = Field(b"dead-letter-reason")

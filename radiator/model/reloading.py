@@ -68,7 +68,7 @@ RELOAD: dict[str, dict[str, str]] = {
     "peer": {"address": RESTART},
     "tls": dict.fromkeys(("certificate", "key", "client_ca", "client_certificates", "peer_ca"), NOW),
     "jwt": dict.fromkeys(("keys", "algorithms", "issuer", "audience", "user_claim"), NOW),
-    "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART, "partition_key": RESTART},
+    "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART, "partition_key": RESTART, "max_priority": RESTART},
     "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW, "schema": NOW},
     "exchange": {"type": RESTART, "alternate": RESTART, "internal": RESTART, "bindings": NOW},
     "fanout": {"children": NOW, "scope": RESTART},
@@ -215,7 +215,9 @@ def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str,
     if before is None or after is None:
         there = before or after or {}
         waits = kind in ("node", "peer") or there.get("scope") == CLUSTER
-        waits |= after is None and (kind == "tls" or (kind == "queue" and bool(there.get("partition_key"))))
+        waits |= after is None and (
+            kind == "tls" or (kind == "queue" and bool(there.get("partition_key") or there.get("max_priority")))
+        )
         return frozenset(there) if waits else frozenset()
     differing = {key for key in before if before[key] != after[key]}
     waiting = {key for key in differing if RELOAD[kind][key] == RESTART}

@@ -79,7 +79,7 @@ class QueueSettings:
     """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. schema: the text of the Avro
     schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key: where the keys of
     messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages of one key may be
-    out at once.
+    out at once. max_priority: the highest one of messages; None: they have none.
     """
 
     persistent: bool = True
@@ -101,6 +101,7 @@ class QueueSettings:
     schema: str | None = None
     partition_key: tuple[str, ...] = ()
     partition_window: int = 1
+    max_priority: int | None = None
 
     def redelivery_delay(self, redeliveries: int) -> int:
         """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;

@@ -21,6 +21,7 @@ from radiator.model.header_bindings import canonical_key
 from radiator.model.keys import as_written, json_pointer, key_sources
 from radiator.model.limits import PARTITION_WINDOW_MAX, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import (
     BLOCK,
     CLUSTER,
@@ -197,6 +198,7 @@ QUEUE: dict[str, Check] = {
     "schema": schema_text,
     "partition_key": key_sources,
     "partition_window": whole(1, PARTITION_WINDOW_MAX),
+    "max_priority": whole(1, PRIORITY_MAX),
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
@@ -257,6 +259,13 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
     if window != defaults.partition_window and not sources:
         wrong = "but the queue has no partition_key, and only messages with keys have such a window"
         found.append(("partition_window", f"is {window}, {wrong}; give that, or remove this"))
+    highest = given.get("max_priority")
+    if highest is not None and sources:
+        wrong = f"but the queue has partition_key = {shown(as_written(sources))}, and a key has one order"
+        found.append(("max_priority", f"is {highest}, {wrong}; remove one of the two"))
+    if highest is not None and given.get("scope") == CLUSTER:
+        wrong = 'but the queue has scope = "cluster", and what is most urgent is known of one node'
+        found.append(("max_priority", f"is {highest}, {wrong}; remove one of the two"))
     return found
 
 

@@ -19,6 +19,9 @@ import radiator.core.queues.partition_window
 import radiator.core.queues.partitioned_queues
 import radiator.core.queues.partitions
 import radiator.core.queues.picking
+import radiator.core.queues.priority_due
+import radiator.core.queues.priority_read_back
+import radiator.core.queues.priority_window
 import radiator.core.queues.purge
 import radiator.core.queues.read_back
 import radiator.core.queues.sweeping
@@ -53,6 +56,9 @@ _USERS = (
     radiator.core.queues.partitioned_queues,
     radiator.core.queues.partitions,
     radiator.core.queues.picking,
+    radiator.core.queues.priority_due,
+    radiator.core.queues.priority_read_back,
+    radiator.core.queues.priority_window,
     radiator.core.queues.purge,
     radiator.core.queues.read_back,
     radiator.core.queues.sweeping,

@@ -51,6 +51,15 @@ def test_a_header_that_is_the_key_of_its_queue_is_not_told() -> None:
     ]
 
 
+def test_a_priority_is_not_told_where_the_queue_has_priorities() -> None:
+    node = Node(Declarations(queues={"q": QueueSettings(max_priority=2), "other": QueueSettings()}))
+    node.open(1)
+    for address in ("/queue/q", "/queue/other"):
+        node.say(Unheeded(1, address, "priority", "There are none."))
+    noted = [note.fields["destination"] for note in node.notes if note.event == "header_unheeded"]
+    assert noted == ["/queue/other"]
+
+
 def turn(node: Node, *events: object) -> list[object]:
     return list(node.broker.turn(list(events), node.now_s, node.now_ms).replies)  # type: ignore[arg-type]
 

@@ -47,6 +47,7 @@ EVERY: dict[str, Any] = {
     "schema": '"int"',
     "partition_key": ["header:customer", "/customer/id"],
     "partition_window": 3,
+    "max_priority": None,  # not with a partition_key
 }
 EVERY_SETTING = QueueSettings(**EVERY | {"partition_key": ("header:customer", "/customer/id")})
 
@@ -80,6 +81,7 @@ def test_every_setting_may_be_given_and_comes_back_as_json() -> None:
         BASE,
         QueueSettings(persistent=False, max_messages=1, max_bytes=2),
         QueueSettings(partition_key=("/a",), partition_window=1000),
+        QueueSettings(max_priority=10),
         EVERY_SETTING,
     ],
 )
@@ -150,6 +152,19 @@ def test_a_size_may_have_a_unit() -> None:
             {"scope": "cluster", "partition_key": "/a"},
             '`partition_key` is "/a", but the queue has scope = "cluster", and a key would have to be at one node at a '
             "time; remove one of the two.",
+        ),
+        ({"max_priority": 0}, "`max_priority` is 0; it must be a whole number from 1 to 10."),
+        ({"max_priority": 11}, "`max_priority` is 11; it must be a whole number from 1 to 10."),
+        ({"max_priority": True}, "`max_priority` is true; it must be a whole number from 1 to 10."),
+        (
+            {"max_priority": 5, "partition_key": "/a"},
+            '`max_priority` is 5, but the queue has partition_key = "/a", and a key has one order; remove one of the '
+            "two.",
+        ),
+        (
+            {"max_priority": 5, "scope": "cluster"},
+            '`max_priority` is 5, but the queue has scope = "cluster", and what is most urgent is known of one node; '
+            "remove one of the two.",
         ),
         ({"scope": "cluster", "persistent": False}, "which one node cannot keep for all"),
         ({"scope": "cluster", "exclusive": True}, "the queue has exclusive = true"),

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
 from radiator.model.principal import ANYONE
+from radiator.model.priorities import priority_of
 from radiator.model.replies import Deliver, Receipt, Refuse, Reply, Scope
 from radiator.model.settings import QueueSettings
 from tests.sim.simulation import Link, Scheduler, SimNode
@@ -121,9 +122,11 @@ class Books:
             self.mistakes.append(f"leased: {name} was handed over while somebody has it under a lease")
         if not deliver.redelivered and not is_delayed and queue not in self.leased | self.keyed:
             # where there are keys, each has its order (keys.py)
-            if place <= self.last_first.get(queue, (0, 0)):
-                self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
-            self.last_first[queue] = place
+            highest = settings(queue).max_priority
+            line = queue if highest is None else f"{queue} of priority {priority_of(deliver.message, highest)}"
+            if place <= self.last_first.get(line, (0, 0)):
+                self.mistakes.append(f"order: {place} was first handed over after {self.last_first[line]} in {line}")
+            self.last_first[line] = place
 
     def judge_time(self, queue: str, deliver: Deliver, settings: QueueSettings, now_ms: int, boot: int) -> bool:
         """Nothing is handed over while it is kept back. Whether it ever was."""
@@ -222,6 +225,12 @@ def key_header(body: bytes) -> bytes:
     """One of three keys for most bodies, and none for the others."""
     number = crc32(body) // 7 % 5
     return b"key:%d\n" % (number % 3) if number else b""
+
+
+def priority_header(body: bytes) -> bytes:
+    """A priority from 1 to 4 for most bodies, and none for the others."""
+    number = crc32(body) // 13 % 5
+    return b"priority:%d\n" % number if number else b""
 
 
 class Client:
@@ -326,7 +335,8 @@ class Producer(Client):
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
         number = self.link.number
-        headers = b"crc:%08x\n" % crc32(body) + trace_of(body) + correlation_of(body) + key_header(body)
+        headers = b"crc:%08x\n" % crc32(body) + trace_of(body) + correlation_of(body)
+        headers += key_header(body) + priority_header(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
         reported = self.books.sent[body]

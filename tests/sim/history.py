@@ -32,6 +32,7 @@ from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
 from tests.sim.keys import KeyJudge
+from tests.sim.priorities import PriorityJudge
 from tests.sim.simulation import Scheduler, SimNode
 from tests.sim.web import BatchProducer, Lessee, Tokens, deliver_of
 
@@ -91,6 +92,17 @@ def partitioned(random: Random, queues: dict[str, QueueSettings]) -> dict[str, Q
     }
 
 
+def with_priorities(random: Random, queues: dict[str, QueueSettings]) -> dict[str, QueueSettings]:
+    """Some of those that have no keys, in some histories. random: one of its own."""
+    share = random.choice([0, 0.5, 1])
+    return {
+        name: replace(settings, max_priority=random.choice([1, 3, 10]))
+        if random.random() < share and not settings.partition_key
+        else settings
+        for name, settings in queues.items()
+    }
+
+
 def drawn_bounds(random: Random) -> dict[str, int]:
     """Bounds of radiator/model/limits.py. Windows keep what that file asserts of them."""
     if random.random() < 0.2:
@@ -128,7 +140,7 @@ class History:
         self.routes = Routes()
         self.books = Books(self.routes, lambda: self.scheduler.now_s)
         random = self.scheduler.random
-        self.queues = partitioned(random, drawn_queues(random))
+        self.queues = with_priorities(Random(seed), partitioned(random, drawn_queues(random)))
         self.declarations = Declarations(
             queues=self.queues,
             fanouts=FANOUTS,
@@ -159,11 +171,13 @@ class History:
         draw_slowness(random, node)
         settings_of = self.declarations.queue_settings
         self.keys = KeyJudge(node, self.books)
+        self.priorities = PriorityJudge(node, self.books)
 
         def handed(deliver: Deliver) -> None:
             self.books.handed(deliver, settings_of, node.now_ms, node.boots)
             if deliver.subscription is not None:
                 self.keys.handed(self.name_of(deliver.subscription.decode()), deliver)
+                self.priorities.handed(self.name_of(deliver.subscription.decode()), deliver)
 
         node.on_deliver = handed
         node.on_leased = self.leased

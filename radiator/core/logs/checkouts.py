@@ -114,6 +114,8 @@ class Checkouts:
             raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
         if queue.name not in self.destinations.queues.all:
             raise Refusal("reserved", f"{queue.address} is a queue that the broker keeps for itself.")
+        if queue.settings.max_priority is not None:
+            raise Refusal("bad-request", f"{queue.address} has max_priority, and a checkout takes what is oldest.")
         return found
 
     def wait(self, queue: DurableQueue, timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:

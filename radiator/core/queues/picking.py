@@ -145,12 +145,23 @@ class InOneLine:
         picked.clear()
 
 
+class FoundByPlace(Protocol):
+    """What ByKeys needs: those that are READY in memory, by their places."""
+
+    entries: dict[int, Entry]
+
+    def take(self, entry: Entry) -> None:
+        """One of them leaves."""
+
+
 class ByKeys:
-    """See InLine: of a queue with keys. places: those that there were when it was first asked what is behind one."""
+    """See InLine: of a queue with keys, or with priorities. places: those that there were when it was first asked what
+    is behind one.
+    """
 
     __slots__ = ("left_ready", "partitions", "places")
 
-    def __init__(self, partitions: Partitions, left_ready: Callable[[Entry], None]) -> None:
+    def __init__(self, partitions: FoundByPlace, left_ready: Callable[[Entry], None]) -> None:
         self.partitions = partitions
         self.left_ready = left_ready
         self.places: list[int] | None = None

@@ -10,11 +10,14 @@ A returned message may be a stub: its place and counts are in memory, its bytes 
 import heapq
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from typing import TypeVar
 
 from radiator.core.connections import Subscription
 from radiator.core.queues.entry import Entry, Stub
 from radiator.core.queues.windows import Windows
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES
+
+_Placed = TypeVar("_Placed", int, tuple[int, Entry])
 
 
 class Window:
@@ -145,7 +148,7 @@ class Window:
         is_needed, however many before them are in memory.
         """
         asked: dict[int, Entry] = {}
-        for count, (position, entry) in enumerate(_ascending(self.returned)):
+        for count, (position, entry) in enumerate(ascending(self.returned)):
             if entry.is_stub:
                 if asked and (is_crowded or bytes_max < entry.size):
                     break
@@ -156,7 +159,7 @@ class Window:
         return asked
 
 
-def _ascending(heap: list[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
+def ascending(heap: list[_Placed]) -> Iterator[_Placed]:
     """What a heap holds, in order, without taking it out; so many as are asked for cost little more than those."""
     next_ones = [(heap[0], 0)] if heap else []
     while next_ones:

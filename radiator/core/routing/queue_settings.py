@@ -8,6 +8,7 @@ from radiator.core.routing.fanouts import Fanout
 from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError, count_text
 from radiator.model.keys import as_written
+from radiator.model.priorities import max_priority_of
 from radiator.model.settings import NODE, Declarations, QueueSettings
 from radiator.model.validation import queue_settings
 
@@ -30,7 +31,14 @@ def in_force(name: str, text: str, declarations: Declarations, all_fanouts: Mapp
         settings = declarations.queue_settings(name.replace("/", "."))
         settings = settings if settings.persistent else QueueSettings()
         return replace(
-            settings, auto_delete=False, exclusive=False, scope=NODE, schema=None, partition_key=(), partition_window=1
+            settings,
+            auto_delete=False,
+            exclusive=False,
+            scope=NODE,
+            schema=None,
+            partition_key=(),
+            partition_window=1,
+            max_priority=None,
         )
     settings = declarations.queue_settings(name)
     if not text or name in declarations.queues:
@@ -50,13 +58,22 @@ def unfit(name: str, text: str, refusal: Refusal) -> StoreError:
 
 
 def keyed_otherwise(name: str, sources: tuple[str, ...], keyed_by: tuple[str, ...], count: int) -> StoreError:
-    """Returns why another partition_key of a queue stops a start. keyed_by: the one that its messages are stored by."""
+    """Returns why another partition_key or max_priority of a queue stops a start. sources, keyed_by: what its messages
+    are declared to be found by, and what they are stored by.
+    """
     stored = count_text(count, "message of it is", "messages of it are")
     return StoreError(
-        f"/queue/{name} is declared {_with(sources)}, but {stored} stored {_with(keyed_by)}: start {_with(keyed_by)} "
+        f"/queue/{name} is declared {_with(sources, keyed_by)}, but {stored} stored {_with(keyed_by, sources)}: "
+        f"start {_with(keyed_by, sources)} "
         "and consume, move or purge what it holds first."
     )
 
 
-def _with(sources: tuple[str, ...]) -> str:
+def _with(sources: tuple[str, ...], other: tuple[str, ...]) -> str:
+    """other: what it is told apart from."""
+    highest = max_priority_of(sources)
+    if highest is not None:
+        return f"with max_priority = {highest}"
+    if not sources and max_priority_of(other) is not None:
+        return "without max_priority"
     return f"with partition_key = {shown(as_written(sources))}" if sources else "without partition_key"

@@ -13,6 +13,7 @@ from radiator.core.journal_writer import JournalWriter
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.partitioned_queues import PartitionedDurableQueue, PartitionedMemoryQueue
+from radiator.core.queues.priority_queues import PriorityDurableQueue, PriorityMemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.fanouts import Fanouts
@@ -25,6 +26,7 @@ from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.keys import keys_of, with_keys, without_keys
 from radiator.model.patterns import is_pattern
+from radiator.model.priorities import stored_by
 from radiator.model.recovery import StoredQueue
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.users import maker_of, without_maker
@@ -98,7 +100,7 @@ class Queues:
 
     def recover(self, queues: Iterable[StoredQueue]) -> None:
         """Restores the queues that the store has. Raises StoreError where one has messages and is now declared to be
-        in memory, or with another partition_key.
+        in memory, or with another partition_key or max_priority.
         """
         for found in queues:
             kept = json.loads(found.settings) if found.settings else {}
@@ -106,14 +108,15 @@ class Queues:
             keyed_by = keys_of(kept) if kept else ()
             settings = self._settings(found.name, given)
             if settings.persistent:
-                if settings.partition_key != keyed_by and found.ledger.stored:
-                    raise keyed_otherwise(found.name, settings.partition_key, keyed_by, found.ledger.stored)
+                found_by = stored_by(settings.partition_key, settings.max_priority)
+                if found_by != keyed_by and found.ledger.stored:
+                    raise keyed_otherwise(found.name, found_by, keyed_by, found.ledger.stored)
                 queue = self._open(found.number, found.name, settings, found.ledger)
                 queue.next_due_ms = found.next_due_ms
                 queue.given = given
                 if kept:
                     queue.maker = self.around.usages.recover(maker_of(kept), queue.address)
-                if settings.partition_key != keyed_by:
+                if found_by != keyed_by:
                     self._keep(queue, json.loads(given or "{}"))
             elif found.ledger.stored:
                 raise StoreError(
@@ -202,13 +205,12 @@ class Queues:
             queue = stored = self._open(number, name, settings, Ledger())
             self.context.part(stored)
         else:
-            made = PartitionedMemoryQueue if settings.partition_key else MemoryQueue
-            queue = self.all[name] = made(name, settings, self.ports)
+            queue = self.all[name] = in_memory(settings)(name, settings, self.ports)
         queue.is_declared = name in self.declarations.queues
         usages = self.around.usages
         if usages.acting is not None and not queue.is_declared and not name.startswith(OUTBOX_PREFIX):
             queue.maker = usages.make(queue.address)
-        if given or queue.maker is not None or settings.partition_key:
+        if given or queue.maker is not None or stored_by(settings.partition_key, settings.max_priority):
             self._keep(queue, given or {})
         self.around.made(queue)
         return queue
@@ -219,13 +221,13 @@ class Queues:
         """
         queue.given = _given(given)
         if queue.is_persistent:
-            kept = with_keys(given, queue.settings.partition_key)
+            settings = queue.settings
+            kept = with_keys(given, stored_by(settings.partition_key, settings.max_priority))
             text = json.dumps(with_maker(kept, queue.maker))
             self.context.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
-        made = PartitionedDurableQueue if settings.partition_key else DurableQueue
-        queue = made(number, name, settings, ledger, self.ports, self.windows)
+        queue = on_disk(settings)(number, name, settings, ledger, self.ports, self.windows)
         self._note_dying(queue, settings)
         names, key = self._place(name)
         names[key] = self.stored[number] = queue
@@ -319,6 +321,20 @@ class Queues:
         if self.stored.pop(queue.number, None) is not None:
             self._forget_dying(queue)
         queue.delete()
+
+
+def in_memory(settings: QueueSettings) -> type[MemoryQueue]:
+    """What a queue in memory with these settings is made of."""
+    if settings.max_priority is not None:
+        return PriorityMemoryQueue
+    return PartitionedMemoryQueue if settings.partition_key else MemoryQueue
+
+
+def on_disk(settings: QueueSettings) -> type[DurableQueue]:
+    """What one on the disk is made of."""
+    if settings.max_priority is not None:
+        return PriorityDurableQueue
+    return PartitionedDurableQueue if settings.partition_key else DurableQueue
 
 
 def _given(settings: Mapping[str, Any]) -> str:

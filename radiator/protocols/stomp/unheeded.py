@@ -2,7 +2,7 @@
 any other does; the log names the header, with what would serve instead.
 """
 
-_NO_PRIORITIES = "There are no priorities here: give what is urgent a queue of its own."
+_NO_PRIORITIES = "Only a queue with max_priority has priorities; elsewhere give what is urgent a queue of its own."
 _DELAYS = "Here delay:MS or deliver-at:MS keeps a message back."
 _NO_SCHEDULES = "There are no schedules here: send each time."
 _NO_GROUPS = (

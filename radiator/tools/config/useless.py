@@ -18,7 +18,14 @@ from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type
 
 _OF_DURABLE = "$durable."  # what a pattern begins with that is for the queues of durable subscriptions
-_NOT_OF_DURABLE = {"persistent": True, "auto_delete": False, "exclusive": False, "scope": "node", "partition_key": ()}
+_NOT_OF_DURABLE = {
+    "persistent": True,
+    "auto_delete": False,
+    "exclusive": False,
+    "scope": "node",
+    "partition_key": (),
+    "max_priority": None,
+}
 
 
 def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
@@ -30,7 +37,7 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
         if is_pattern(name) and name.startswith(_OF_DURABLE):
             for key, default in _NOT_OF_DURABLE.items():
                 if table.get(key, default) != default:
-                    never = "has" if key == "partition_key" else "is"
+                    never = "has" if key in ("partition_key", "max_priority") else "is"
                     wrong = f"is {shown(table[key])}, which the queue of a durable subscription never {never}"
                     _add(found, ("queue", name, key), f"{wrong}; leave it out")
     for name, table in file.logs.items():
