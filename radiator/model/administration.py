@@ -248,21 +248,24 @@ class ReleaseCheckout:
 @dataclass(slots=True)
 class AddBinding:
     """Messages sent to the exchange with a matching key go into the target too: Declared, once that is on the disk.
-    target: the name of a queue, /log/NAME or /exchange/NAME. key: of type headers the arguments, as JSON.
+    target: the name of a queue, /log/NAME or /exchange/NAME. key: of type headers the arguments, as JSON. if_headers:
+    those where they are given beside a key, which holds for all other types; "": they are not.
     """
 
     exchange: str
     key: str
     target: str
+    if_headers: str = ""
 
 
 @dataclass(slots=True)
 class RemoveBinding:
-    """Removes that binding: Deleted, with 0 where there was none."""
+    """Removes that binding: Deleted, with 0 where there was none. if_headers: as of AddBinding."""
 
     exchange: str
     key: str
     target: str
+    if_headers: str = ""
 
 
 # ---- logs -----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from radiator.model.headers import (
     DEAD_LETTER_REASON,
     ESCAPING_ALL,
     PARTITION_KEY,
+    PRIORITY,
     REPLY_TO,
     Field,
     escape,
@@ -203,6 +204,8 @@ def stored_block(data: bytes) -> tuple[bytes, Properties]:
     ):
         if value is not None and "\0" not in value and not (field is REPLY_TO and _is_direct(value)):
             parts.append(field.line(value.encode(), ESCAPING_ALL))
+    if properties.priority is not None:
+        parts.append(PRIORITY.line(b"%d" % properties.priority, ESCAPING_ALL))
     table = properties.table
     if table is not None and (PARTITION_KEY.name in table or TRACEPARENT.name in table):
         headers = properties.headers

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from radiator.model.amqp_properties import expanded_pairs
 from radiator.model.checks import shown
-from radiator.model.headers import pairs
 
 X_MATCH = "x-match"
 ALL, ANY, ALL_WITH_X, ANY_WITH_X = "all", "any", "all-with-x", "any-with-x"
@@ -81,7 +81,7 @@ def words_of(block: bytes, escaping: int) -> frozenset[str]:
     name the first counts, as in STOMP.
     """
     headers: dict[bytes, bytes] = {}
-    for name, value in pairs(block, escaping):
+    for name, value in expanded_pairs(block, escaping):
         headers.setdefault(name, value)
     words = set()
     for name, value in headers.items():

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from radiator.model.checks import shown
+from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
-MAX_PRIORITY = 10
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT, "reject-publish-dlx": DEAD_LETTER}
 _LONGEST = (1 << 31) - 1
 
@@ -59,8 +59,8 @@ def _seconds(value: object) -> float:
 
 def _priority(value: object) -> int:
     number = _whole(0)(value)
-    if number > MAX_PRIORITY:
-        raise ValueError(f"is more than {MAX_PRIORITY}, the most priorities that a queue has here")
+    if number > PRIORITY_MAX:
+        raise ValueError(f"is more than {PRIORITY_MAX}, the most priorities that a queue has here")
     return number
 
 
@@ -72,6 +72,7 @@ _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
     "x-overflow": ("overflow", _overflow),
     "x-delivery-limit": ("max_redeliveries", _whole(0)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
+    "x-max-priority": ("max_priority", _priority),
 }
 _QUEUE_WITHOUT_EFFECT: dict[str, Callable[[object], object]] = {
     # a queue on the disk is what both are: replicated or not, it is synced; in memory is what fits
@@ -100,6 +101,8 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
             _checked(name, value, _QUEUE_WITHOUT_EFFECT[name])
         elif name.startswith("x-"):
             raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a queue is not known here")
+    if not settings.get("max_priority", 1):
+        del settings["max_priority"]  # all messages have one priority
     has_bound = "max_messages" in settings or "max_bytes" in settings
     if has_bound and settings.get("overflow", BLOCK) == BLOCK:
         settings["overflow"] = DROP_OLDEST
@@ -120,12 +123,13 @@ def exchange_settings(
     """The same of exchange.declare."""
     if kind not in EXCHANGE_TYPES:
         raise BrokenAmqp(PRECONDITION_FAILED, f"unknown exchange type {kind!r:.80}: {', '.join(EXCHANGE_TYPES)}")
-    for name in arguments:
-        if name.startswith("x-") or name == "alternate-exchange":
+    settings: dict[str, Any] = {"type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}
+    for name, value in arguments.items():
+        if name in ("alternate-exchange", "x-alternate-exchange"):
+            settings["alternate"] = _checked(name, value, _text)
+        elif name.startswith("x-"):
             raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of an exchange is not known here")
-    if internal:
-        raise BrokenAmqp(NOT_IMPLEMENTED, "no exchange is internal here: clients may send to each")
-    return {"type": kind, "durable": durable, "auto_delete": auto_delete}
+    return settings
 
 
 def consumer_settings(arguments: Mapping[str, Any]) -> int:

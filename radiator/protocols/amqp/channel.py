@@ -25,6 +25,7 @@ from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.addresses import REPLY_TO, destination, names_of
 from radiator.protocols.amqp.asking import Asking
 from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.copies import with_copies
 from radiator.protocols.amqp.frame import (
     AmqpFrame,
     BrokenAmqp,
@@ -238,8 +239,12 @@ class Channel:
 
     def _published(self, publishing: Publishing, body: bytes, commands: list[Heard]) -> None:
         self._publishing = None
+        more_keys: tuple[str, ...] = ()
         try:
             block, properties = stored_block(publishing.properties)
+            if properties.table is not None and b"CC" in properties.table:
+                more_keys, data = with_copies(properties)
+                block, properties = stored_block(data)
         except Violation as broken:
             raise BrokenAmqp(spec.SYNTAX_ERROR, str(broken)) from None
         user = self._connection.user
@@ -267,6 +272,7 @@ class Channel:
                 mandatory=publishing.mandatory,
                 survives_refusal=self.confirms,
                 returns=publishing.mandatory,
+                more_keys=more_keys,
             )
         )
 

@@ -15,7 +15,9 @@ from radiator.model.administration import (
 from radiator.model.answers import AdminAnswer, Deleted, Purged, QueueDeclared
 from radiator.model.checks import shown
 from radiator.model.commands import Ack, Heard, Nack, Subscribe, Unsubscribe
+from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.getting import Get, SetWindow
+from radiator.model.header_bindings import arguments_key
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.protocols.amqp import spec
 from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination
@@ -44,11 +46,13 @@ from radiator.protocols.amqp.methods import (
     ConfirmSelect,
     ConfirmSelectOk,
     ExchangeBind,
+    ExchangeBindOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
     ExchangeDelete,
     ExchangeDeleteOk,
     ExchangeUnbind,
+    ExchangeUnbindOk,
     Method,
     QueueBind,
     QueueBindOk,
@@ -116,7 +120,29 @@ def _exchange_delete(channel: Channel, arguments: Any, commands: list[Heard]) ->
 
 
 def _exchange_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    raise BrokenAmqp(spec.NOT_IMPLEMENTED, "exchanges are not bound to exchanges here")
+    """RabbitMQ, "Exchange to Exchange Bindings"."""
+    ok = _ok(channel, arguments, ExchangeBindOk())
+    channel.ask(AddBinding(*_of_exchanges(arguments)), lambda _: ok, commands)
+
+
+def _exchange_unbind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    ok = _ok(channel, arguments, ExchangeUnbindOk())
+    channel.ask(RemoveBinding(*_of_exchanges(arguments)), lambda _: ok, commands, ok)
+
+
+def _of_exchanges(arguments: Any) -> tuple[str, str, str, str]:
+    if not arguments.source or not arguments.destination:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    to = EXCHANGE_PREFIX + arguments.destination
+    return arguments.source, arguments.routing_key, to, _headers_key(arguments)
+
+
+def _headers_key(arguments: Any) -> str:
+    """What a binding has in the place of its key, where the exchange is of type headers."""
+    try:
+        return arguments_key(arguments.arguments)
+    except ValueError as mistake:
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, f"the binding {mistake}") from None
 
 
 # ---- queues ---------------------------------------------------------------------------------------------------------
@@ -151,11 +177,11 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
 
 def _queue_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     name = _queue(channel, arguments.queue)
-    key = arguments.routing_key
     if not arguments.exchange:
         raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
     ok = _ok(channel, arguments, QueueBindOk())
-    channel.ask(AddBinding(arguments.exchange, key, name), lambda _: ok, commands)
+    command = AddBinding(arguments.exchange, arguments.routing_key, name, _headers_key(arguments))
+    channel.ask(command, lambda _: ok, commands)
 
 
 def _queue_unbind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
@@ -163,7 +189,8 @@ def _queue_unbind(channel: Channel, arguments: Any, commands: list[Heard]) -> No
     if not arguments.exchange:
         raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
     ok = encode_method(channel.wire, QueueUnbindOk())
-    channel.ask(RemoveBinding(arguments.exchange, arguments.routing_key, name), lambda _: ok, commands, ok)
+    command = RemoveBinding(arguments.exchange, arguments.routing_key, name, _headers_key(arguments))
+    channel.ask(command, lambda _: ok, commands, ok)
 
 
 def _queue_purge(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
@@ -334,7 +361,7 @@ TAKES: dict[type[Method], Take] = {
     ExchangeDeclare: _exchange_declare,
     ExchangeDelete: _exchange_delete,
     ExchangeBind: _exchange_bind,
-    ExchangeUnbind: _exchange_bind,
+    ExchangeUnbind: _exchange_unbind,
     QueueDeclare: _queue_declare,
     QueueBind: _queue_bind,
     QueueUnbind: _queue_unbind,

@@ -12,6 +12,7 @@ from radiator.protocols.amqp.spec import COMMAND_INVALID, SYNTAX_ERROR
 MECHANISMS = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 _CAPABILITIES = (
     "publisher_confirms",
+    "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
     "connection.blocked",
