@@ -122,6 +122,7 @@ def test_every_setting_may_be_given_and_is_described() -> None:
         "schema": '{"type":"string"}',
         "partition_key": ["header:customer", "/customer/id"],
         "partition_window": 7,
+        "max_priority": None,  # not with a partition_key
     }
     assert set(given) == set(as_json(QueueSettings()))
     node = node_of()

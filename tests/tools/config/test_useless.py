@@ -34,6 +34,10 @@ USELESS = {
         "[queue.'$durable.#']\npartition_key = 'header:a'",
         'queue."$durable.#".partition_key',
     ),
+    "priorities of a durable subscription": (
+        "[queue.'$durable.#']\nmax_priority = 5",
+        'queue."$durable.#".max_priority',
+    ),
     "a key of a fanout": (
         "[queue.q]\n[exchange.e]\ntype = 'fanout'\nbindings = [{ key = 'k', queue = 'q' }]",
         'exchange.e.bindings has the key "k"',
