@@ -96,12 +96,22 @@ class JournalWriter:
     # ---- one message ------------------------------------------------------------------------------------------------
 
     def write(
-        self, event: str, queue: str, entry: Entry, reason: str = "", other: int = 0, where: str = "", number: int = 0
+        self,
+        event: str,
+        queue: str,
+        entry: Entry,
+        reason: str = "",
+        other: int = 0,
+        where: str = "",
+        number: int = 0,
+        address: str = "",
     ) -> None:
-        """An event of the entry. other, where: the position and the queue under which the message goes on."""
+        """An event of the entry. other, where: the position and the queue under which the message goes on; address:
+        what it went to, where that was not the queue.
+        """
         position, attempt, size, ms = entry.position, entry.redeliveries, entry.size, self.context.now_ms
         self.events.append(
-            JournalEvent(event, ms, queue, position, "", attempt, size, other, where, reason, number=number)
+            JournalEvent(event, ms, queue, position, "", attempt, size, other, where, reason, address, number)
         )
 
     def accepted(

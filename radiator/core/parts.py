@@ -124,7 +124,9 @@ class Parts:
         self, declarations: Declarations, recovery: Recovery, machine: Machine, node: Node | None
     ) -> None:
         context, limits = self.context, self.limits
-        self.dead_letters = DeadLetters(context, lambda name: self.destinations.target(name))
+        self.dead_letters = DeadLetters(
+            context, limits, lambda: self.destinations, lambda: self.admission.disk_wait_list.is_tight
+        )
         self.journal = JournalWriter(context) if declarations.has_journal else None
         self.destinations: Destinations = Destinations(
             declarations,

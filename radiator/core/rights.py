@@ -150,10 +150,25 @@ def _of_declare(command: asked.DeclareDestination) -> Needs:
     leads_to = (names,) if isinstance(names, str) else names
     right = SEE if command.passive else DECLARE
     needs = (*_of(right, command.kind, command.name), *(_target(WRITE, name) for name in leads_to))
+    if key == "dead_letter":
+        needs += _of_dead_letters(command.settings)
     alternate = command.settings.get("alternate")  # only exchanges have one
     if not isinstance(alternate, str):
         return needs
     return (*needs, *_of(READ, EXCHANGE, command.name), *_of(WRITE, EXCHANGE, alternate))
+
+
+def _of_dead_letters(given: Mapping[str, Any]) -> Needs:
+    """To write to the exchange that gets them with their key; without one, with each."""
+    exchange, key = given.get("dead_letter_exchange"), given.get("dead_letter_key")
+    if exchange is None:
+        return ()
+    try:
+        name = QUEUE_CHECKS["dead_letter_exchange"](exchange)
+    except ValueError as error:
+        raise mistake("dead_letter_exchange", str(error)) from None
+    place = f"/{EXCHANGE}/{name}" if name else f"/{QUEUE}"
+    return (Need(WRITE, f"{place}/#", True),) if key is None else (Need(WRITE, f"{place}/{key}"),)
 
 
 def needs_for(right: str, address: str) -> Needs:
@@ -225,8 +240,6 @@ ROWS: tuple[Row, ...] = (
     Row(commands.Administer, "SEND to `/admin`", "what the request in it needs"),
     Row(commands.Fail, "a broken frame", "nothing"),
     Row(commands.InvalidSend, "a SEND that is refused as it is read", "nothing"),
-    Row(Get, "a get of one message", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
-    Row(SetWindow, "a window of a connection", "nothing"),
     Row(Receive, "`receive` over HTTP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
     Row(Settle, "`settle` over HTTP", "nothing: a lease is its user's"),
     Row(commands.Unheeded, "a header without a meaning", "nothing"),
@@ -261,7 +274,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         asked.DeclareDestination,
         "`declare`",
-        "`declare` on it, `passive`: `see`; and `write` on its `dead_letter`, or on each of its `children`, or on its "
+        "`declare` on it, `passive`: `see`; and `write` on its `dead_letter`, on its `dead_letter_exchange` with the "
+        "`dead_letter_key` (without one: with every key), or on each of its `children`, or on its "
         "`alternate`, with `read` on itself then",
         _of_declare,
     ),

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from radiator.model.amqp_limits import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 from radiator.model.errors import Violation, shown
-from radiator.model.limits import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 
 TABLE_NAME_BYTES = 255  # a field's name has its length in one byte before it
 

@@ -11,6 +11,7 @@ Field here: it knows no header names, and splits no lines.
 import re
 from collections.abc import Iterable
 
+from radiator.model.amqp_limits import DEATHS_BYTES
 from radiator.model.errors import Violation, shown
 from radiator.model.limits import LINK_ADDED_LINE_BYTES, LINK_ADDED_LINES, LINK_HEADERS_GROWTH, PATH_HOPS_MAX, Limits
 from radiator.model.patterns import NODE_NAME
@@ -69,6 +70,7 @@ NODE_PATH = Field(b"node-path")
 ORIGINAL_DESTINATION = Field(b"original-destination")
 ORIGINAL_MESSAGE_ID = Field(b"original-message-id")
 REDELIVERY_COUNT = Field(b"redelivery-count")
+X_DEATH = Field(b"x-death")
 ADDED = (
     DEAD_LETTER_REASON,
     FANOUT_MESSAGE_ID,
@@ -76,6 +78,7 @@ ADDED = (
     ORIGINAL_DESTINATION,
     ORIGINAL_MESSAGE_ID,
     REDELIVERY_COUNT,
+    X_DEATH,
 )
 assert len(ADDED) == LINK_ADDED_LINES, "limits.py counts them"
 
@@ -185,7 +188,8 @@ def check_block(block: bytes, escaping: int, limits: Limits) -> None:
     for found in _ADDED.finditer(block):
         line, name = found.group(0, 1)
         is_path = name == NODE_PATH.name
-        if name in added or len(line) > LINK_ADDED_LINE_BYTES or (is_path and not _PATH_LINE.match(line)):
+        most_bytes = DEATHS_BYTES if name == X_DEATH.name else LINK_ADDED_LINE_BYTES
+        if name in added or len(line) > most_bytes or (is_path and not _PATH_LINE.match(line)):
             raise Violation(f"The header {shown(line)} of a message is none that a node adds, or stands there twice.")
         added[name] = len(line)
     count, size = block.count(b"\n") - len(added), len(block) - sum(added.values())

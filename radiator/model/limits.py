@@ -55,8 +55,6 @@ class Limits:
 NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
 ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
-TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
-TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each
@@ -69,12 +67,6 @@ PREFIX_MIN_BYTES = 16  # refuse: a shorter one, by which whoever is no admin wou
 VERDICTS_KEPT = 16_384  # forgotten, and judged again: whether a user has a right on an address
 CORRELATION_MAX_BYTES = 255  # left out: of a correlation-id that the journal tells; AMQP has none that is longer
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
-TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
-TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
-AMQP_CHANNELS_MAX = 2047  # refuse: of one AMQP connection
-AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in as many as they need
-AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
-AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 EXTEND_MIN_S = 0.001  # refuse: a shorter one in an `extend`
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
@@ -473,7 +465,7 @@ LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
 LINK_CAUSE_MAX = 512  # cut: characters of the cause for which there is no link, in `radiator peers`
 LINK_HEADERS_GROWTH = 2  # refuse: a block larger than max_header_bytes by this factor: unescaped colons take two bytes
 LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of a dead letter's queue takes 539
-LINK_ADDED_LINES = 6  # refuse: more of them, each once
+LINK_ADDED_LINES = 7  # refuse: more of them, each once
 LINK_TEXTS_KEPT = 4096  # forgotten, and checked again: names and destinations that peers have sent
 REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its record has 32 bits
 
@@ -493,7 +485,7 @@ def largest_batch_bytes(limits: Limits) -> int:
 
 def largest_message_bytes(limits: Limits) -> int:
     """Headers and body of the largest message that a link carries, with all that brokers add to it."""
-    added_bytes = LINK_ADDED_LINES * LINK_ADDED_LINE_BYTES
+    added_bytes = (LINK_ADDED_LINES - 1) * LINK_ADDED_LINE_BYTES + DEATHS_BYTES
     return limits.max_frame_bytes + LINK_HEADERS_GROWTH * limits.max_header_bytes + added_bytes
 
 

@@ -76,10 +76,11 @@ KEEP_NOTHING = LogKeep()
 
 @dataclass(slots=True, kw_only=True)
 class QueueSettings:
-    """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. schema: the text of the Avro
-    schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key: where the keys of
-    messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages of one key may be
-    out at once. max_priority: the highest one of messages; None: they have none.
+    """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. dead_letter_exchange "": the
+    default exchange, which leads to the queue that the key names. dead_letter_key None: the message's own key. schema:
+    the text of the Avro schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key:
+    where the keys of messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages
+    of one key may be out at once. max_priority: the highest one of messages; None: they have none.
     """
 
     persistent: bool = True
@@ -87,6 +88,8 @@ class QueueSettings:
     max_bytes: int | None = None
     overflow: str = BLOCK
     dead_letter: str | None = None
+    dead_letter_exchange: str | None = None
+    dead_letter_key: str | None = None
     max_redeliveries: int = 16
     message_ttl_ms: int | None = None
     ack_timeout_s: float | None = None
@@ -102,6 +105,11 @@ class QueueSettings:
     partition_key: tuple[str, ...] = ()
     partition_window: int = 1
     max_priority: int | None = None
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether what cannot be delivered goes on as a dead letter."""
+        return self.dead_letter is not None or self.dead_letter_exchange is not None
 
     def redelivery_delay(self, redeliveries: int) -> int:
         """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;

@@ -5,7 +5,7 @@ there is a table of checks, and functions for what must hold between the setting
 the tables of a file is in tools/config/rules.py.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -141,6 +141,18 @@ def alternate(value: object) -> str:
     return value
 
 
+def dead_letter_exchange(value: object) -> str:
+    """The NAME of an exchange, which may be given as its address too; "": the default one. Raises ValueError, a
+    clause.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be the name of an exchange, as text")
+    name = name_in(EXCHANGE_KIND, value)
+    if name and (wrong := exchange_name_mistake(name)):
+        raise ValueError(f"has the name {shown(name)}, which {wrong}")
+    return name
+
+
 def standard_type_mistake(name: str, type_: str) -> str:
     """Why an exchange of that name may not have that type, as text after `type`; "" where it may."""
     standard = STANDARD_EXCHANGES.get(name, type_)
@@ -184,6 +196,8 @@ QUEUE: dict[str, Check] = {
     "max_bytes": size(1, 64 * TIB),
     "overflow": choice(*OVERFLOWS),
     "dead_letter": queue_name,
+    "dead_letter_exchange": dead_letter_exchange,
+    "dead_letter_key": binding_key,
     "max_redeliveries": whole(0, 65_535),
     "message_ttl_ms": whole(1, 10**12),
     "ack_timeout_s": seconds(0.1, 365 * DAY_S),
@@ -234,9 +248,7 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
     """Settings of one queue that contradict each other: the key, and the text that follows it. What is not given has
     its default.
     """
-    found = []
-    if given.get("overflow") == DEAD_LETTER and given.get("dead_letter") is None:
-        found.append(("overflow", 'is "dead-letter", but the queue has no dead_letter; name one'))
+    found = [*_dead_letter_contradictions(given)]
     if given.get("dedup_window_s") and not given.get("persistent", True):
         wrong = f"is {given['dedup_window_s']}, but the queue is not persistent"
         right = "remove it, or set persistent = true"
@@ -269,6 +281,26 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
     return found
 
 
+def _dead_letter_contradictions(given: Table) -> Iterator[tuple[str, str]]:
+    """Of the settings that say where dead letters go."""
+    target, exchange, key = (given.get(name) for name in ("dead_letter", "dead_letter_exchange", "dead_letter_key"))
+    if given.get("overflow") == DEAD_LETTER and target is None and exchange is None:
+        yield "overflow", 'is "dead-letter", but the queue has no dead_letter; name one'
+    if target is not None and exchange is not None:
+        wrong = f"is {shown(exchange)}, but the queue has dead_letter = {shown(target)} too"
+        yield "dead_letter_exchange", f"{wrong}, and a dead letter goes one way; remove one of the two"
+    if key is not None and exchange is None:
+        yield (
+            "dead_letter_key",
+            f"is {shown(key)}, but the queue has no dead_letter_exchange; give one",
+        )
+    if key is not None and exchange == "":
+        try:
+            queue_name(key)
+        except ValueError as wrong:
+            yield "dead_letter_key", f'{wrong}: the exchange "" leads to the queue that the key names'
+
+
 def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int) -> list[tuple[str, str]]:
     """Settings of one queue, other than the defaults, that have no effect beside the others: the key, and the text that
     follows it. store_bytes: what the store takes before SENDs wait; memory_bytes: max_memory_bytes.
@@ -277,7 +309,7 @@ def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int)
     if settings.overflow != BLOCK and settings.max_messages is None and settings.max_bytes is None:
         wrong = f"is {shown(settings.overflow)}, but the queue has no bound"
         found.append(("overflow", f"{wrong}; give max_messages or max_bytes"))
-    if settings.dead_letter is None and settings.max_redeliveries != defaults.max_redeliveries:
+    if not settings.has_dead_letters and settings.max_redeliveries != defaults.max_redeliveries:
         wrong = f"is {settings.max_redeliveries}, but without dead_letter a message comes back without limit"
         found.append(("max_redeliveries", f"{wrong}; name a dead_letter"))
     for key in ("redelivery_delay_factor", "redelivery_delay_max_ms"):
@@ -356,6 +388,9 @@ def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
     mistake. Whether its dead letters have a target is checked by `check_dead_letter`.
     """
     checked = _checked("a queue", given, QUEUE, MAY_BE_NONE)
+    if checked.get("dead_letter_key") is not None and "dead_letter_exchange" not in checked:
+        # rights are judged by what is given, so the exchange must not come from a pattern
+        raise mistake("dead_letter_key", "is given without dead_letter_exchange; give both")
     settings = with_bounds(replace(base, **checked))
     for key, wrong in contradictions(asdict(settings)):
         raise mistake(key, wrong)

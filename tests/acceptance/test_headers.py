@@ -168,7 +168,14 @@ def test_spaces_and_escapes_pass_unchanged(connect: Connect, queue: str, version
 
 def test_headers_of_the_hop_and_of_the_broker_are_set_by_the_broker_alone(connect: Connect, queue: str) -> None:
     forged = ["message-id", "subscription", "ack", "timestamp", "redelivered", "redelivery-count"]
-    forged += ["dead-letter-reason", "original-destination", "original-message-id", "fanout-message-id", "receipt"]
+    forged += [
+        "dead-letter-reason",
+        "original-destination",
+        "original-message-id",
+        "fanout-message-id",
+        "x-death",
+        "receipt",
+    ]
     sender, receiver = connect(), connect()
     message = relayed(sender, receiver, queue, b"".join(b"%b:forged\n" % name.encode() for name in forged))
     assert all(b"forged" not in line for line in message.lines), message

@@ -96,6 +96,8 @@ CAMPAIGNS = (
             "dedup-not-written",
             "max-redeliveries-off-by-one",
             "dead-letter-not-removed",
+            "dead-letter-by-exchange-not-removed",
+            "dead-letter-goes-round",
             "dead-letter-not-put",
             "clean-stop-does-not-mark",
             "abort-keeps-its-acks",

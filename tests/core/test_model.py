@@ -57,14 +57,16 @@ from tests.sim.model import DELAYED, OUT, STORING, TOPICS, Bound, Conn, Due, Ite
 
 QUEUES = {
     "a": QueueSettings(),
-    "b": QueueSettings(dead_letter="d", max_redeliveries=1),
+    "b": QueueSettings(dead_letter_exchange="", dead_letter_key="d", max_redeliveries=1),
     "d": QueueSettings(),
     "m": QueueSettings(persistent=False, dead_letter="md", max_redeliveries=2),
     "md": QueueSettings(persistent=False),
     "l": QueueSettings(redelivery_delay_ms=400, redelivery_delay_factor=2, redelivery_delay_max_ms=700),
     "o": QueueSettings(max_messages=3, overflow="drop-oldest"),
     "u": QueueSettings(dedup_window_s=10_000),
-    "x": QueueSettings(max_messages=3, overflow="reject"),
+    "x": QueueSettings(
+        max_messages=3, overflow="reject", dead_letter_exchange="", dead_letter_key="x", max_redeliveries=0
+    ),
 }
 FANOUTS = {"f": ("a", "m", "b")}
 MADE = {  # at run time: as JSON says it

@@ -141,6 +141,19 @@ CASES: list[tuple[Any, Given]] = [
     (asked.DeclareDestination("queue", "q", {"dead_letter": "/amq/queue/r"}), ((DECLARE, Q), (WRITE, R))),
     (asked.DeclareDestination("queue", "q", {}, passive=True), ((SEE, Q),)),
     (asked.DeclareDestination("queue", "q", {"dead_letter": "r"}, passive=True), ((SEE, Q), (WRITE, R))),
+    (
+        asked.DeclareDestination("queue", "q", {"dead_letter_exchange": "x", "dead_letter_key": "k"}),
+        ((DECLARE, Q), (WRITE, "/exchange/x/k")),
+    ),
+    (
+        asked.DeclareDestination("queue", "q", {"dead_letter_exchange": "/exchange/x"}),
+        ((DECLARE, Q), (WRITE, "/exchange/x/#")),
+    ),
+    (
+        asked.DeclareDestination("queue", "q", {"dead_letter_exchange": "", "dead_letter_key": "r"}),
+        ((DECLARE, Q), (WRITE, R)),
+    ),
+    (asked.DeclareDestination("queue", "q", {"dead_letter_exchange": ""}), ((DECLARE, Q), (WRITE, "/queue/#"))),
     (asked.DeclareDestination("exchange", "x", {"type": "topic"}), ((DECLARE, "/exchange/x"),)),
     (asked.DeclareDestination("exchange", "x", {}), ((DECLARE, "/exchange/x/#"),)),
     (
@@ -272,7 +285,10 @@ def test_an_address_of_no_kind_is_told_as_that() -> None:
     assert refused.value.code == "unknown-destination"
 
 
-@pytest.mark.parametrize("settings", [{"dead_letter": 7}, {"dead_letter": "/topic/x"}, {"dead_letter": "a.*"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"dead_letter": 7}, {"dead_letter": "/topic/x"}, {"dead_letter": "a.*"}, {"dead_letter_exchange": "a/b"}],
+)
 def test_settings_that_lead_nowhere_are_told_as_that(settings: Mapping[str, Any]) -> None:
     with pytest.raises(Refusal) as refused:
         rights((DECLARE, Q)).check(known("ann"), asked.DeclareDestination("queue", "q", settings))

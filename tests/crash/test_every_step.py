@@ -49,7 +49,7 @@ QUEUES = {
     "c": S(),
     "once": S(dedup_window_s=100),
     "oldest": S(max_messages=2, overflow="drop-oldest"),
-    "bury": S(max_messages=2, overflow="dead-letter", dead_letter="dead"),
+    "bury": S(max_messages=2, overflow="dead-letter", dead_letter_exchange="", dead_letter_key="dead"),
     "late": S(ack_timeout_s=5),
     "slow": S(redelivery_delay_ms=1000, dead_letter="dead", max_redeliveries=2),
     "tmp": S(auto_delete=True),

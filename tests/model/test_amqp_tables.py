@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_limits import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 from radiator.model.amqp_tables import (
     LetteredInt,
     RawString,
@@ -17,7 +18,6 @@ from radiator.model.amqp_tables import (
     encode_table,
 )
 from radiator.model.errors import Violation
-from radiator.model.limits import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 
 
 def sized(data: bytes) -> bytes:

@@ -32,7 +32,9 @@ EVERY: dict[str, Any] = {
     "max_messages": 7,
     "max_bytes": 2 * MIB,
     "overflow": "drop-oldest",
-    "dead_letter": "d",
+    "dead_letter": None,
+    "dead_letter_exchange": "x",
+    "dead_letter_key": "k",
     "max_redeliveries": 0,
     "message_ttl_ms": 1,
     "ack_timeout_s": 0.5,
@@ -128,6 +130,23 @@ def test_a_size_may_have_a_unit() -> None:
         ({"dead_letter": "a.*"}, '`dead_letter` has "a.*", which is a pattern; name one queue.'),
         ({"dead_letter": "\ud800"}, "`dead_letter` has the name"),
         ({"dead_letter": "$durable/topic/a/b"}, "which the broker keeps for itself"),
+        (
+            {"dead_letter": "d", "dead_letter_exchange": "x"},
+            '`dead_letter_exchange` is "x", but the queue has dead_letter = "d" too, and a dead letter goes one way; '
+            "remove one of the two.",
+        ),
+        ({"dead_letter_key": "k"}, "`dead_letter_key` is given without dead_letter_exchange; give both."),
+        (
+            {"dead_letter_exchange": None, "dead_letter_key": "k"},
+            '`dead_letter_key` is "k", but the queue has no dead_letter_exchange; give one.',
+        ),
+        ({"dead_letter_exchange": 7}, "`dead_letter_exchange` is 7; it must be the name of an exchange, as text."),
+        ({"dead_letter_exchange": "a/b"}, '`dead_letter_exchange` has the name "a/b", which has a `/`'),
+        ({"dead_letter_exchange": "/queue/a"}, "the address of something else; write NAME or /exchange/NAME."),
+        ({"dead_letter_exchange": "x" * 256}, "`dead_letter_exchange` has the name"),
+        ({"dead_letter_exchange": "x", "dead_letter_key": "k" * 256}, "`dead_letter_key` is"),
+        ({"dead_letter_exchange": "", "dead_letter_key": ""}, "leads to the queue that the key names"),
+        ({"dead_letter_exchange": "", "dead_letter_key": "a.*"}, "which is a pattern; name one queue"),
         ({"overflow": "dead-letter"}, '`overflow` is "dead-letter", but the queue has no dead_letter; name one.'),
         ({"persistent": False, "dedup_window_s": 1}, "only a persistent queue remembers dedup-ids"),
         ({"redelivery_delay_ms": 3_600_001}, "more than redelivery_delay_max_ms (3600000); raise that, or lower this."),
@@ -183,6 +202,27 @@ def test_what_is_given_must_go_with_what_the_base_has() -> None:
     assert "dedup" in refused({"persistent": False}, QueueSettings(dedup_window_s=1))
     assert "overflow" in refused({"dead_letter": None}, QueueSettings(overflow="dead-letter", dead_letter="d"))
     assert queue_settings({"overflow": "dead-letter"}, QueueSettings(dead_letter="d")).overflow == "dead-letter"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"dead_letter_exchange": "x"},
+        {"dead_letter_exchange": "/exchange/x", "dead_letter_key": ""},
+        {"dead_letter_exchange": ""},
+        {"dead_letter_exchange": "x" * 255, "dead_letter_key": "k" * 255},
+        {"dead_letter_exchange": "x", "overflow": "dead-letter", "max_redeliveries": 2},
+    ],
+)
+def test_dead_letters_may_go_to_an_exchange(given: dict[str, Any]) -> None:
+    settings = queue_settings(given, QueueSettings())
+    assert settings.has_dead_letters and settings.dead_letter_exchange in ("x", "", "x" * 255)
+    assert settings == queue_settings(as_json(settings), QueueSettings())
+
+
+def test_what_an_older_store_has_of_a_queue_is_as_it_was() -> None:
+    older = {key: value for key, value in as_json(QueueSettings(dead_letter="d")).items() if "letter_" not in key}
+    assert queue_settings(older, QueueSettings()) == QueueSettings(dead_letter="d")
 
 
 # ---- dead letters

@@ -103,7 +103,7 @@ MUTANTS = (
             " and a path be no path."
         ),
         function="check_block",
-        old="if name in added or len(line) > LINK_ADDED_LINE_BYTES or (is_path and not _PATH_LINE.match(line)):",
+        old="if name in added or len(line) > most_bytes or (is_path and not _PATH_LINE.match(line)):",
         new="if not line:",
     ),
     Mutant(

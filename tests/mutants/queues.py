@@ -65,17 +65,32 @@ MUTANTS = (
         "A dead letter is removed from its queue, and not put into its dead-letter queue.",
         function="Queue.discard",
         old="self.dead_letter(self, entry, reason)",
-        new="",
+        new="pass",
     ),
     Mutant(
         "dead-letter-not-removed",
         "A dead letter is put into its dead-letter queue, and not removed from its old one.",
         function="Queue.discard",
-        old="ledger.dead_lettered += 1",
+        old="self.dead_letter(self, entry, reason)",
+        new="return self.dead_letter(self, entry, reason)",
+    ),
+    Mutant(
+        "dead-letter-by-exchange-not-removed",
+        "A dead letter goes where an exchange leads it, and is not removed from its old queue.",
+        function="Queue.discard",
+        old="self.dead_letter(self, entry, reason)",
         new="""
-            return self.dead_letter(self, entry, reason)
-            ledger.dead_lettered += 1
+            self.dead_letter(self, entry, reason)
+            if self.settings.dead_letter_exchange is not None:
+                return
         """,
+    ),
+    Mutant(
+        "dead-letter-goes-round",
+        "A dead letter comes back by exchanges to the queue where it has died, for ever, though nobody rejects it.",
+        function="DeadLetters._by_exchange",
+        old="is_judged = deaths[0].reason != REJECTED",
+        new="is_judged = False",
     ),
     Mutant(
         "deliverable-before-commit",
@@ -189,8 +204,8 @@ MUTANTS = (
         "max-redeliveries-off-by-one",
         "A message is redelivered once more than max_redeliveries.",
         function="Queue.give_back",
-        old="elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:",
-        new="elif settings.dead_letter is not None and entry.redeliveries > settings.max_redeliveries:",
+        old="elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:",
+        new="elif settings.has_dead_letters and entry.redeliveries > settings.max_redeliveries:",
     ),
     Mutant(
         "nack-delay-in-two-batches",
@@ -227,8 +242,8 @@ MUTANTS = (
         "poison-never-dead-lettered",
         "A message comes back however often it did: max_redeliveries is not looked at.",
         function="Queue.give_back",
-        old="elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:",
-        new="elif settings.dead_letter is not None and settings.max_redeliveries < 0:",
+        old="elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:",
+        new="elif settings.has_dead_letters and settings.max_redeliveries < 0:",
     ),
     Mutant(
         "purge-not-told",

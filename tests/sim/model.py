@@ -430,8 +430,9 @@ class Model:
 
     def dead(self, item: Item) -> None:
         self.leave(item)
-        target = self.settings[item.queue].dead_letter
-        if target is not None:
+        settings = self.settings[item.queue]
+        target = settings.dead_letter if settings.dead_letter_exchange is None else settings.dead_letter_key
+        if target not in (None, item.queue):  # what dies by itself goes round in no circle
             self.put(target, item.body)
 
     def is_expired(self, item: Item) -> bool:
@@ -439,7 +440,7 @@ class Model:
 
     def back(self, item: Item, delay_ms: int | None = None) -> None:
         settings = self.settings[item.queue]
-        if self.is_expired(item) or (settings.dead_letter and item.count >= settings.max_redeliveries):
+        if self.is_expired(item) or (settings.has_dead_letters and item.count >= settings.max_redeliveries):
             self.dead(item)
             return
         assert item.out_with is not None

@@ -12,6 +12,7 @@ from radiator.core.admin.why import WhyPort, is_full, judged, judging_looks
 from radiator.core.answers import AwaitedRow
 from radiator.core.authorization import Authorization
 from radiator.core.cluster.peer import UP
+from radiator.core.dead_letters import TARGETS_MAX
 from radiator.core.kinds.log import unread_of
 from radiator.core.overview.attention import (
     BLOCKED,
@@ -196,6 +197,8 @@ def _look_at_queues(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
     for queue in queues:
         if queue.settings.dead_letter is not None:
             dead.add(queue.settings.dead_letter)
+        elif queue.settings.dead_letter_exchange is not None and pace.is_over(_add_dead(parts, queue, dead)):
+            yield PAUSE
         if pace.is_over():
             yield PAUSE
     found: list[tuple[int, int, str, str]] = []
@@ -227,6 +230,16 @@ def _look_at_queues(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
         seen.counts[verdict] += 1
         if pace.is_over(3):
             yield PAUSE
+
+
+def _add_dead(parts: AttentionPort, queue: Queue, dead: set[str]) -> int:
+    """The queues where the dead letters of this one end, which it gives to an exchange; returns what that looks at. One
+    that lets go of them again, as to try once more, is not where they end.
+    """
+    exchange, key = queue.settings.dead_letter_exchange or "", queue.settings.dead_letter_key
+    targets = [] if key is None else parts.destinations.dead_letter_targets(exchange, key)[:TARGETS_MAX]
+    dead.update(one.name for one in targets if not one.settings.has_dead_letters)
+    return 4 + len(targets)
 
 
 _SORTED_AT_ONCE = 500

@@ -28,6 +28,7 @@ from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.stats import holders
+from radiator.core.why_dead_letters import of_dead_letters
 from radiator.core.why_keys import of_keys
 from radiator.model.administration import ExplainLog, ExplainQueue
 from radiator.model.answers import LogExplained, Pressure, QueueExplained
@@ -109,6 +110,8 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     else:
         verdict, sentence = _of_ready(state, asked, crowd) if asked.ready_count else _of_none_ready(state, asked, crowd)
         sentence += _of_other_nodes(state, asked)
+        if dead := of_dead_letters(state.destinations, asked):
+            sentence += f" {dead}"
     if state.cluster is not None and (otherwise := state.cluster.agreement.sentences_of(asked.name)):
         sentence += f" {otherwise}"
     if asked.waiters and not asked.is_persistent and state.admission.memory_wait_list.is_tight and not is_full(asked):

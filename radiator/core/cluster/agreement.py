@@ -16,18 +16,23 @@ from radiator.model.peer import Declared
 from radiator.model.settings import CLUSTER, QueueSettings
 
 _ALIKE = (
-    "scope", "dead_letter", "max_redeliveries", "message_ttl_ms", "overflow", "ack_timeout_s", "redelivery_delay_ms",
-    "redelivery_delay_factor", "redelivery_delay_max_ms",
+    "scope", "dead_letter", "dead_letter_exchange", "dead_letter_key", "max_redeliveries", "message_ttl_ms", "overflow",
+    "ack_timeout_s", "redelivery_delay_ms", "redelivery_delay_factor", "redelivery_delay_max_ms",
 )  # fmt: skip
+
+NO_TEXT = '""'  # the value of a setting that is empty, as the default exchange is
 
 
 def as_lines(settings: QueueSettings) -> list[str]:
     """Returns what others must have alike: `NAME=VALUE` lines, with nothing behind the `=` where there is no value."""
     values = ((name, getattr(settings, name)) for name in _ALIKE)
-    return [
-        f"{name}={'' if value is None else f'{value:g}' if isinstance(value, float) else value}"
-        for name, value in values
-    ]
+    return [f"{name}={_text(value)}" for name, value in values]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value) or NO_TEXT
 
 
 class Agreement:
@@ -112,7 +117,8 @@ class Agreement:
         for peer in self.peers.values():
             there = _there(peer, name)
             most = there.get("max_redeliveries", "")
-            if settings.dead_letter is None and there.get("dead_letter") and most.isascii() and most.isdecimal():
+            has_dead_letters = there.get("dead_letter") or there.get("dead_letter_exchange")
+            if not settings.has_dead_letters and has_dead_letters and most.isascii() and most.isdecimal():
                 bounds.append(int(most))
         queue.calm_after = min(bounds, default=None)
 

@@ -269,7 +269,7 @@ class DurableQueue(Queue):
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         settings = self.settings
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
-        if settings.dead_letter is not None and (is_dead or entry.redeliveries >= settings.max_redeliveries):
+        if settings.has_dead_letters and (is_dead or entry.redeliveries >= settings.max_redeliveries):
             return True
         return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 

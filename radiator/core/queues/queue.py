@@ -40,8 +40,8 @@ DeadLetter = Callable[["Queue", Entry, str], None]
 
 @dataclass(frozen=True, slots=True)
 class QueuePorts:
-    """What queues call of the broker. dead_letter: puts a queue's message into its dead-letter queue, in the batch that
-    removes it there. unblocked: gets each queue that may have room for producers that wait.
+    """What queues call of the broker. dead_letter: puts a queue's message where its dead letters go, in the batch that
+    removes it there, and counts it. unblocked: gets each queue that may have room for producers that wait.
     """
 
     context: TurnContext
@@ -285,7 +285,7 @@ class Queue(Consumable):
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
-        elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
+        elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
         else:
             if delay_ms is None:
@@ -328,11 +328,9 @@ class Queue(Consumable):
         self.discard(entry, Event.EXPIRE, EXPIRED)
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
-        """Moves it to the dead-letter queue in the same batch, or counts it as expired or dropped."""
+        """Makes it a dead letter in the same batch, or counts it as expired or dropped."""
         ledger = self.ledger
-        if self.settings.dead_letter is not None:
-            ledger.dead_lettered += 1
-            ledger.dead_lettered_bytes += entry.size
+        if self.settings.has_dead_letters:
             self.dead_letter(self, entry, reason)
         elif event is Event.EXPIRE:
             ledger.expired += 1

@@ -182,6 +182,22 @@ class Destinations:
             return self.logs.get(name.removeprefix(LOG_PREFIX))
         return self.queues.make(name)
 
+    def dead_letter_targets(self, exchange: str, key: str) -> list[Target]:
+        """What a dead letter goes into that is sent to the exchange with this key, each once; exchange "": the queue of
+        that name, which is not made where it is not there.
+        """
+        if not exchange:
+            queue = self.queues.all.get(key)
+            return [] if queue is None or queue in self.exchanges.unbinding else [queue]
+        found = self.exchanges.all.get(exchange)
+        if found is None:
+            return []
+        try:
+            found.check_key(key, for_send=True)
+        except Refusal:
+            return []
+        return self.exchanges.routed(found, key)
+
     def make_declared(self, name: str) -> None:
         """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist. Exchanges are there."""
         if name.startswith(EXCHANGE_PREFIX):

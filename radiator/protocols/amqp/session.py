@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
+from radiator.model.amqp_limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, AMQP_HELD_BYTES
 from radiator.model.commands import Closed, Fail, Heard, Open, Renew
 from radiator.model.errors import Refusal
 from radiator.model.getting import SetWindow
-from radiator.model.limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, AMQP_HELD_BYTES, Limits
+from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Scope
 from radiator.protocols.amqp import refusals, spec

@@ -107,6 +107,7 @@ LATENCIES = (
 )
 COUNTERS = {
     "damaged_sends": "Stored SENDs of transactions that could not be read.",
+    "dead_letters_dropped": "Dead letters that an exchange led nowhere, or round in a circle.",
     "duplicates": "SENDs whose dedup-id was known.",
     "log_readers_overtaken": "Readers of logs that were closed since retention was faster.",
     "nodes_ignored": "Nodes that were heard of beyond the bound.",

@@ -138,6 +138,7 @@ LINES_MOST = SMALL.max_headers
 BLOCK_MOST = 2 * SMALL.max_header_bytes
 LONGEST = f"/exchange/{'x' * 255}/{'k' * 255}"
 ADDED_MOST = b"original-destination:" + b"x" * (bounds.LINK_ADDED_LINE_BYTES - 22) + b"\n"
+DEATHS_MOST = b"x-death:" + b"x" * (bounds.DEATHS_BYTES - 9) + b"\n"
 PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.PATH_HOPS_MAX) + b"\n"
 TIME_MOST, PIECE_MOST = bounds.TIME_MAX_MS, bounds.PIECE_BYTES
 HOST_MOST = "h" * (bounds.NODE_ADDRESS_MAX_BYTES - len("peer://:12345"))
@@ -187,6 +188,7 @@ AT_THE_BOUND: list[tuple[PeerFrame, PeerFrame, str]] = [
         f"has 1 headers of {BLOCK_MOST + 1} bytes",
     ),
     (sent(headers=ADDED_MOST), sent(headers=ADDED_MOST.replace(b":", b":x")), "is none that a node adds"),
+    (sent(headers=DEATHS_MOST), sent(headers=DEATHS_MOST.replace(b":", b":x")), "is none that a node adds"),
     (sent(headers=ADDED_MOST), sent(headers=ADDED_MOST * 2), "or stands there twice"),
     (sent(headers=PATH_MOST), sent(headers=PATH_MOST.replace(b":", b":n")), "is none that a node adds"),
     (sent(headers=PATH_MOST), sent(headers=PATH_MOST[:-1] + b",n\n"), "is none that a node adds"),

@@ -247,7 +247,7 @@ def test_headers_of_the_hop_and_of_message_are_not_stored() -> None:
     hop = [
         b"receipt", b"transaction", b"message-id", b"subscription", b"ack", b"timestamp", b"redelivered",
         b"redelivery-count", b"dead-letter-reason", b"original-destination", b"original-message-id",
-        b"fanout-message-id",
+        b"fanout-message-id", b"x-death",
     ]  # fmt: skip
     lines = b"".join(b"%b:x\nkept-%d:%b\n" % (name, number, name) for number, name in enumerate(hop))
     for repeated in (b"", b"kept:1\nkept:2\nack:y\n"):

@@ -1,0 +1,24 @@
+"""Why dead letters of a queue that gives them to an exchange are dropped."""
+
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import Destinations
+from radiator.model.checks import shown
+
+
+def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
+    """A sentence, for now; "": they are not, or it has none of that kind, or it depends on the message's own key."""
+    exchange, key = asked.settings.dead_letter_exchange, asked.settings.dead_letter_key
+    if exchange is None:
+        return ""
+    dropped = "Its dead letters are dropped and counted:"
+    if exchange and exchange not in destinations.exchanges.all:
+        return f"{dropped} /exchange/{exchange} is not declared."
+    if key is None:
+        if not exchange or destinations.exchanges.all[exchange].bindings:
+            return ""
+        return f"{dropped} /exchange/{exchange} has no binding."
+    if destinations.dead_letter_targets(exchange, key):
+        return ""
+    if not exchange:
+        return f"{dropped} there is no /queue/{key}."
+    return f"{dropped} no binding of /exchange/{exchange} matches the key {shown(key)}."

@@ -1,0 +1,35 @@
+"""What `why` says of dead letters that an exchange would lead nowhere."""
+
+import pytest
+
+from radiator.model.settings import Binding, Declarations, ExchangeSettings, QueueSettings
+from tests.core.node import Node
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "ending"),
+    [
+        ("x", "k", ""),
+        ("x", "other", 'Its dead letters are dropped and counted: no binding of /exchange/x matches the key "other".'),
+        ("x", None, ""),
+        ("y", None, "Its dead letters are dropped and counted: /exchange/y has no binding."),
+        ("z", "k", "Its dead letters are dropped and counted: /exchange/z is not declared."),
+        ("z", None, "Its dead letters are dropped and counted: /exchange/z is not declared."),
+        ("", "dead", ""),
+        ("", "gone", "Its dead letters are dropped and counted: there is no /queue/gone."),
+        ("", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_why_says_that_dead_letters_are_dropped(exchange: str | None, key: str | None, ending: str) -> None:
+    settings = QueueSettings(dead_letter_exchange=exchange, dead_letter_key=key)
+    node = Node(
+        Declarations(
+            queues={"q": settings, "dead": QueueSettings()},
+            exchanges={"x": ExchangeSettings(), "y": ExchangeSettings()},
+            bindings=[Binding("x", "k", "dead")],
+        )
+    )
+    node.open(1)
+    sentence = node.admin(1, do="why", queue="q")["sentence"]
+    assert sentence.endswith(ending) and ("dropped and counted" in sentence) == bool(ending)
