@@ -87,6 +87,16 @@ def test_what_is_mended_is_told_no_more() -> None:
     assert queue.calm_after is None
 
 
+def test_dead_letters_that_go_to_an_exchange_at_one_node_alone_are_told_and_calmed() -> None:
+    by_exchange = QueueSettings(scope="cluster", dead_letter_exchange="", dead_letter_key="dead", max_redeliveries=3)
+    nodes = pair(by_exchange, QueueSettings(scope="cluster"))
+    assert sentences(nodes, "a") == [
+        '/queue/work is declared otherwise: dead_letter_exchange is none at b and "" at a, dead_letter_key is none at '
+        "b and dead at a, max_redeliveries is 16 at b and 3 at a. Declare it alike at all nodes that have it."
+    ]
+    assert nodes["b"].broker.destinations.queues.all["work"].calm_after == 3
+
+
 def test_what_a_reload_mends_or_breaks_is_told_over_the_same_link() -> None:
     nodes = pair(WORK, QueueSettings(scope="cluster"))
     for node in "ab":

@@ -52,6 +52,9 @@ RIGHT = {
     "a memory queue's dead letter": "[queue.a]\npersistent = false\ndead_letter = 'b'\n[queue.b]",
     "memory to memory": "[queue.a]\npersistent = false\ndead_letter = 'b'\n[queue.b]\npersistent = false",
     "overflow to the dead letter": "[queue.a]\noverflow = 'dead-letter'\ndead_letter = 'b'\n[queue.b]",
+    "dead letters to an exchange that is not there yet": "[queue.a]\ndead_letter_exchange = 'x'",
+    "a circle by the default exchange": "[queue.a]\ndead_letter_exchange = ''\ndead_letter_key = 'b'\n"
+    "[queue.b]\ndead_letter_exchange = ''\ndead_letter_key = 'a'\noverflow = 'dead-letter'\nmax_messages = 1",
     "a dedup window": "[queue.a]\ndedup_window_s = 60",
     "no dedup window in memory": "[queue.a]\npersistent = false\ndedup_window_s = 0",
     "a child that is declared": "[fanout.f]\nchildren = ['a']\n[queue.a]",
