@@ -26,7 +26,8 @@ def binding_text(source: str, key: str, destination: str) -> str:
 
 def binding_of(text: str) -> tuple[str, str, str]:
     """Source, key and destination in the text of a row. Raises Refusal for any other text."""
-    return check_binding_row(json.loads(text))
+    given = json.loads(text)
+    return check_binding_row(given if isinstance(given, Mapping) else {})
 
 
 def check_binding_row(given: Mapping[str, Any]) -> tuple[str, str, str]:

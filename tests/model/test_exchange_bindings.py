@@ -17,7 +17,7 @@ def test_no_two_have_one_name() -> None:
     assert len(names) == 4 and all(len(name) == 64 for name in names)
 
 
-@pytest.mark.parametrize("row", [{}, {"source": "a", "key": "k"}, {"source": "a", "key": 1, "destination": "b"}])
+@pytest.mark.parametrize("row", [{}, 7, [], {"source": "a", "key": "k"}, {"source": "a", "key": 1, "destination": "b"}])
 def test_any_other_row_is_refused(row: object) -> None:
     with pytest.raises(Refusal):
         binding_of(json.dumps(row))

@@ -395,6 +395,8 @@ def test_settings_of_no_queue_are_found(path: Path, key: bytes) -> None:
     [
         ("exchange", '{"type": "odd"}'),
         ("exchange", '{"durable": 1}'),
+        ("exchange-binding", '{"source": "a", "key": "k"}'),
+        ("exchange-binding", '{"source": "a", "key": 1, "destination": "b"}'),
         ("fanout", "{}"),
         ("fanout", '{"children": [7]}'),
     ],
@@ -408,7 +410,7 @@ def test_declaration_that_a_start_would_not_take_is_found(path: Path, kind: str,
 def test_declaration_of_an_unknown_kind_is_found(path: Path) -> None:
     key = records.declared_key("queue", "q")
     rewrite(path, b"declared", key, records.encode_text(key, "{}"))
-    kinds = "exchange, fanout, no-copies, durable-at"
+    kinds = "exchange, exchange-binding, fanout, no-copies, durable-at"
     assert only_finding(path) == f"'q' is declared to be of kind 'queue'; there are {kinds}."
 
 

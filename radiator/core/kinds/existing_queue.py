@@ -29,9 +29,13 @@ class ExistingQueueKind(Kind):
         return True
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        found = self.incoming.named_by(plan, command, self.destinations.queues.all.get(name))
-        if found:
-            self.incoming.put_into(plan, command, headers, found, due_ms)
+        found = self.destinations.queues.all.get(name)
+        if command.more_keys or found is None:
+            queues = self.incoming.named_by(plan, command, found)
+        else:
+            queues = [found]
+        if queues:
+            self.incoming.put_into(plan, command, headers, queues, due_ms)
         elif command.mandatory and command.returns:
             plan.returned.append(command)
         elif command.mandatory:

@@ -57,8 +57,9 @@ class QueueKind(Kind):
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         if command.immediate and name not in self.destinations.queues.all:
             raise no_consumer(command.destination, "there is no such queue")
-        found = self.incoming.named_by(plan, command, self.destinations.queues.get(name))
-        self.incoming.put_into(plan, command, headers, found, due_ms)
+        queue = self.destinations.queues.get(name)
+        queues = self.incoming.named_by(plan, command, queue) if command.more_keys else (queue,)
+        self.incoming.put_into(plan, command, headers, queues, due_ms)
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str

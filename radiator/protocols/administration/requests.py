@@ -60,6 +60,9 @@ def read(body: bytes) -> AdminCommand:
     return reader(Asked(do, given))
 
 
+_OBJECTS = ("arguments", "headers")  # what may be an object, of plain values
+
+
 def _parsed(body: bytes) -> dict[str, Any]:
     if len(body) > ADMIN_BODY_MAX_BYTES:
         raise Refusal(
@@ -83,6 +86,12 @@ def _parsed(body: bytes) -> dict[str, Any]:
         )
     for key, value in asked.items():
         # a value nested deeply enough to be read, but too deeply to be shown in a sentence, would end the broker
+        if (
+            isinstance(value, dict)
+            and key in _OBJECTS
+            and not any(isinstance(one, dict | list) for one in value.values())
+        ):
+            continue
         if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value)):
             has = "an object" if isinstance(value, dict) else "a list with lists or objects in it"
             right = "in a request to /admin it must be a plain value, or a list of those"

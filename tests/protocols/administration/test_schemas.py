@@ -76,7 +76,8 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
                                                      consumers.HotKey("k", 9))),
     ("return", None, None, returning.MessagesReturned(1, 1, {"a": 1}, {"not-ready": 1},
                                                       [returning.NotReturned("s-1-2", "not-ready")], "It did.")),
-    ("route", None, None, questions.RouteFound(Rows(iter([questions.RouteTarget("/queue/a", "k")])), 1, "It does.")),
+    ("route", None, None,
+     questions.RouteFound(Rows(iter([questions.RouteTarget("/queue/a", "k", ["/exchange/x"])])), 1, "It does.")),
     ("may", None, None, questions.RightJudged(False, None, "He may not.")),
     ("may", None, None, questions.RightJudged(True, "/#", "He may.")),
     ("consumers", None, None, consumers.Consumers(Rows(iter([

@@ -161,7 +161,7 @@ def test_a_wrong_value_is_said_before_anybody_is_asked(capsys: pytest.CaptureFix
     assert main(["declare", "queue", "q", "--max-bytes", "many", "--broker", "stomp://127.0.0.1:1"]) == 2
     printed = capsys.readouterr().err
     assert 'Argument --max-bytes: is "many"; it must be a size such as "64MiB"' in printed
-    assert main(["declare", "exchange", "x", "--type", "headers"]) == 2
+    assert main(["declare", "exchange", "x", "--type", "header"]) == 2
     assert 'it must be one of "direct", "topic", "fanout"' in capsys.readouterr().err
 
 
