@@ -318,6 +318,26 @@ def test_a_pattern_takes_one_rule_that_contains_it(pattern: str, given: list[str
         assert is_allowed(judge, asked.AddBinding("x", pattern.removeprefix("/exchange/x/"), "q")) is is_right
 
 
+def test_each_key_of_a_send_is_judged_also_behind_one_that_was_allowed() -> None:
+    judge = rights((WRITE, "/exchange/x/a"), (WRITE, "/exchange/x/b"), (WRITE, Q))
+    for address, more_keys, is_right in (
+        ("/exchange/x/a", (), True),
+        ("/exchange/x/a", ("b",), True),
+        ("/exchange/x/a", ("b", "c"), False),
+        (Q, (), True),
+        (Q, ("other",), False),
+    ):
+        assert is_allowed(judge, send(1, address, more_keys=more_keys)) is is_right
+
+
+def test_an_alternate_takes_write_there_and_read_here() -> None:
+    declare = asked.DeclareDestination("exchange", "x", {"alternate": "y"})
+    whole = ((DECLARE, "/exchange/x/#"), (READ, "/exchange/x/#"), (WRITE, "/exchange/y/#"))
+    assert is_allowed(rights(*whole), declare)
+    for lacking in whole:
+        assert not is_allowed(rights(*(one for one in whole if one != lacking)), declare)
+
+
 def test_a_word_that_looks_like_a_wildcard_is_one_word_in_a_send() -> None:
     assert is_allowed(rights((WRITE, "/exchange/x/*")), send(1, "/exchange/x/#"))
     assert not is_allowed(rights((WRITE, "/exchange/x/*.*")), send(1, "/exchange/x/#"))

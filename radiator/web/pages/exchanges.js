@@ -66,7 +66,7 @@ const said = (kind) => ({ created, warnings = [] }) => [created ? `The ${kind} i
 function DeclareExchange({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
-    { name: "type", label: "Type", type: "select", value: "direct", options: [["direct", "direct: the very same key"], ["topic", "topic: keys with * and # for words"], ["fanout", "fanout: any key"]] },
+    { name: "type", label: "Type", type: "select", value: "direct", options: [["direct", "direct: the very same key"], ["topic", "topic: keys with * and # for words"], ["fanout", "fanout: any key"], ["headers", "headers: headers of the message"]] },
     { name: "durable", label: "It survives a restart, and its bindings to persistent queues with it", type: "checkbox", value: true },
     { name: "auto_delete", label: "Delete it with its last binding", type: "checkbox", value: false },
   ];
