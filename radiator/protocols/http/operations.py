@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from radiator.model.addresses import EXCHANGE, KINDS
 from radiator.model.administration import REASONS
 from radiator.model.commands import EARLIEST, LATEST
-from radiator.model.header_bindings import ARGUMENTS_MAX, ARGUMENTS_MAX_BYTES
 from radiator.model.leases import Action
 from radiator.model.limits import (
     ACK_TIMEOUT_MAX_S,
@@ -42,6 +41,7 @@ from radiator.model.settings import LOG_LEVELS
 from radiator.protocols.administration import schemas
 from radiator.protocols.administration.requests import REQUESTS
 from radiator.protocols.administration.schemas import Schema
+from radiator.protocols.http.binding_schemas import OF_BINDING
 from radiator.protocols.prometheus.exposition import ALL_SECTIONS
 
 JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
@@ -70,21 +70,10 @@ _STRING: Schema = {"type": "string"}
 _FLAG: Schema = {"type": "boolean"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
-_BOUND_KEY: Schema = {
-    **_STRING,
-    "maxLength": ARGUMENTS_MAX_BYTES,
-    "description": f"At most {NAME_MAX_BYTES} bytes; of an exchange of type headers its arguments, as JSON.",
-}
 _FIELDS: Mapping[str, Schema] = {
     "after": {**_STRING, "description": "The last name of the page before."},
     "after_ms": {**_COUNT, "maximum": TIME_MAX_MS, "description": "Only what is later; since the epoch."},
     "app": _STRING,
-    "arguments": {
-        "type": "object",
-        "maxProperties": ARGUMENTS_MAX,
-        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
-        "description": "Of a binding of an exchange of type headers, which has no key.",
-    },
     "correlation_id": {
         **_STRING,
         "minLength": 1,
@@ -137,11 +126,8 @@ _FIELDS: Mapping[str, Schema] = {
 """The fields of requests to /admin that a resource may have as parameters, or in its body."""
 
 _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
-    "bind": {"key": _BOUND_KEY},
-    "unbind": {"key": _BOUND_KEY},
-    "connections": {
-        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The last number of the page before."},
-    },
+    **OF_BINDING,
+    "connections": {"after": {**_COUNT, "maximum": SIZE_MAX, "description": "The last number of the page before."}},
     "explain": {
         "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the page before."},
         "limit": {"type": "integer", "minimum": 1, "maximum": EXPLAINED_EVENTS_MAX},
