@@ -4,11 +4,7 @@ from radiator.model.limits import KIB
 
 TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
 TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
-TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
-TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
 AMQP_CHANNELS_MAX = 2047  # refuse: of one AMQP connection
 AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in as many as they need
 AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
 AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
-DEATHS_MAX = 32  # forgotten: places and reasons of earlier deaths in the x-death of a dead letter
-DEATHS_BYTES = 16 * KIB  # forgotten: of them, beyond that line in a header block; refuse: it from a node

@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from radiator.model.amqp_limits import DEATHS_BYTES, DEATHS_MAX
 from radiator.model.headers import X_DEATH
+from radiator.model.limits import DEATHS_BYTES, DEATHS_MAX
 from radiator.model.message import Message
 
 REJECTED = "rejected"  # the one reason that somebody has decided on

@@ -11,9 +11,15 @@ Field here: it knows no header names, and splits no lines.
 import re
 from collections.abc import Iterable
 
-from radiator.model.amqp_limits import DEATHS_BYTES
 from radiator.model.errors import Violation, shown
-from radiator.model.limits import LINK_ADDED_LINE_BYTES, LINK_ADDED_LINES, LINK_HEADERS_GROWTH, PATH_HOPS_MAX, Limits
+from radiator.model.limits import (
+    DEATHS_BYTES,
+    LINK_ADDED_LINE_BYTES,
+    LINK_ADDED_LINES,
+    LINK_HEADERS_GROWTH,
+    PATH_HOPS_MAX,
+    Limits,
+)
 from radiator.model.patterns import NODE_NAME
 
 # Which characters are escaped. The numbers are on the disk and on links; they are those of the minor versions of STOMP

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from radiator.core.dead_letters import NOTED_EVERY_S, TARGETS_MAX
-from radiator.model.amqp_limits import DEATHS_BYTES, DEATHS_MAX
 from radiator.model.headers import X_DEATH
-from radiator.model.limits import Limits
+from radiator.model.limits import DEATHS_BYTES, DEATHS_MAX, Limits
 from radiator.model.replies import Deliver
 from radiator.model.settings import JOURNAL, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.core.node import Node

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from radiator.model.amqp_limits import DEATHS_BYTES, DEATHS_MAX
 from radiator.model.deaths import REJECTED, Death, as_line, comes_round, deaths_in, with_death
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE, X_DEATH
+from radiator.model.limits import DEATHS_BYTES, DEATHS_MAX
 from radiator.model.message import Message
 
 

@@ -73,6 +73,8 @@ _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
     "x-delivery-limit": ("max_redeliveries", _whole(0)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
     "x-max-priority": ("max_priority", _priority),
+    "x-dead-letter-exchange": ("dead_letter_exchange", _text),
+    "x-dead-letter-routing-key": ("dead_letter_key", _text),
 }
 _QUEUE_WITHOUT_EFFECT: dict[str, Callable[[object], object]] = {
     # a queue on the disk is what both are: replicated or not, it is synced; in memory is what fits
@@ -101,6 +103,13 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
             _checked(name, value, _QUEUE_WITHOUT_EFFECT[name])
         elif name.startswith("x-"):
             raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a queue is not known here")
+    if "dead_letter_key" in settings and "dead_letter_exchange" not in settings:
+        raise BrokenAmqp(
+            PRECONDITION_FAILED, "invalid arg 'x-dead-letter-routing-key': it needs x-dead-letter-exchange"
+        )
+    if "max_redeliveries" in settings and "dead_letter_exchange" not in settings:
+        sentence = "x-delivery-limit needs x-dead-letter-exchange: no message is thrown away for coming back often"
+        raise BrokenAmqp(NOT_IMPLEMENTED, sentence)
     if not settings.get("max_priority", 1):
         del settings["max_priority"]  # all messages have one priority
     has_bound = "max_messages" in settings or "max_bytes" in settings
