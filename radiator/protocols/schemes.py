@@ -63,7 +63,7 @@ def _amqp(
     login: Login | None = None,
     context: WebContext = DEFAULT_CONTEXT,
 ) -> AmqpSession:
-    return AmqpSession(connection, limits, context.next_number, principal, login)
+    return AmqpSession(connection, limits, context.next_number, context.new_name, principal, login)
 
 
 SCHEMES = {

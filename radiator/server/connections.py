@@ -1,5 +1,6 @@
 """All connections: which are admitted, what number each has, and what the stop does with them."""
 
+from secrets import token_urlsafe
 from typing import Any
 
 from radiator.auth.authenticator import Authenticator
@@ -24,6 +25,8 @@ from radiator.server.shared import Shared
 from radiator.server.timetable import Timetable
 from radiator.server.transport import Transport
 from radiator.server.tunnels import HttpTunnels, KnownLogin
+
+_NAME_BYTES = 16  # 22 characters
 
 
 class Connections:
@@ -87,7 +90,14 @@ class Connections:
         name = f"{self._session_prefix}-{number}"
         limits, principal = self._shared.limits, transport.principal
         context = WebContext(
-            self.web, self._tunnels, self._date, self.web_state, self._cookies, is_encrypted, self._next_channel
+            self.web,
+            self._tunnels,
+            self._date,
+            self.web_state,
+            self._cookies,
+            is_encrypted,
+            self._next_channel,
+            _new_name,
         )
         session = make_session(number, name, limits, principal, login, context)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
@@ -198,3 +208,7 @@ class Connections:
             connection.close("the broker stops")
         self._tunnels.close()
         self._shared.checks.stop()
+
+
+def _new_name() -> str:
+    return token_urlsafe(_NAME_BYTES)

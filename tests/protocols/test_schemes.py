@@ -18,7 +18,7 @@ LISTENERS = (
 def test_each_makes_a_session_or_is_for_nodes() -> None:
     for name, scheme in SCHEMES.items():
         assert scheme.transport == (UNIX if name.endswith("+unix") else TCP)
-        assert scheme.is_encrypted is (name in ("stomps", "https", "peers"))
+        assert scheme.is_encrypted is (name in ("stomps", "https", "amqps", "peers"))
         if name in ("peer", "peers"):
             assert scheme.session is None
         else:

@@ -78,7 +78,8 @@ class Shared:
     """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
     header_max_bytes: of its properties. user: whom
     messages may name as their sender. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names
-    that the broker has given. out: frames that are sent before those of the broker's replies.
+    that the broker has given, each with what new_name makes. out: frames that are sent before those of the broker's
+    replies.
     """
 
     frame_max: int
@@ -86,6 +87,7 @@ class Shared:
     header_max_bytes: int
     user: str
     can_cancel: bool
+    new_name: Callable[[], str]
     own_queues: set[str] = field(default_factory=set)
     out: list[bytes] = field(default_factory=list)
 
@@ -128,6 +130,10 @@ class Channel:
     def own_queues(self) -> set[str]:
         """Names that the broker has given to queues on this connection."""
         return self._connection.own_queues
+
+    def new_name(self) -> str:
+        """What no name of a queue or a consumer ends with yet."""
+        return self._connection.new_name()
 
     def say(self, frames: bytes) -> None:
         """An answer that needs nothing of the broker."""

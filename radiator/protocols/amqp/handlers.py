@@ -1,6 +1,5 @@
 """What each method of a channel does: TAKES has a row for each that a client may send."""
 
-from secrets import token_urlsafe
 from typing import Any
 
 from radiator.model.ack_modes import AUTO, CLIENT_INDIVIDUAL
@@ -71,7 +70,6 @@ from radiator.protocols.amqp.methods import (
 )
 
 _OWN_PREFIX = "amq."
-_NAME_BYTES = 16  # of randomness in a name that the broker gives
 
 
 def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
@@ -158,7 +156,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     if arguments.passive:
         name = _queue(channel, name)
     elif not name:
-        name = f"amq.gen-{token_urlsafe(_NAME_BYTES)}"
+        name = f"amq.gen-{channel.new_name()}"
         channel.own_queues.add(name)
     is_owned = arguments.exclusive and not arguments.passive
     settings: dict[str, Any] = {}
@@ -228,7 +226,7 @@ def _basic_qos(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
 
 
 def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    tag = arguments.consumer_tag or f"amq.ctag-{token_urlsafe(_NAME_BYTES)}"
+    tag = arguments.consumer_tag or f"amq.ctag-{channel.new_name()}"
     if tag.encode() in channel.tags:
         raise BrokenAmqp(spec.NOT_ALLOWED, f"attempt to reuse consumer tag {shown(tag)}")
     is_reply = arguments.queue == REPLY_TO

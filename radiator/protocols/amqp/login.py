@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from radiator import __version__
 from radiator.model.amqp_tables import Value, decode_table
 from radiator.model.errors import Violation
+from radiator.protocols.amqp.connection_methods import ConnectionStart, ConnectionStartOk
 from radiator.protocols.amqp.frame import BrokenAmqp
-from radiator.protocols.amqp.methods import ConnectionStart, ConnectionStartOk
 from radiator.protocols.amqp.spec import COMMAND_INVALID, SYNTAX_ERROR
 
 MECHANISMS = ("PLAIN", "AMQPLAIN", "EXTERNAL")

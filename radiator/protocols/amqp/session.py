@@ -20,15 +20,7 @@ from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refus
 from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.channel import GONE, OPEN, Channel, Shared
 from radiator.protocols.amqp.codec import decode_method, encode_method
-from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp
-from radiator.protocols.amqp.handlers import TAKES
-from radiator.protocols.amqp.login import START, Greeting, greeting_of
-from radiator.protocols.amqp.methods import (
-    NAMES,
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelOpen,
-    ChannelOpenOk,
+from radiator.protocols.amqp.connection_methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
@@ -40,15 +32,19 @@ from radiator.protocols.amqp.methods import (
     ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
-    Method,
 )
+from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp
+from radiator.protocols.amqp.handlers import TAKES
+from radiator.protocols.amqp.login import START, Greeting, greeting_of
+from radiator.protocols.amqp.methods import NAMES, ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, Method
 from radiator.protocols.amqp.parser import FrameParser
 
 _HEADER, _STARTING, _TUNING, _OPENING, _OPEN, _CLOSING, _ENDED = range(7)
 
 
 class AmqpSession:
-    """One connection. next_number: gives the numbers of channels. Used by one greenlet at a time."""
+    """One connection. next_number: gives the numbers of channels, new_name: what ends the
+    names that the broker gives. Used by one greenlet at a time."""
 
     is_link = is_costly = is_ordered = False
     has_channels = True
@@ -66,6 +62,7 @@ class AmqpSession:
         connection: int,
         limits: Limits,
         next_number: Callable[[], int],
+        new_name: Callable[[], str],
         principal: Principal = ANYONE,
         login: Login | None = None,
     ) -> None:
@@ -85,7 +82,7 @@ class AmqpSession:
         self._early: list[AmqpFrame] = []  # what came while the login is judged
         self._greeting: Greeting | None = None
         self._channels_max = AMQP_CHANNELS_MAX
-        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", can_cancel=False)
+        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", False, new_name)
         self._channels: dict[int, Channel] = {}  # by the number of their frames
         self._by_number: dict[int, Channel] = {}
         self._confirming: dict[int, Channel] = {}  # those that have confirms to send

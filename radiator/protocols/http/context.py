@@ -1,7 +1,8 @@
 """What the sessions of the web have from their server, beside their own connection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 from radiator.model.principal import Cookies
@@ -10,12 +11,16 @@ from radiator.protocols.http.server_state import ServerState
 from radiator.protocols.http.tunnel import Tunnels
 
 
+def _numbered(numbers: Iterator[int]) -> str:
+    return str(next(numbers))
+
+
 @dataclass(slots=True, frozen=True)
 class WebContext:
     """settings: whom [http] lets in. tunnels: what carries STOMP over HTTP. date: the value of Date (RFC 9110, section
     6.6.1) for an answer of now; None: answers have none. state: of the server, as it changes. cookies: the logins that
     browsers keep; None: there are no users. is_encrypted: the listener has TLS. next_number: gives the number of one
-    more connection; for sessions of AMQP, whose channels are such.
+    more connection, new_name: a text that nobody has had and nobody guesses; for sessions of AMQP.
     """
 
     settings: WebSettings = DEFAULT_WEB
@@ -25,6 +30,7 @@ class WebContext:
     cookies: Cookies | None = None
     is_encrypted: bool = False
     next_number: Callable[[], int] = count(1).__next__
+    new_name: Callable[[], str] = partial(_numbered, count(1))
 
 
 DEFAULT_CONTEXT = WebContext()

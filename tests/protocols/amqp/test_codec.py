@@ -8,6 +8,7 @@ import pytest
 
 from radiator.model.errors import Violation
 from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.connection_methods import ConnectionClose, ConnectionStartOk
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.methods import (
     METHODS,
@@ -16,8 +17,6 @@ from radiator.protocols.amqp.methods import (
     BasicAck,
     BasicDeliver,
     BasicPublish,
-    ConnectionClose,
-    ConnectionStartOk,
     ExchangeDeclare,
     Method,
     QueueDeclare,
