@@ -8,3 +8,4 @@ AMQP_CHANNELS_MAX = 2047  # refuse: of one AMQP connection
 AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in as many as they need
 AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
 AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
+AMQP_NAMES_KEPT = 1000  # forgotten: names that one AMQP connection got for its queues, and may declare again

@@ -1,5 +1,6 @@
 """All connections: which are admitted, what number each has, and what the stop does with them."""
 
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 
@@ -26,7 +27,7 @@ from radiator.server.timetable import Timetable
 from radiator.server.transport import Transport
 from radiator.server.tunnels import HttpTunnels, KnownLogin
 
-_NAME_BYTES = 16  # 22 characters
+_NAME_BYTES = 16  # of randomness in a name that a client leaves to the broker
 
 
 class Connections:
@@ -90,15 +91,9 @@ class Connections:
         name = f"{self._session_prefix}-{number}"
         limits, principal = self._shared.limits, transport.principal
         context = WebContext(
-            self.web,
-            self._tunnels,
-            self._date,
-            self.web_state,
-            self._cookies,
-            is_encrypted,
-            self._next_channel,
-            _new_name,
-        )
+            self.web, self._tunnels, self._date, self.web_state, self._cookies, is_encrypted, self._next_channel,
+            partial(token_urlsafe, _NAME_BYTES),
+        )  # fmt: skip
         session = make_session(number, name, limits, principal, login, context)
         presence = ClientPresence(number, transport.peer, places, self._shared.log)
         connection = ServerConnection(self._shared, number, transport, session, presence)
@@ -208,7 +203,3 @@ class Connections:
             connection.close("the broker stops")
         self._tunnels.close()
         self._shared.checks.stop()
-
-
-def _new_name() -> str:
-    return token_urlsafe(_NAME_BYTES)

@@ -146,20 +146,25 @@ class ChannelsBuffer(OutgoingBuffer):
     def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
         super().append(data, is_deliver)
         if is_deliver:
-            self._owners.append(number)
+            self._note(number)
 
     def append_pieces(self, pieces: Sequence[Piece], is_deliver: bool = True, number: int = 0) -> None:
         super().append_pieces(pieces, is_deliver)
         if is_deliver:
-            self._owners.append(number)
+            self._note(number)
+
+    def _note(self, number: int) -> None:
+        self._owners.append(number)
+        self._counts.setdefault(number, 0)
 
     def took(self, sent_bytes: int) -> bool:
         has_grown = super().took(sent_bytes)
         while self._seen < self.delivered:
             self._seen += 1
             owner = self._owners.popleft()
-            self._counts[owner] = self._counts.get(owner, 0) + 1
-            self._touched.add(owner)
+            if owner in self._counts:  # its connection is not over
+                self._counts[owner] += 1
+                self._touched.add(owner)
         return has_grown
 
     def taken(self, number: int) -> list[tuple[int, int]]:

@@ -1,10 +1,12 @@
 import tracemalloc
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from radiator.model.limits import WRITE_BYTES
-from radiator.server.outbox import OutgoingBuffer
+from radiator.server.outbox import ChannelsBuffer, OutgoingBuffer
 
 
 def test_outbox_joins_small_pieces_into_one_write() -> None:
@@ -156,3 +158,69 @@ def test_drop_leaves_whole_frames_however_they_were_taken(data: st.DataObject) -
         sent += bytes(offered)
         outbox.took(len(offered))
     assert sent in frames
+
+
+# ---- several connections --------------------------------------------------------------------------------------------
+
+
+def test_the_delivers_of_each_connection_are_counted() -> None:
+    outbox = ChannelsBuffer()
+    outbox.append(b"one of 1", True, 1)
+    outbox.append(b"an answer")
+    outbox.append(b"one of 2", True, 2)
+    outbox.append_pieces((b"head", b"x" * 20, b"\0"), number=1)
+    outbox.append_pieces((b"head", b"x" * 20, b"\0"), is_deliver=False, number=3)
+    assert outbox.taken(9) == []
+    assert len(outbox.next()) > 25 and outbox.took(25)
+    assert sorted(outbox.taken(9)) == [(1, 1), (2, 1)], "and the third is not wholly taken"
+    while outbox.pending_bytes:
+        outbox.took(len(outbox.next()))
+    assert outbox.taken(9) == [(1, 2)] and outbox.taken(9) == []
+    assert outbox.delivered == 3
+
+
+def test_nothing_is_counted_of_a_connection_that_is_over() -> None:
+    outbox = ChannelsBuffer()
+    outbox.append(b"1", True, 1)
+    outbox.append(b"2", True, 2)
+    outbox.forget(1)
+    outbox.forget(7)
+    outbox.next()
+    outbox.took(2)
+    assert outbox.taken(9) == [(2, 1)]
+    outbox.append(b"2", True, 2)
+    outbox.next()
+    outbox.took(1)
+    outbox.forget(2)
+    assert outbox.taken(9) == []
+
+
+@pytest.mark.parametrize("drop", [ChannelsBuffer.drop, ChannelsBuffer.clear])
+def test_what_was_dropped_is_nobodys_delivery(drop: Callable[[ChannelsBuffer], object]) -> None:
+    outbox = ChannelsBuffer()
+    outbox.append(b"1", True, 1)
+    drop(outbox)
+    outbox.append(b"2", True, 2)
+    outbox.next()
+    outbox.took(1)
+    assert outbox.taken(9) == [(2, 1)]
+
+
+@given(st.data())
+def test_each_connection_gets_what_is_its_own_however_it_is_taken(data: st.DataObject) -> None:
+    outbox, ends, counts = ChannelsBuffer(), [], {}
+    appended = taken_bytes = 0
+    for _ in range(data.draw(st.integers(1, 20))):
+        for size in data.draw(st.lists(st.integers(1, 40), max_size=4)):
+            number = data.draw(st.sampled_from([0, 1, 2, 3]))
+            outbox.append(b"x" * size, number > 0, number)
+            appended += size
+            if number:
+                ends.append((appended, number))
+        if outbox.pending_bytes:
+            taken = data.draw(st.integers(0, len(outbox.next())))
+            outbox.took(taken)
+            taken_bytes += taken
+        counts |= dict(outbox.taken(9))
+        for number in (1, 2, 3):
+            assert counts.get(number, 0) == sum(end <= taken_bytes and one == number for end, one in ends)

@@ -7,7 +7,7 @@ from radiator.model.answers import AdminAnswer
 from radiator.model.errors import Refusal
 
 
-class Asking:
+class MethodRequest:
     """The Rendering (model/rendering.py) of one request. done: makes the frames of the method's `-ok` of the answer."""
 
     __slots__ = ("_command", "_done")

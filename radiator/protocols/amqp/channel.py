@@ -1,7 +1,8 @@
 """One channel: methods and contents in, commands out; replies in, frames out. Pure: no clock, no socket.
 
-    OPEN --Refuse, or a Fail of its own--> CLOSING --close-ok--> GONE
-      `--channel.close: Disconnect, its RECEIPT--> GONE
+    OPEN --channel.close: Disconnect--> ENDING --its RECEIPT--> GONE
+      |--a broken rule: Fail----------> ENDING --its Refuse---> CLOSED --close-ok--> GONE
+      `--Refuse-----------------------------------------------> CLOSED
 
 A channel reads no further while a method of its client is not answered, or a message of it waits for room: the frames
 that come in the meantime are held, in order. So what a client sends has its effects in the order in which it was sent,
@@ -9,21 +10,21 @@ whether or not the client waits for answers.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from radiator.model.administration import AdminCommand
-from radiator.model.amqp_properties import Properties, properties_of, stored_block
+from radiator.model.amqp_limits import AMQP_NAMES_KEPT
+from radiator.model.amqp_properties import properties_of, stored_block
 from radiator.model.answers import AdminAnswer
 from radiator.model.commands import Abort, Administer, Begin, Commit, Disconnect, Fail, Heard, Send
 from radiator.model.errors import Violation
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import TIME_MAX_MS
 from radiator.model.replies import Answered, Deliver, Empty, Ended, Receipt, Refuse, RefusedReceipt, Reply, Returned
 from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.addresses import REPLY_TO, destination, names_of
-from radiator.protocols.amqp.asking import Asking
+from radiator.protocols.amqp.asking import MethodRequest
 from radiator.protocols.amqp.codec import decode_method, encode_method
 from radiator.protocols.amqp.copies import with_copies
 from radiator.protocols.amqp.frame import (
@@ -49,46 +50,31 @@ from radiator.protocols.amqp.methods import (
     TxCommitOk,
     TxRollbackOk,
 )
-from radiator.protocols.amqp.unacked import Unacked
+from radiator.protocols.amqp.publishing import Publishing, expiration_ms
+from radiator.protocols.amqp.unacked import DeliveryTags
 
 RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
 TRANSACTION = b"tx"
-OPEN, CLOSING, GONE = range(3)
+OPEN, ENDING, CLOSED, GONE = range(4)
 NACKED = frozenset(("queue-full", "too-large", "blocked", "memory", "disk"))
 """Codes of refusals that concern one message alone: it gets a basic.nack, and the channel goes on."""
 
 
-class Publishing:
-    """A basic.publish whose content is on its way. parts: of the body, as far as it has come."""
-
-    __slots__ = ("body_bytes", "exchange", "key", "mandatory", "parts", "properties", "size")
-
-    def __init__(self, exchange: str, key: str, mandatory: bool) -> None:
-        self.exchange = exchange
-        self.key = key
-        self.mandatory = mandatory
-        self.properties = b""
-        self.body_bytes = -1  # before its header
-        self.parts: list[bytes] = []
-        self.size = 0
-
-
 @dataclass(slots=True)
-class Shared:
+class CommonToChannels:
     """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
-    header_max_bytes: of its properties. user: whom
-    messages may name as their sender. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names
-    that the broker has given, each with what new_name makes. out: frames that are sent before those of the broker's
-    replies.
+    header_max_bytes: of its properties. user: whom messages may name as their sender. new_name: gives a name that
+    nobody can guess. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names that the broker has
+    given, the last ones. out: frames that are sent before those of the broker's replies.
     """
 
     frame_max: int
     body_max_bytes: int
     header_max_bytes: int
     user: str
-    can_cancel: bool
     new_name: Callable[[], str]
-    own_queues: set[str] = field(default_factory=set)
+    can_cancel: bool
+    own_queues: dict[str, None] = field(default_factory=dict)
     out: list[bytes] = field(default_factory=list)
 
 
@@ -97,17 +83,22 @@ class Channel:
 
     __slots__ = (
         "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method", "_publishing",
-        "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered", "is_in_transaction",
-        "is_over", "is_paused", "last_queue", "number", "prefetch", "state", "tags", "unacked", "wire",
+        "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered", "is_close_asked",
+        "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "number", "prefetch", "state", "tags",
+        "unacked", "wire",
     )  # fmt: skip
 
-    def __init__(self, number: int, wire: int, connection: Shared, takes: "Mapping[type[Method], Take]") -> None:
+    def __init__(
+        self, number: int, wire: int, connection: CommonToChannels, takes: "Mapping[type[Method], Take]"
+    ) -> None:
         self.number = number
         self.wire = wire
         self._connection = connection
         self._takes = takes
         self.state = OPEN
         self.is_over = False  # it was closed here, and the broker must be told
+        self.is_close_asked = False  # its client has closed it
+        self.is_last = False  # its client closes the connection: it ends once what it holds is carried out
         self.is_answered = True  # no method waits for the broker
         self._done: Callable[[], bytes] = _nothing  # makes the frames of its answer
         self._if_missing: bytes | None = None  # those where what it names is not there; None: the channel is closed
@@ -121,19 +112,27 @@ class Channel:
         self._sent = 0  # messages published since confirm.select
         self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
         self.has_transactions = self.is_in_transaction = False
-        self.unacked = Unacked()
+        self.unacked = DeliveryTags()
         self.tags: dict[bytes, bool] = {}  # of consumers; whether they get the replies to the channel
         self.prefetch = 0  # of new consumers; 0: no bound
         self.last_queue = ""  # the last one that was declared, which "" means
 
     @property
-    def own_queues(self) -> set[str]:
-        """Names that the broker has given to queues on this connection."""
+    def own_queues(self) -> Collection[str]:
+        """Names that the broker has given to queues on this connection, the last ones."""
         return self._connection.own_queues
 
-    def new_name(self) -> str:
-        """What no name of a queue or a consumer ends with yet."""
-        return self._connection.new_name()
+    def new_queue_name(self) -> str:
+        """The name that the broker gives to a queue."""
+        names, name = self._connection.own_queues, f"amq.gen-{self._connection.new_name()}"
+        names[name] = None
+        if len(names) > AMQP_NAMES_KEPT:
+            del names[next(iter(names))]
+        return name
+
+    def new_tag(self) -> str:
+        """The name that the broker gives to a consumer."""
+        return f"amq.ctag-{self._connection.new_name()}"
 
     def say(self, frames: bytes) -> None:
         """An answer that needs nothing of the broker."""
@@ -144,33 +143,33 @@ class Channel:
     @property
     def content_bytes(self) -> int:
         """What it holds of a message that has not come whole."""
-        return 0 if self._publishing is None else self._publishing.size
+        publishing = self._publishing
+        return 0 if publishing is None else len(publishing.body) + len(publishing.properties)
 
     @property
     def must_hold(self) -> bool:
         """Whether a frame that comes now is held."""
-        return self.is_paused or not self.is_answered or bool(self.held)
+        return self.is_paused or not self.is_answered or bool(self.held) or self.state == ENDING
 
     @property
     def can_go_on(self) -> bool:
-        """Whether held frames can be taken."""
-        return bool(self.held) and self.is_answered and not self.is_paused
+        """Whether a held frame can be taken; or, behind the last one, the channel ended."""
+        is_free = self.is_answered and not self.is_paused and self.state != ENDING
+        return is_free and (bool(self.held) or self.is_last)
 
     def hold(self, frame: AmqpFrame) -> None:
         self.held.append(frame)
         self.held_bytes += len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
 
-    def go_on(self, commands: list[Heard]) -> None:
-        """Takes held frames, as far as it may. Raises BrokenAmqp."""
-        while self.held and self.is_answered and not self.is_paused:
-            frame = self.held.popleft()
-            self.held_bytes -= len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
-            self.take(frame, commands)
+    def release(self) -> AmqpFrame:
+        """The first one that is held."""
+        frame = self.held.popleft()
+        self.held_bytes -= len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
+        return frame
 
     def take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
-        """One frame that is its turn. Raises BrokenAmqp where that ends the connection."""
-        if self.state != OPEN:
-            return
+        """A frame whose turn it is, while the channel is open. Raises BrokenAmqp where that ends the connection."""
+        assert self.state == OPEN
         try:
             if frame.type == spec.FRAME_METHOD:
                 self._take_method(frame.payload, commands)
@@ -179,16 +178,16 @@ class Channel:
             else:
                 self._take_body(frame.payload, commands)
         except BrokenAmqp as failure:
-            if failure.method == (0, 0):
-                failure.method = NUMBERS[self._method]
             if failure.code not in spec.CHANNEL_CODES:
+                if frame.type == spec.FRAME_METHOD and failure.method == (0, 0) and self._publishing is None:
+                    failure.method = NUMBERS[self._method]
                 raise
             self.fail(failure, commands)
 
     def fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
         """The client has broken a rule of channels: it is told so behind what is due to it before."""
         self._failure = failure
-        self.state = CLOSING
+        self.state = ENDING
         self._publishing = None
         commands.append(Fail(self.number, str(failure)))
 
@@ -232,15 +231,14 @@ class Channel:
         publishing = self._publishing
         if publishing is None or publishing.body_bytes < 0:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content body came without its header")
-        publishing.size += len(payload)
-        if publishing.size < publishing.body_bytes:
-            publishing.parts.append(payload)
-        elif publishing.size == publishing.body_bytes:
-            self._published(
-                publishing, b"".join([*publishing.parts, payload]) if publishing.parts else payload, commands
-            )
+        body = publishing.body
+        size = len(body) + len(payload)
+        if size < publishing.body_bytes:
+            body += payload
+        elif size == publishing.body_bytes:
+            self._published(publishing, bytes(body) + payload if body else payload, commands)
         else:
-            sentence = f"a body of {publishing.size} bytes came where the header says {publishing.body_bytes}"
+            sentence = f"a body of {size} bytes came where the header says {publishing.body_bytes}"
             raise BrokenAmqp(spec.FRAME_ERROR, sentence)
 
     def _published(self, publishing: Publishing, body: bytes, commands: list[Heard]) -> None:
@@ -273,7 +271,7 @@ class Channel:
                 body,
                 receipt,
                 self.transaction(commands),
-                expiration_ms=_expiration(properties),
+                expiration_ms=expiration_ms(properties),
                 reply_to=REPLY_TO if is_asking else None,
                 mandatory=publishing.mandatory,
                 survives_refusal=self.confirms,
@@ -332,19 +330,21 @@ class Channel:
         """
         self._if_missing = is_missing
         self.wait_for(_nothing)
-        commands.append(Administer(self.number, b"", Asking(command, done), ESCAPING_ALL, RPC, is_answered=True))
+        commands.append(Administer(self.number, b"", MethodRequest(command, done), ESCAPING_ALL, RPC, is_answered=True))
 
     def end(self, commands: list[Heard], is_asked: bool = True) -> None:
         """channel.close: what was sent before is carried out, and answered, before that is. is_asked: the client waits
-        for an answer.
+        for close-ok.
         """
-        self.state = CLOSING
+        self.state = ENDING
+        self.is_close_asked, self.is_last = is_asked, False
         self._publishing = None
         commands.append(Disconnect(self.number, RPC))
 
         def done() -> bytes:
+            confirms = self.confirmed()
             self.state = GONE
-            return encode_method(self.wire, ChannelCloseOk()) if is_asked else b""
+            return confirms + (encode_method(self.wire, ChannelCloseOk()) if is_asked else b"")
 
         self.wait_for(done)
 
@@ -354,7 +354,7 @@ class Channel:
         """The frames of a reply to it. What comes once the client was told that it is closed has none."""
         if type(reply) is Receipt:
             return self._received(reply.receipt)
-        if self.state != OPEN and not isinstance(reply, Refuse):
+        if self.state >= CLOSED:
             return b""
         encode = _REPLIES.get(type(reply))
         return b"" if encode is None else encode(self, reply)
@@ -378,7 +378,7 @@ class Channel:
     def confirmed(self) -> bytes:
         """One basic.ack for all that are stored and not confirmed yet (RabbitMQ, "Publisher Confirms")."""
         due, before = self._confirm_due, self._confirmed
-        if due <= before or self.state != OPEN:
+        if due <= before or self.state >= CLOSED:
             return b""
         self._confirmed = due
         return encode_ack(self.wire, due, due - before > 1)
@@ -412,7 +412,7 @@ class Channel:
 
     def deliver_pieces(self, reply: Deliver) -> Sequence[bytes | memoryview]:
         """The same of a large body, which is not copied."""
-        if self.state != OPEN:
+        if self.state >= CLOSED:
             return (b"",)
         if reply.left is not None:
             return (self._deliver(reply),)
@@ -467,26 +467,18 @@ class Channel:
 
     def _close_frame(self, code: int, sentence: str) -> bytes:
         method = self._method if not self.is_answered or self._failure is not None else BasicPublish
-        self.state = CLOSING
+        self.state = CLOSED
         self.is_answered = True
-        self.held.clear()
-        self.held_bytes = 0
-        text = refusals.reply_text(code, sentence)
-        return encode_method(self.wire, ChannelClose(code, text, *NUMBERS[method]))
+        self.is_last = False
+        self._done = _nothing
+        self._publishing = None
+        close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *NUMBERS[method]))
+        # a client that has closed it in the meantime waits for that to be answered, whatever else comes
+        return close + encode_method(self.wire, ChannelCloseOk()) if self.is_close_asked else close
 
 
 def _nothing() -> bytes:
     return b""
-
-
-def _expiration(properties: Properties) -> int | None:
-    """Milliseconds, as text (RabbitMQ, "Time-To-Live"). Raises BrokenAmqp."""
-    text = properties.expiration
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text) <= TIME_MAX_MS):
-        raise BrokenAmqp(spec.PRECONDITION_FAILED, f"invalid expiration {text!r:.80}: it is a number of milliseconds")
-    return int(text)
 
 
 Take = Callable[[Channel, Any, list[Heard]], None]

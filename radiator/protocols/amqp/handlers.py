@@ -42,6 +42,7 @@ from radiator.protocols.amqp.methods import (
     ChannelClose,
     ChannelFlow,
     ChannelFlowOk,
+    ChannelOpen,
     ConfirmSelect,
     ConfirmSelectOk,
     ExchangeBind,
@@ -156,8 +157,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     if arguments.passive:
         name = _queue(channel, name)
     elif not name:
-        name = f"amq.gen-{channel.new_name()}"
-        channel.own_queues.add(name)
+        name = channel.new_queue_name()
     is_owned = arguments.exclusive and not arguments.passive
     settings: dict[str, Any] = {}
     if not arguments.passive:
@@ -226,7 +226,7 @@ def _basic_qos(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
 
 
 def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    tag = arguments.consumer_tag or f"amq.ctag-{channel.new_name()}"
+    tag = arguments.consumer_tag or channel.new_tag()
     if tag.encode() in channel.tags:
         raise BrokenAmqp(spec.NOT_ALLOWED, f"attempt to reuse consumer tag {shown(tag)}")
     is_reply = arguments.queue == REPLY_TO
@@ -343,6 +343,10 @@ def _tx_rollback(channel: Channel, arguments: Any, commands: list[Heard]) -> Non
     channel.end_transaction(False, commands)
 
 
+def _channel_open(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {channel.wire} is open already")
+
+
 def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     if not arguments.active:
         raise BrokenAmqp(spec.NOT_IMPLEMENTED, "channel.flow off is not known: use basic.qos")
@@ -354,6 +358,7 @@ def _channel_close(channel: Channel, arguments: Any, commands: list[Heard]) -> N
 
 
 TAKES: dict[type[Method], Take] = {
+    ChannelOpen: _channel_open,
     ChannelFlow: _channel_flow,
     ChannelClose: _channel_close,
     ExchangeDeclare: _exchange_declare,

@@ -18,10 +18,10 @@ from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Scope
 from radiator.protocols.amqp import refusals, spec
-from radiator.protocols.amqp.channel import GONE, OPEN, Channel, Shared
+from radiator.protocols.amqp.blocked import BlockedChannels
+from radiator.protocols.amqp.channel import CLOSED, GONE, OPEN, Channel, CommonToChannels
 from radiator.protocols.amqp.codec import decode_method, encode_method
 from radiator.protocols.amqp.connection_methods import (
-    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -29,7 +29,6 @@ from radiator.protocols.amqp.connection_methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
-    ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
@@ -43,17 +42,18 @@ _HEADER, _STARTING, _TUNING, _OPENING, _OPEN, _CLOSING, _ENDED = range(7)
 
 
 class AmqpSession:
-    """One connection. next_number: gives the numbers of channels, new_name: what ends the
-    names that the broker gives. Used by one greenlet at a time."""
+    """One connection. next_number: gives the numbers of channels. new_name: gives what nobody can guess, for the names
+    of queues and consumers that have none. Used by one greenlet at a time.
+    """
 
     is_link = is_costly = is_ordered = False
     has_channels = True
     other = ""
 
     __slots__ = (
-        "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming", "_connection", "_early",
-        "_failure", "_greeting", "_hears_blocked", "_late", "_login", "_next_number", "_outgoing", "_parser",
-        "_paused", "_principal", "_shared", "_state", "_transport_principal", "closes_at", "closing_cause",
+        "_blocked", "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming",
+        "_connection", "_early", "_failure", "_greeting", "_late", "_login", "_next_number", "_outgoing",
+        "_parser", "_principal", "_shared", "_state", "_transport_principal", "closes_at", "closing_cause",
         "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "pending", "silence_max_s",
     )  # fmt: skip
 
@@ -82,16 +82,17 @@ class AmqpSession:
         self._early: list[AmqpFrame] = []  # what came while the login is judged
         self._greeting: Greeting | None = None
         self._channels_max = AMQP_CHANNELS_MAX
-        self._shared = Shared(AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", False, new_name)
+        self._shared = CommonToChannels(
+            AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", new_name, can_cancel=False
+        )
         self._channels: dict[int, Channel] = {}  # by the number of their frames
         self._by_number: dict[int, Channel] = {}
         self._confirming: dict[int, Channel] = {}  # those that have confirms to send
-        self._paused: dict[int, None] = {}  # channels of which a message waits for room
+        self._blocked = BlockedChannels()
         self._late: list[Heard] = []  # what the broker is told when the connection is read again
         self._busy: dict[int, Channel] = {}  # those that hold frames, or a part of a message
         self._failure: BrokenAmqp | None = None  # why the connection is closed from here
         self._client = ""
-        self._hears_blocked = False
         self._outgoing: list[bytes] = []
 
     # ---- what the server asks ---------------------------------------------------------------------------------------
@@ -111,7 +112,9 @@ class AmqpSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether channels hold so much that nothing more must be read."""
+        """Whether channels hold so much, and can go on with none of it, that nothing more must be read."""
+        if self.has_unread:
+            return False
         return sum(channel.held_bytes for channel in self._busy.values()) > AMQP_HELD_BYTES
 
     @property
@@ -130,11 +133,10 @@ class AmqpSession:
             return []
         try:
             for frame in self._take_early():
-                self._take(frame, commands)
-            for channel in [*self._busy.values()]:
-                if channel.can_go_on:
-                    channel.go_on(commands)
-                    self._note(channel)
+                if self._state != _ENDED:
+                    self._take(frame, commands)
+            for wire in [*self._busy]:
+                self._go_on(wire, commands)
             if data:
                 self._read(data, commands)
         except BrokenAmqp as failure:
@@ -190,6 +192,8 @@ class AmqpSession:
         self._by_number.clear()
         self._busy.clear()
         self._confirming.clear()
+        self._late.clear()
+        self._shared.out.clear()
         self._outgoing.clear()
         self._greeting = self.pending = None
 
@@ -209,15 +213,16 @@ class AmqpSession:
     def _take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
         wire = frame.channel
         if wire:
+            if frame.type == spec.FRAME_HEARTBEAT:
+                raise BrokenAmqp(spec.FRAME_ERROR, f"a heartbeat came on channel {wire}: it belongs on channel 0")
+            if self._state == _CLOSING:
+                return  # nothing counts behind a connection.close
             channel = self._channels.get(wire)
-            if channel is None or channel.state != OPEN:
-                self._open_or_close_channel(wire, channel, frame, commands)
-            elif channel.must_hold:
+            if channel is not None and channel.must_hold:
                 channel.hold(frame)
                 self._busy[wire] = channel
             else:
-                channel.take(frame, commands)
-                self._note(channel)
+                self._give(wire, channel, frame, commands)
         elif frame.type == spec.FRAME_METHOD:
             self._take_method(frame.payload, commands)
         elif frame.type == spec.PROTOCOL_OPENING:
@@ -226,9 +231,30 @@ class AmqpSession:
         elif frame.type != spec.FRAME_HEARTBEAT:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a frame of type {frame.type} came on channel 0")
 
+    def _give(self, wire: int, channel: Channel | None, frame: AmqpFrame, commands: list[Heard]) -> None:
+        if channel is None or channel.state != OPEN:
+            self._open_or_close_channel(wire, channel, frame, commands)
+        else:
+            channel.take(frame, commands)
+            self._note(channel)
+
+    def _go_on(self, wire: int, commands: list[Heard]) -> None:
+        """Takes what is held of that channel, as far as it may. Behind its end it may be opened anew."""
+        channel = self._channels[wire]
+        while channel.can_go_on:
+            if channel.held:
+                self._give(wire, channel, channel.release(), commands)
+            else:
+                channel.end(commands, is_asked=False)
+            if wire not in self._channels:
+                self._busy.pop(wire, None)
+                return
+            channel = self._channels[wire]
+        self._note(channel)
+
     def _note(self, channel: Channel) -> None:
         """Whether it holds anything by now."""
-        if channel.held or channel.content_bytes:
+        if channel.held or channel.content_bytes or channel.is_last:
             self._busy[channel.wire] = channel
         else:
             self._busy.pop(channel.wire, None)
@@ -240,25 +266,39 @@ class AmqpSession:
         if not self.is_open:
             raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is used before connection.open")
         method = type(decode_method(frame.payload)) if frame.type == spec.FRAME_METHOD else None
-        if channel is None:
-            if method is not ChannelOpen:
+        if self._state != _OPEN:
+            return  # held behind a channel that was closed, and the client closes the connection
+        if channel is None or channel.state == GONE or channel.is_close_asked:
+            if method is ChannelOpen:
+                self._open_channel(wire, channel, commands)
+            elif method is ChannelCloseOk and channel is not None and channel.state == CLOSED:
+                self._remove(channel)
+            else:
                 raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is not open")
-            self._open_channel(wire, commands)
         elif method is ChannelOpen:
             raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is open already")
-        elif self._state != _OPEN:
-            return  # the client closes the connection
         elif method is ChannelCloseOk:
-            del self._channels[wire]
+            self._remove(channel)
         elif method is ChannelClose:
-            self._shared.out.append(encode_method(wire, ChannelCloseOk()))  # both have closed it at once
-            del self._channels[wire]
+            # both have closed it at once: a close-ok to that of this side is on its way, unless the client saves it
+            self._shared.out.append(encode_method(wire, ChannelCloseOk()))
+            channel.is_close_asked = True
 
-    def _open_channel(self, wire: int, commands: list[Heard]) -> None:
+    def _remove(self, channel: Channel) -> None:
+        """Its number may be used again; where frames are held behind its end, by the first of these."""
+        channel.state = GONE
+        if not channel.held and self._channels.get(channel.wire) is channel:
+            del self._channels[channel.wire]
+            self._busy.pop(channel.wire, None)
+
+    def _open_channel(self, wire: int, before: Channel | None, commands: list[Heard]) -> None:
+        """before: the one that had the number."""
         if wire > self._channels_max:
             sentence = f"channel number {wire} is greater than the negotiated {self._channels_max}"
             raise BrokenAmqp(spec.CHANNEL_ERROR, sentence)
         channel = Channel(self._next_number(), wire, self._shared, TAKES)
+        if before is not None:
+            channel.held, channel.held_bytes = before.held, before.held_bytes
         self._channels[wire] = self._by_number[channel.number] = channel
         protocol = f"AMQP 0-9-1 channel {wire}"
         commands.append(
@@ -304,7 +344,7 @@ class AmqpSession:
         shared = self._shared
         shared.user = greeting.user.decode("utf-8", "replace") if self._login is None else principal.name
         shared.can_cancel = greeting.can("consumer_cancel_notify")
-        self._hears_blocked = greeting.can("connection.blocked")
+        self._blocked.is_wanted = greeting.can("connection.blocked")
         self._client = greeting.client
         self._say(ConnectionTune(AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S))
 
@@ -366,10 +406,13 @@ class AmqpSession:
         self._say(ConnectionUpdateSecretOk())
 
     def _close(self, method: ConnectionClose, commands: list[Heard]) -> None:
-        """Every channel ends as by a channel.close; close-ok is said when all have ended."""
+        """Every channel ends as by a channel.close behind what it holds; close-ok is said when all have ended."""
         self._state = _CLOSING
         for channel in self._by_number.values():
-            if channel.state == OPEN:
+            if channel.must_hold:
+                channel.is_last = channel.state == OPEN
+                self._note(channel)
+            elif channel.state == OPEN:
                 channel.end(commands, is_asked=False)
         self._close_if_done()
 
@@ -409,7 +452,9 @@ class AmqpSession:
         """The frames of a reply. Confirms follow with `take_outgoing`, one for all of a turn."""
         channel = self._by_number.get(reply.connection)
         if channel is None:
-            return self._closed(reply) if isinstance(reply, Refuse) else b""
+            if isinstance(reply, Refuse) and reply.connection == self._connection:
+                return self._closed(reply)
+            return b""
         kind = type(reply)
         if kind is Receipt:
             frames = channel.encode(reply)
@@ -417,7 +462,10 @@ class AmqpSession:
                 self._confirming[channel.number] = channel
             return frames
         if isinstance(reply, Pause | Resume):
-            return self._block(channel, reply)
+            channel.is_paused = isinstance(reply, Pause)
+            if isinstance(reply, Pause):
+                return self._blocked.pause(channel.number, reply.cause)
+            return self._blocked.resume(channel.number)
         frames = b"" if kind is Bye else channel.encode(reply)
         if channel.is_over:
             channel.is_over = False
@@ -441,35 +489,20 @@ class AmqpSession:
         code, sentence, method = refusals.closing_code(reply.code), reply.sentence, (0, 0)
         if failure is not None:
             code, sentence, method = failure.code, str(failure), failure.method
-        return encode_method(0, ConnectionClose(code, refusals.reply_text(code, sentence), *method))
+        due = self.take_outgoing()
+        return due + encode_method(0, ConnectionClose(code, refusals.reply_text(code, sentence), *method))
 
     def _forget(self, channel: Channel) -> None:
         """The broker's connection that the channel was has ended."""
         self._by_number.pop(channel.number, None)
-        self._busy.pop(channel.wire, None)
         self._confirming.pop(channel.number, None)
-        self._paused.pop(channel.number, None)
-        if channel.state == GONE and self._channels.get(channel.wire) is channel:
-            del self._channels[channel.wire]
-        self._close_if_done()
-
-    def _block(self, channel: Channel, reply: Pause | Resume) -> bytes:
-        """Tells a client that asks for it when the first of its channels waits for room, and when none does any
-        more (RabbitMQ, "Blocked Connection Notifications").
-        """
-        was_paused = bool(self._paused)
-        if isinstance(reply, Pause):
-            channel.is_paused = True
-            if reply.cause:
-                self._paused[channel.number] = None
-            if self._hears_blocked and reply.cause and not was_paused:
-                return encode_method(0, ConnectionBlocked(reply.cause[:255]))
-            return b""
         channel.is_paused = False
-        self._paused.pop(channel.number, None)
-        return (
-            encode_method(0, ConnectionUnblocked()) if was_paused and not self._paused and self._hears_blocked else b""
-        )
+        self._outgoing.append(self._blocked.resume(channel.number))
+        if channel.state == GONE:
+            self._remove(channel)
+        elif not channel.held:
+            self._busy.pop(channel.wire, None)
+        self._close_if_done()
 
 
 _TAKES: dict[tuple[int, type[Method]], Callable[[AmqpSession, Any, list[Heard]], None]] = {

@@ -1,7 +1,7 @@
 """The delivery tags of a channel: which messages its client has still to ack (AMQP 0-9-1, section 1.8.3.13)."""
 
 
-class Unacked:
+class DeliveryTags:
     """Tags ascend from 1. In a transaction what is acked stays here until its commit: a rollback leaves it unacked."""
 
     __slots__ = ("_ids", "_in_transaction", "_last")

@@ -1,8 +1,7 @@
 """What the sessions of the web have from their server, beside their own connection."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 
 from radiator.model.principal import Cookies
@@ -11,16 +10,13 @@ from radiator.protocols.http.server_state import ServerState
 from radiator.protocols.http.tunnel import Tunnels
 
 
-def _numbered(numbers: Iterator[int]) -> str:
-    return str(next(numbers))
-
-
 @dataclass(slots=True, frozen=True)
 class WebContext:
     """settings: whom [http] lets in. tunnels: what carries STOMP over HTTP. date: the value of Date (RFC 9110, section
     6.6.1) for an answer of now; None: answers have none. state: of the server, as it changes. cookies: the logins that
     browsers keep; None: there are no users. is_encrypted: the listener has TLS. next_number: gives the number of one
-    more connection, new_name: a text that nobody has had and nobody guesses; for sessions of AMQP.
+    more connection; for sessions of AMQP, whose channels are such. new_name: gives one that nobody can guess, for what
+    its client has not named.
     """
 
     settings: WebSettings = DEFAULT_WEB
@@ -30,7 +26,7 @@ class WebContext:
     cookies: Cookies | None = None
     is_encrypted: bool = False
     next_number: Callable[[], int] = count(1).__next__
-    new_name: Callable[[], str] = partial(_numbered, count(1))
+    new_name: Callable[[], str] = map(str, count(1)).__next__
 
 
 DEFAULT_CONTEXT = WebContext()

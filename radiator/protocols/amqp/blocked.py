@@ -1,0 +1,33 @@
+"""Which channels of a connection have a message that waits for room, and what their client is told of it."""
+
+from radiator.protocols.amqp.codec import encode_method
+from radiator.protocols.amqp.connection_methods import ConnectionBlocked, ConnectionUnblocked
+
+
+class BlockedChannels:
+    """A client that asks for it is told when the first of its channels waits, and when none does any more (RabbitMQ,
+    "Blocked Connection Notifications").
+    """
+
+    __slots__ = ("_numbers", "is_wanted")
+
+    def __init__(self) -> None:
+        self.is_wanted = False  # the client asks for it
+        self._numbers: set[int] = set()
+
+    def pause(self, number: int, cause: str) -> bytes:
+        """That one waits. No cause: it is over in a moment, and not worth a word."""
+        if not cause:
+            return b""
+        was_blocked = bool(self._numbers)
+        self._numbers.add(number)
+        if was_blocked or not self.is_wanted:
+            return b""
+        return encode_method(0, ConnectionBlocked(cause.encode()[:255].decode("utf-8", "ignore")))
+
+    def resume(self, number: int) -> bytes:
+        """It goes on, or is over."""
+        was_blocked = bool(self._numbers)
+        self._numbers.discard(number)
+        is_over = was_blocked and not self._numbers and self.is_wanted
+        return encode_method(0, ConnectionUnblocked()) if is_over else b""

@@ -1,0 +1,115 @@
+"""Arguments of declares as settings: each at its value, one past it, of another type, and one that nobody knows."""
+
+from typing import Any
+
+import pytest
+
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
+from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
+from radiator.protocols.amqp.frame import BrokenAmqp
+from radiator.protocols.amqp.spec import COMMAND_INVALID, NOT_IMPLEMENTED, PRECONDITION_FAILED
+
+PLAIN = {"persistent": True, "auto_delete": False}
+LONGEST = 2**31 - 1
+
+
+def settings(**arguments: Any) -> dict[str, Any]:
+    """What they add, with `_` for `-`."""
+    found = queue_settings({name.replace("_", "-"): value for name, value in arguments.items()}, True, False)
+    assert found.items() >= PLAIN.items()
+    return {name: value for name, value in found.items() if name not in PLAIN}
+
+
+def code_of(call: Any, *arguments: Any) -> int:
+    with pytest.raises(BrokenAmqp) as broken:
+        call(*arguments)
+    return broken.value.code
+
+
+@pytest.mark.parametrize(("is_persistent", "auto_delete"), [(True, False), (False, True)])
+def test_durable_and_auto_delete_are_settings(is_persistent: bool, auto_delete: bool) -> None:
+    assert queue_settings({}, is_persistent, auto_delete) == {"persistent": is_persistent, "auto_delete": auto_delete}
+
+
+@pytest.mark.parametrize(("argument", "setting", "least"), [
+    ("x-message-ttl", "message_ttl_ms", 0),
+    ("x-expires", "expires_ms", 1),
+    ("x-max-length", "max_messages", 0),
+    ("x-max-length-bytes", "max_bytes", 0),
+    ("x-delivery-limit", "max_redeliveries", 0),
+])  # fmt: skip
+def test_a_number_becomes_a_setting_within_its_bounds(argument: str, setting: str, least: int) -> None:
+    for value in (least, LONGEST):
+        assert queue_settings({argument: value}, True, False)[setting] == value
+    for wrong in (least - 1, LONGEST + 1, True, "1", 1.0, None, [1], {"a": 1}):
+        assert code_of(queue_settings, {argument: wrong}, True, False) == PRECONDITION_FAILED
+
+
+def test_a_consumer_timeout_is_in_seconds() -> None:
+    assert settings(x_consumer_timeout=1500) == {"ack_timeout_s": 1.5}
+    assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == PRECONDITION_FAILED
+
+
+@pytest.mark.parametrize(("word", "overflow"), [
+    ("drop-head", DROP_OLDEST), ("reject-publish", REJECT), ("reject-publish-dlx", DEAD_LETTER),
+])  # fmt: skip
+def test_a_full_queue_does_what_it_was_told_and_drops_its_oldest_where_nothing_was(word: str, overflow: str) -> None:
+    assert settings(x_max_length=5, x_overflow=word) == {"max_messages": 5, "overflow": overflow}
+    assert settings(x_max_length_bytes=5)["overflow"] == DROP_OLDEST
+    assert settings(x_overflow=word) == {}, "nothing overflows without a bound"
+    assert BLOCK not in (DROP_OLDEST, REJECT, DEAD_LETTER)
+    assert code_of(queue_settings, {"x-overflow": "block"}, True, False) == PRECONDITION_FAILED
+
+
+@pytest.mark.parametrize(("argument", "good", "wrong"), [
+    ("x-queue-type", "classic", "log"),
+    ("x-queue-type", "quorum", 1),
+    ("x-queue-mode", "lazy", "eager"),
+    ("x-queue-mode", "default", None),
+    ("x-queue-version", 2, 0),
+    ("x-queue-master-locator", "min-masters", 1),
+    ("x-queue-leader-locator", "balanced", 1),
+    ("x-quorum-initial-group-size", 3, 0),
+    ("x-max-in-memory-length", 0, -1),
+    ("x-max-in-memory-bytes", 0, -1),
+    ("x-dead-letter-strategy", "at-least-once", "never"),
+    ("x-dead-letter-strategy", "at-most-once", True),
+])  # fmt: skip
+def test_what_has_no_effect_is_checked_all_the_same(argument: str, good: object, wrong: object) -> None:
+    assert queue_settings({argument: good}, True, False) == PLAIN
+    assert code_of(queue_settings, {argument: wrong}, True, False) == PRECONDITION_FAILED
+
+
+def test_what_is_not_known_is_refused_and_the_applications_own_notes_are_not() -> None:
+    assert code_of(queue_settings, {"x-queue-type": "stream"}, True, False) == NOT_IMPLEMENTED
+    assert code_of(queue_settings, {"x-what": 1}, True, False) == NOT_IMPLEMENTED
+    assert settings(owner="shop") == {}
+
+
+@pytest.mark.parametrize("kind", EXCHANGE_TYPES)
+def test_an_exchange_has_its_type(kind: str) -> None:
+    wanted = {"type": kind, "durable": True, "auto_delete": False}
+    assert exchange_settings(kind, True, False, False, {"note": 1}) == wanted
+
+
+@pytest.mark.parametrize(("arguments", "code"), [
+    (("headers", True, False, False, {}), NOT_IMPLEMENTED),
+    (("x-delayed-message", True, False, False, {}), NOT_IMPLEMENTED),
+    (("", True, False, False, {}), COMMAND_INVALID),
+    (("Direct", True, False, False, {}), COMMAND_INVALID),
+    (("direct", True, False, True, {}), NOT_IMPLEMENTED),
+    (("direct", True, False, False, {"alternate-exchange": "x"}), NOT_IMPLEMENTED),
+    (("direct", True, False, False, {"x-what": "x"}), NOT_IMPLEMENTED),
+])  # fmt: skip
+def test_what_no_exchange_can_be_is_refused(arguments: tuple[Any, ...], code: int) -> None:
+    assert code_of(exchange_settings, *arguments) == code
+
+
+def test_a_consumer_has_a_priority() -> None:
+    assert consumer_settings({}) == consumer_settings({"note": 1}) == 0
+    assert consumer_settings({"x-priority": 5, "x-cancel-on-ha-failover": True}) == 5
+    assert consumer_settings({"x-priority": -LONGEST}) == -LONGEST
+    assert code_of(consumer_settings, {"x-priority": "5"}) == PRECONDITION_FAILED
+    assert code_of(consumer_settings, {"x-priority": LONGEST + 1}) == PRECONDITION_FAILED
+    assert code_of(consumer_settings, {"x-cancel-on-ha-failover": 1}) == PRECONDITION_FAILED
+    assert code_of(consumer_settings, {"x-stream-offset": "first"}) == NOT_IMPLEMENTED
