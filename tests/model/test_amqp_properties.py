@@ -173,7 +173,7 @@ def test_it_has_the_lines_that_the_broker_reads() -> None:
         field.value(block, ESCAPING_ALL)
         for field in (CONTENT_TYPE, CORRELATION_ID, REPLY_TO, PARTITION_KEY, TRACEPARENT)
     ]
-    assert read == [b"a/b", b"c\n", b"r", b"k:1", TRACE.encode()]
+    assert read == [b"a/b", b"c\n", b"/queue/r", b"k:1", TRACE.encode()]
     assert len(pairs(block, ESCAPING_ALL)) == 6
 
 
@@ -227,7 +227,7 @@ def test_each_property_is_a_header() -> None:
         "persistent": "true",
         "priority": "255",
         "correlation-id": "c",
-        "reply-to": "replies",
+        "reply-to": "/queue/replies",
         "expiration": "60000",
         "amqp-message-id": "m",
         "amqp-timestamp": str(2**64 - 1),
@@ -297,7 +297,7 @@ def test_the_address_of_an_answer_is_there_once() -> None:
     added = block_of(ESCAPING_ALL, (REPLY_TO, b"/reply-queue/1"))
     assert shown(encode(Properties(reply_to="amq.rabbitmq.reply-to")), added) == {"reply-to": "/reply-queue/1"}
     assert shown(encode(Properties(reply_to="amq.rabbitmq.reply-to"))) == {}
-    assert shown(encode(Properties(reply_to="r"))) == {"reply-to": "r"}
+    assert shown(encode(Properties(reply_to="r"))) == {"reply-to": "/queue/r"}
 
 
 # ---- what an AMQP consumer gets -------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_the_address_of_an_answer_takes_the_place_of_what_stood_for_it() -> None
     data = encode(Properties(reply_to="amq.rabbitmq.reply-to", type="t"))
     added = block_of(ESCAPING_ALL, (REPLY_TO, b"/reply-queue/1"))
     assert parse(properties_of(stored_block(data)[0] + added, ESCAPING_ALL)) == Properties(
-        reply_to="/reply-queue/1", type="t"
+        reply_to="amq.rabbitmq.reply-to.1", type="t"
     )
 
 
@@ -359,7 +359,7 @@ def test_a_message_from_elsewhere_has_properties_of_its_headers() -> None:
         content_type="a/b",
         content_encoding="gzip",
         correlation_id="c\n",
-        reply_to="/queue/r",
+        reply_to="r",
         type="t",
         app_id="p",
         user_id="u",

@@ -25,6 +25,8 @@ from radiator.protocols.amqp.channel import RPC, Channel, Take
 from radiator.protocols.amqp.codec import encode_method
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
     BasicAck,
     BasicCancel,
     BasicCancelOk,
@@ -353,12 +355,18 @@ def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> No
     channel.say(encode_method(channel.wire, ChannelFlowOk(True)))
 
 
+def _access_request(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
+    """Of AMQP 0-8: old clients ask for a ticket, which nobody looks at (RabbitMQ)."""
+    channel.say(encode_method(channel.wire, AccessRequestOk()))
+
+
 def _channel_close(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     channel.end(commands)
 
 
 TAKES: dict[type[Method], Take] = {
     ChannelOpen: _channel_open,
+    AccessRequest: _access_request,
     ChannelFlow: _channel_flow,
     ChannelClose: _channel_close,
     ExchangeDeclare: _exchange_declare,

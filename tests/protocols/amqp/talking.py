@@ -10,16 +10,9 @@ from radiator.model.getting import SetWindow
 from radiator.model.limits import Limits
 from radiator.model.principal import ANYONE, Check, Principal, RecognisedBy, Verdict
 from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.connection_methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from radiator.protocols.amqp.frame import AmqpFrame, encode_frame
-from radiator.protocols.amqp.methods import (
-    BasicPublish,
-    ChannelOpen,
-    ChannelOpenOk,
-    ConnectionOpen,
-    ConnectionStartOk,
-    ConnectionTuneOk,
-    Method,
-)
+from radiator.protocols.amqp.methods import BasicPublish, ChannelOpen, ChannelOpenOk, Method
 from radiator.protocols.amqp.parser import FrameParser
 from radiator.protocols.amqp.session import AmqpSession
 from radiator.protocols.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER

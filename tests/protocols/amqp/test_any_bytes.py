@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radiator.model.amqp_limits import AMQP_FRAME_BYTES, AMQP_HELD_BYTES
 from radiator.model.commands import Administer, Closed, Fail, Heard
-from radiator.model.limits import AMQP_FRAME_BYTES, AMQP_HELD_BYTES, Limits
+from radiator.model.limits import Limits
 from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse, Resume
 from radiator.protocols.amqp import methods as m
 from radiator.protocols.amqp.frame import HEARTBEAT, encode_frame

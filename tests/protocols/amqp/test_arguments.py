@@ -7,7 +7,8 @@ import pytest
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
 from radiator.protocols.amqp.frame import BrokenAmqp
-from radiator.protocols.amqp.spec import COMMAND_INVALID, NOT_IMPLEMENTED, PRECONDITION_FAILED
+from radiator.protocols.amqp.spec import NOT_IMPLEMENTED
+from radiator.protocols.amqp.spec import PRECONDITION_FAILED as WRONG
 
 PLAIN = {"persistent": True, "auto_delete": False}
 LONGEST = 2**31 - 1
@@ -32,22 +33,41 @@ def test_durable_and_auto_delete_are_settings(is_persistent: bool, auto_delete: 
 
 
 @pytest.mark.parametrize(("argument", "setting", "least"), [
-    ("x-message-ttl", "message_ttl_ms", 0),
+    ("x-message-ttl", "message_ttl_ms", 1),
     ("x-expires", "expires_ms", 1),
-    ("x-max-length", "max_messages", 0),
-    ("x-max-length-bytes", "max_bytes", 0),
-    ("x-delivery-limit", "max_redeliveries", 0),
+    ("x-max-length", "max_messages", 1),
+    ("x-max-length-bytes", "max_bytes", 1),
 ])  # fmt: skip
 def test_a_number_becomes_a_setting_within_its_bounds(argument: str, setting: str, least: int) -> None:
     for value in (least, LONGEST):
         assert queue_settings({argument: value}, True, False)[setting] == value
     for wrong in (least - 1, LONGEST + 1, True, "1", 1.0, None, [1], {"a": 1}):
-        assert code_of(queue_settings, {argument: wrong}, True, False) == PRECONDITION_FAILED
+        assert code_of(queue_settings, {argument: wrong}, True, False) == WRONG
+
+
+def test_a_delivery_limit_needs_somewhere_to_go() -> None:
+    letters = {"dead_letter_exchange": "dlx"}
+    assert settings(x_delivery_limit=0, x_dead_letter_exchange="dlx") == {"max_redeliveries": 0, **letters}
+    assert code_of(queue_settings, {"x-delivery-limit": 5}, True, False) == NOT_IMPLEMENTED
+    assert code_of(queue_settings, {"x-delivery-limit": -1, "x-dead-letter-exchange": ""}, True, False) == WRONG
+
+
+def test_dead_letters_go_by_an_exchange_with_a_key_or_with_their_own() -> None:
+    assert settings(x_dead_letter_exchange="") == {"dead_letter_exchange": ""}
+    both = settings(x_dead_letter_exchange="dlx", x_dead_letter_routing_key="k")
+    assert both == {"dead_letter_exchange": "dlx", "dead_letter_key": "k"}
+    assert code_of(queue_settings, {"x-dead-letter-routing-key": "k"}, True, False) == WRONG
+    assert code_of(queue_settings, {"x-dead-letter-exchange": 1}, True, False) == WRONG
+
+
+def test_priorities_are_ten_at_most_and_none_where_there_is_one() -> None:
+    assert settings(x_max_priority=10) == {"max_priority": 10} and settings(x_max_priority=0) == {}
+    assert code_of(queue_settings, {"x-max-priority": 11}, True, False) == WRONG
 
 
 def test_a_consumer_timeout_is_in_seconds() -> None:
     assert settings(x_consumer_timeout=1500) == {"ack_timeout_s": 1.5}
-    assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == PRECONDITION_FAILED
+    assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == WRONG
 
 
 @pytest.mark.parametrize(("word", "overflow"), [
@@ -58,7 +78,7 @@ def test_a_full_queue_does_what_it_was_told_and_drops_its_oldest_where_nothing_w
     assert settings(x_max_length_bytes=5)["overflow"] == DROP_OLDEST
     assert settings(x_overflow=word) == {}, "nothing overflows without a bound"
     assert BLOCK not in (DROP_OLDEST, REJECT, DEAD_LETTER)
-    assert code_of(queue_settings, {"x-overflow": "block"}, True, False) == PRECONDITION_FAILED
+    assert code_of(queue_settings, {"x-overflow": "block"}, True, False) == WRONG
 
 
 @pytest.mark.parametrize(("argument", "good", "wrong"), [
@@ -77,7 +97,7 @@ def test_a_full_queue_does_what_it_was_told_and_drops_its_oldest_where_nothing_w
 ])  # fmt: skip
 def test_what_has_no_effect_is_checked_all_the_same(argument: str, good: object, wrong: object) -> None:
     assert queue_settings({argument: good}, True, False) == PLAIN
-    assert code_of(queue_settings, {argument: wrong}, True, False) == PRECONDITION_FAILED
+    assert code_of(queue_settings, {argument: wrong}, True, False) == WRONG
 
 
 def test_what_is_not_known_is_refused_and_the_applications_own_notes_are_not() -> None:
@@ -88,17 +108,17 @@ def test_what_is_not_known_is_refused_and_the_applications_own_notes_are_not() -
 
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 def test_an_exchange_has_its_type(kind: str) -> None:
-    wanted = {"type": kind, "durable": True, "auto_delete": False}
+    wanted = {"type": kind, "durable": True, "auto_delete": False, "internal": False}
     assert exchange_settings(kind, True, False, False, {"note": 1}) == wanted
+    led = exchange_settings(kind, True, False, True, {"alternate-exchange": "x"})
+    assert led == {**wanted, "internal": True, "alternate": "x"}
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
-    (("headers", True, False, False, {}), NOT_IMPLEMENTED),
-    (("x-delayed-message", True, False, False, {}), NOT_IMPLEMENTED),
-    (("", True, False, False, {}), COMMAND_INVALID),
-    (("Direct", True, False, False, {}), COMMAND_INVALID),
-    (("direct", True, False, True, {}), NOT_IMPLEMENTED),
-    (("direct", True, False, False, {"alternate-exchange": "x"}), NOT_IMPLEMENTED),
+    (("x-delayed-message", True, False, False, {}), WRONG),
+    (("", True, False, False, {}), WRONG),
+    (("Direct", True, False, False, {}), WRONG),
+    (("direct", True, False, False, {"alternate-exchange": 1}), WRONG),
     (("direct", True, False, False, {"x-what": "x"}), NOT_IMPLEMENTED),
 ])  # fmt: skip
 def test_what_no_exchange_can_be_is_refused(arguments: tuple[Any, ...], code: int) -> None:
@@ -109,7 +129,7 @@ def test_a_consumer_has_a_priority() -> None:
     assert consumer_settings({}) == consumer_settings({"note": 1}) == 0
     assert consumer_settings({"x-priority": 5, "x-cancel-on-ha-failover": True}) == 5
     assert consumer_settings({"x-priority": -LONGEST}) == -LONGEST
-    assert code_of(consumer_settings, {"x-priority": "5"}) == PRECONDITION_FAILED
-    assert code_of(consumer_settings, {"x-priority": LONGEST + 1}) == PRECONDITION_FAILED
-    assert code_of(consumer_settings, {"x-cancel-on-ha-failover": 1}) == PRECONDITION_FAILED
+    assert code_of(consumer_settings, {"x-priority": "5"}) == WRONG
+    assert code_of(consumer_settings, {"x-priority": LONGEST + 1}) == WRONG
+    assert code_of(consumer_settings, {"x-cancel-on-ha-failover": 1}) == WRONG
     assert code_of(consumer_settings, {"x-stream-offset": "first"}) == NOT_IMPLEMENTED

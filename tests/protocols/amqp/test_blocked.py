@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.protocols.amqp.blocked import BlockedChannels
-from radiator.protocols.amqp.methods import ConnectionBlocked, ConnectionUnblocked
+from radiator.protocols.amqp.connection_methods import ConnectionBlocked, ConnectionUnblocked
 from tests.protocols.amqp.talking import methods_in
 
 

@@ -164,7 +164,14 @@ def test_properties_that_the_broker_looks_at(flags: bytes, rest: bytes, part: st
 
 def test_a_reply_goes_to_the_channel_that_has_asked() -> None:
     reply_to = b"amq.rabbitmq.reply-to"
-    command = only(opened().receive(publish(1, properties=b"\x02\0" + bytes([len(reply_to)]) + reply_to)))
+    asking = publish(1, properties=b"\x02\0" + bytes([len(reply_to)]) + reply_to)
+    session = opened()
+    fail = only(session.receive(asking))
+    assert isinstance(fail, Fail) and "fast reply consumer does not exist" in fail.sentence, "nobody would hear it"
+    session = opened()
+    session.receive(method(1, m.BasicConsume(queue=reply_to.decode(), no_ack=True)))
+    session.encode(Receipt(FIRST, RPC))
+    command = only(session.receive(asking))
     assert command.reply_to == "amq.rabbitmq.reply-to"
     command = only(opened().receive(publish(1, properties=b"\x02\0\3own")))
     assert command.reply_to is None

@@ -7,10 +7,11 @@ import pytest
 from radiator.model.ack_modes import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.addresses import EXCHANGE, QUEUE
 from radiator.model.administration import AddBinding, DeclareDestination, DeleteDestination, PurgeQueue, RemoveBinding
+from radiator.model.amqp_limits import AMQP_NAMES_KEPT
 from radiator.model.answers import Declared, Deleted, Purged, QueueDeclared
 from radiator.model.commands import Administer, Fail, Subscribe, Unsubscribe
 from radiator.model.getting import Get, SetWindow
-from radiator.model.limits import AMQP_NAMES_KEPT, PREFETCH_COUNT_MAX
+from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.replies import Answered, Ended, Receipt, Refuse
 from radiator.protocols.amqp import methods as m
 from radiator.protocols.amqp.asking import MethodRequest
@@ -50,7 +51,7 @@ DECLARED = Declared(True)
 WITHOUT_WAIT = [
     (m.ExchangeDeclare(exchange="x"), DECLARED, m.ExchangeDeclareOk()),
     (m.ExchangeDelete(exchange="x"), Deleted(1), m.ExchangeDeleteOk()),
-    (m.QueueDeclare(queue="q"), QueueDeclared(3, 2, True), m.QueueDeclareOk("q", 3, 2)),
+    (m.QueueDeclare(queue="q"), QueueDeclared(3 + 1, 3, 2, True), m.QueueDeclareOk("q", 3, 2)),
     (m.QueueBind(queue="q", exchange="x"), DECLARED, m.QueueBindOk()),
     (m.QueuePurge(queue="q"), Purged(4), m.QueuePurgeOk(4)),
     (m.QueueDelete(queue="q"), Deleted(5), m.QueueDeleteOk(5)),
@@ -72,21 +73,25 @@ def test_a_request_is_answered_unless_its_client_waits_for_none(
 
 @pytest.mark.parametrize(("sent", "command"), [
     (m.ExchangeDeclare(exchange="x", type="topic", durable=True),
-     DeclareDestination(EXCHANGE, "x", {"type": "topic", "durable": True, "auto_delete": False})),
+     DeclareDestination(EXCHANGE, "x", {"type": "topic", "durable": True, "auto_delete": False, "internal": False})),
     (m.ExchangeDeclare(exchange="amq.direct", type="anything", passive=True),
      DeclareDestination(EXCHANGE, "amq.direct", {}, passive=True)),
-    (m.ExchangeDelete(exchange="x"), DeleteDestination(EXCHANGE, "x", if_unused=False)),
-    (m.ExchangeDelete(exchange="x", if_unused=True), DeleteDestination(EXCHANGE, "x", if_unused=True)),
+    (m.ExchangeDelete(exchange="x"), DeleteDestination(EXCHANGE, "x", if_unbound=False)),
+    (m.ExchangeDelete(exchange="x", if_unused=True), DeleteDestination(EXCHANGE, "x", if_unbound=True)),
     (m.QueueDeclare(queue="q", durable=True, arguments={"x-message-ttl": 5}),
-     DeclareDestination(QUEUE, "q", {"persistent": True, "auto_delete": False, "message_ttl_ms": 5})),
+     DeclareDestination(QUEUE, "q", {"persistent": True, "auto_delete": False, "message_ttl_ms": 5}, is_exact=True)),
     (m.QueueDeclare(queue="q", auto_delete=True),
-     DeclareDestination(QUEUE, "q", {"persistent": False, "auto_delete": True})),
+     DeclareDestination(QUEUE, "q", {"persistent": False, "auto_delete": True}, is_exact=True)),
     (m.QueueDeclare(queue="q", durable=True, exclusive=True),
-     DeclareDestination(QUEUE, "q", {"persistent": False, "auto_delete": False}, is_owned=True)),
+     DeclareDestination(QUEUE, "q", {"persistent": False, "auto_delete": False}, is_owned=True, is_exact=True)),
     (m.QueueDeclare(queue="amq.gen-x", passive=True, exclusive=True, durable=True, arguments={"x-what": 1}),
-     DeclareDestination(QUEUE, "amq.gen-x", {}, passive=True)),
-    (m.QueueBind(queue="q", exchange="x", routing_key="a.#"), AddBinding("x", "a.#", "q")),
-    (m.QueueUnbind(queue="q", exchange="x", routing_key="a.#"), RemoveBinding("x", "a.#", "q")),
+     DeclareDestination(QUEUE, "amq.gen-x", {}, passive=True, is_exact=True)),
+    (m.QueueBind(queue="q", exchange="x", routing_key="a.#"), AddBinding("x", "a.#", "q", "{}")),
+    (m.QueueBind(queue="q", exchange="x", arguments={"x-match": "any", "a": 1}),
+     AddBinding("x", "", "q", '{"a":"1","x-match":"any"}')),
+    (m.ExchangeBind(source="x", destination="y", routing_key="k"), AddBinding("x", "k", "/exchange/y", "{}")),
+    (m.ExchangeUnbind(source="x", destination="y", routing_key="k"), RemoveBinding("x", "k", "/exchange/y", "{}")),
+    (m.QueueUnbind(queue="q", exchange="x", routing_key="a.#"), RemoveBinding("x", "a.#", "q", "{}")),
     (m.QueuePurge(queue="q"), PurgeQueue("q")),
     (m.QueueDelete(queue="q"), DeleteDestination(QUEUE, "q", False, False, takes_unacked=True)),
     (m.QueueDelete(queue="q", if_unused=True, if_empty=True),
@@ -127,11 +132,9 @@ def test_a_refused_request_closes_its_channel_whether_or_not_its_client_waits(se
 
 @pytest.mark.parametrize(("sent", "code", "part"), [
     (m.ExchangeDeclare(exchange=""), 403, "default exchange"),
-    (m.ExchangeDeclare(exchange="x", type="headers"), 540, "headers"),
+    (m.ExchangeDeclare(exchange="x", type="x-headers"), 406, "unknown exchange type"),
     (m.ExchangeDelete(exchange=""), 403, "default exchange"),
     (m.ExchangeDelete(exchange="amq.topic"), 403, "'amq.*'"),
-    (m.ExchangeBind(destination="a", source="b"), 540, "bound to exchanges"),
-    (m.ExchangeUnbind(destination="a", source="b"), 540, "bound to exchanges"),
     (m.QueueDeclare(queue="amq.mine"), 403, "'amq.*'"),
     (m.QueueDeclare(queue="q", arguments={"x-what": 1}), 540, "x-what"),
     (m.QueueDeclare(queue="q", arguments={"x-expires": 0}), 406, "x-expires"),
@@ -161,7 +164,6 @@ def test_a_refused_request_closes_its_channel_whether_or_not_its_client_waits(se
     (m.ChannelOpenOk(), 503, "channel.open-ok"),
     (m.BasicDeliver(), 503, "basic.deliver"),
     (m.ConnectionOpen(), 503, "connection.open"),
-    (m.AccessRequest(), 503, "access.request"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_code_and_its_method(sent: m.Method, code: int, part: str) -> None:
     found, text = refusal(opened(), sent)
@@ -180,7 +182,7 @@ def test_each_method_that_a_client_may_send_is_tried_here() -> None:
 
 def declared(session: AmqpSession, sent: m.QueueDeclare) -> str:
     command, asking = asked(session, sent)
-    (ok,) = answer(session, asking, QueueDeclared(0, 0, True))
+    (ok,) = answer(session, asking, QueueDeclared(0 + 1, 0, 0, True))
     assert ok == m.QueueDeclareOk(command.name)
     return str(command.name)
 

@@ -3,9 +3,9 @@
 import pytest
 
 from radiator.model.amqp_tables import encode_table
+from radiator.protocols.amqp.connection_methods import ConnectionStartOk
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.login import MECHANISMS, START, greeting_of
-from radiator.protocols.amqp.methods import ConnectionStartOk
 from radiator.protocols.amqp.spec import COMMAND_INVALID, SYNTAX_ERROR
 
 

@@ -4,11 +4,12 @@ from math import inf
 
 import pytest
 
+from radiator.model.amqp_limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S
 from radiator.model.amqp_tables import encode_table
 from radiator.model.commands import Disconnect, Fail, Open, Send
 from radiator.model.errors import Refusal
 from radiator.model.getting import SetWindow
-from radiator.model.limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, Limits
+from radiator.model.limits import Limits
 from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse, Resume, Scope
 from radiator.protocols import Session
 from radiator.protocols.amqp import methods as m
