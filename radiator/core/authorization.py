@@ -151,6 +151,12 @@ class Authorization:
         sentence = f"What the user {user.name} has logged in with was taken out: log in with another one."
         raise Refusal(FORBIDDEN, sentence)
 
+    def check_renewed(self, connection: Connection, principal: Principal) -> None:
+        """Raises Refusal where it would be somebody else who has logged in again on that connection."""
+        name = connection.principal.name
+        if principal.name != name:
+            raise Refusal(FORBIDDEN, f"This connection is that of {name}, and stays so: open another one.")
+
     def run_out(self, connection: Connection) -> Refusal:
         """What is said to who has logged in with a secret that has run out by now."""
         name = connection.principal.name

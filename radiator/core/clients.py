@@ -35,7 +35,7 @@ from radiator.model.commands import (
     Unheeded,
     Written,
 )
-from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.errors import Refusal
 from radiator.model.keys import HEADER
 from radiator.model.limits import CLIENT_SHOWN, ENDED_AT_ONCE, STEP_MESSAGES, UNHEEDED_NOTED, Limits
 from radiator.model.replies import Bye
@@ -135,9 +135,7 @@ class Clients:
 
     def renew(self, connection: Connection, command: Renew) -> None:
         """It ends when the new secret runs out. Raises Refusal for another user's."""
-        if command.principal.name != connection.principal.name:
-            sentence = f"This connection is that of {connection.principal.name}, and stays so: open another one."
-            raise Refusal(FORBIDDEN, sentence)
+        self.authorization.check_renewed(connection, command.principal)
         before, connection.principal = connection.principal, command.principal
         try:
             self.ends_at(connection.number, self.authorization.check_login(connection))

@@ -55,6 +55,10 @@ class LetteredInt(int):
         made.letter = letter
         return made
 
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]  # of an int it is a tuple of one
+        """What a copy of it is made from."""
+        return int(self), self.letter
+
 
 class SingleFloat(float):
     """A float that is written in four bytes."""

@@ -149,7 +149,7 @@ def test_pause_and_resume_come_in_pairs() -> None:
     node.open(1, 9)
     fill(node, 1)
     turn = node.broker.turn([Read(9, [send(9, "q", b"1", b"r")])], node.now_s, node.now_ms)
-    assert turn.replies == [Pause(9)]
+    assert turn.replies == [Pause(9, "No room: /queue/q has none.")]
     node.paused.add(9)
     node.say(subscribe(1, "q"))
     deliver = node.message(1)
@@ -195,7 +195,7 @@ def test_parked_connection_is_paused_and_its_own_acks_wait() -> None:
     node.say(subscribe(1, "other"), send(2, "other"), send(2, "q"))
     held = node.message(1)
     turn = node.broker.turn([Read(1, [send(1, "q"), ack(held, b"r")])], node.now_s, node.now_ms)
-    assert turn.replies == [Pause(1)]
+    assert turn.replies == [Pause(1, "No room: /queue/q has none.")]
     node.turn([])
     assert node.receipts(1) == [] and node.stored("other") == [b"x"]
     node.open(3)

@@ -281,13 +281,13 @@ def test_an_exchange_is_direct_durable_and_stays_unless_it_is_said() -> None:
     assert (settings.type, settings.durable, settings.auto_delete) == ("direct", True, False)
     settings = exchange_settings({"type": "topic", "durable": False, "auto_delete": True})
     assert (settings.type, settings.durable, settings.auto_delete) == ("topic", False, True)
-    assert set(EXCHANGE) == {"type", "durable", "auto_delete"}
+    assert set(EXCHANGE) == {"type", "durable", "auto_delete", "alternate", "internal"}
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"type": "headers"}, '`type` is "headers"; it must be one of "direct", "topic", "fanout"'),
+        ({"type": "header"}, '`type` is "header"; it must be one of "direct", "topic", "fanout", "headers"'),
         ({"type": None}, "`type` is null"),
         ({"durable": 1}, "`durable` is 1; it must be true or false."),
         ({"auto_delete": "no"}, "`auto_delete` is"),

@@ -6,17 +6,17 @@ refused by a Refusal, which is raised before anything has changed.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery, Transaction
 from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
 from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
-from radiator.core.queues.queue import Queue, cost_of
+from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.bodies import check_bodies, check_body
 from radiator.core.routing.plan import Arrival, Plan, is_fanned, no_consumer, with_ttl
+from radiator.core.routing.rest import Rest
 from radiator.core.routing.router import Router
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import WRITE_COST_BYTES
@@ -211,7 +211,7 @@ class Admission:
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
         context = self.context
         memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
-        rest = _Rest(self, producer, memory_puts, plan, settlements)
+        rest = Rest(self, producer, memory_puts, plan, settlements)
         # what waits for the disk is not overtaken by what the same connection sends next
         must_wait = (is_persistent or producer.rest_batch > context.committed) and not rest.is_empty
         if must_wait:
@@ -425,84 +425,3 @@ class Admission:
         for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
         producer.found.clear()
-
-
-@dataclass(slots=True)
-class _Rest:
-    """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
-
-    admission: Admission
-    producer: Producer
-    puts: list[tuple[Target, Message, int]]
-    plan: Plan
-    settlements: list[tuple[Ack | Nack, list[Delivery]]]
-
-    @property
-    def is_empty(self) -> bool:
-        has_memory_ack = any(not d.subscription.queue.is_persistent for _, ds in self.settlements for d in ds)
-        plan = self.plan
-        has_reply = bool(plan.replies or plan.answers)
-        return not (self.puts or plan.publishes or has_reply or plan.copies or has_memory_ack)
-
-    def reserve(self) -> None:
-        for queue, message, _ in self.puts:
-            queue.reserved += 1
-            queue.reserved_bytes += message.size
-        self.weigh(self.cost_bytes)
-
-    def carry_out_reserved(self) -> None:
-        for queue, message, _ in self.puts:
-            queue.reserved -= 1
-            queue.reserved_bytes -= message.size
-        self.weigh(-self.cost_bytes)
-        self.carry_out()
-
-    @property
-    def cost_bytes(self) -> int:
-        plan = self.plan
-        sizes = [message.size for _, message, _ in (*self.puts, *plan.copies)]
-        sizes += [message.size for _, message, _ in plan.publishes]
-        sizes += [message.size for _, message in (*plan.replies, *plan.answers)]
-        return cost_of(len(sizes), sum(sizes))
-
-    def weigh(self, size: int) -> None:
-        self.admission.memory.bytes += size
-        self.admission.memory.waiting_bytes += size
-        self.producer.rest_bytes += size
-
-    def carry_out(self) -> None:
-        admission, ids = self.admission, self.plan.ids
-        touched: dict[Target | ConsumedQueue, None] = {}
-        for command, deliveries in self.settlements:
-            for delivery in deliveries:
-                consumed = delivery.subscription.queue
-                if not consumed.is_persistent and not consumed.is_gone:
-                    settle(command, delivery)
-                touched[consumed] = None
-        for queue, message, due_ms in self.puts:
-            if not queue.is_gone:
-                queue.take_in(message, due_ms)
-                admission.memory.bytes += message.size
-                touched[queue] = None
-                if ids is not None:
-                    ids.append(queue.last_id())
-        exchanges = admission.destinations.exchanges
-        for queue, message, due_ms in self.plan.copies:
-            if exchanges.deliver(queue, message, due_ms):
-                admission.memory.bytes += message.size
-                touched[queue] = None
-        for reply_queue, message in self.plan.replies:
-            admission.answer(reply_queue, message)
-        for node, message in self.plan.answers:
-            admission.answer_at(node, message)
-        topics = admission.destinations.topics
-        for name, message, copied in self.plan.publishes:
-            message_id = topics.new_id()
-            if ids is not None:
-                ids.append(message_id)
-            topics.publish(message, topics.matching(name), message_id)
-            if topics.gossip is not None:
-                topics.gossip.publish(name, message, message_id, copied)
-            admission.context.count("topic_messages")
-        for one in touched:
-            one.pump()

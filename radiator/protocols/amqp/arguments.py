@@ -23,7 +23,7 @@ def _whole(least: int) -> Callable[[object], int]:
             raise ValueError("is no whole number")
         if not least <= value <= _LONGEST:
             raise ValueError(f"is out of range: {least} to {_LONGEST}")
-        return value
+        return int(value)  # without the letter that it was written with
 
     return check
 

@@ -11,7 +11,6 @@ whether or not the client waits for answers.
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from radiator.model.administration import AdminCommand
@@ -26,6 +25,7 @@ from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.addresses import REPLY_TO, destination, names_of
 from radiator.protocols.amqp.asking import MethodRequest
 from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.common import CommonToChannels
 from radiator.protocols.amqp.copies import with_copies
 from radiator.protocols.amqp.frame import (
     AmqpFrame,
@@ -60,28 +60,11 @@ NACKED = frozenset(("queue-full", "too-large", "blocked", "memory", "disk"))
 """Codes of refusals that concern one message alone: it gets a basic.nack, and the channel goes on."""
 
 
-@dataclass(slots=True)
-class CommonToChannels:
-    """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
-    header_max_bytes: of its properties. user: whom messages may name as their sender. new_name: gives a name that
-    nobody can guess. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names that the broker has
-    given, the last ones. out: frames that are sent before those of the broker's replies.
-    """
-
-    frame_max: int
-    body_max_bytes: int
-    header_max_bytes: int
-    user: str
-    new_name: Callable[[], str]
-    can_cancel: bool
-    own_queues: dict[str, None] = field(default_factory=dict)
-    out: list[bytes] = field(default_factory=list)
-
-
 class Channel:
     """number: of the broker's connection that it is. wire: the number of its frames. takes: what each method does."""
 
     __slots__ = (
+        "_behind_answer",
         "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method", "_publishing",
         "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered", "is_close_asked",
         "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "number", "prefetch", "state", "tags",
@@ -101,6 +84,7 @@ class Channel:
         self.is_last = False  # its client closes the connection: it ends once what it holds is carried out
         self.is_answered = True  # no method waits for the broker
         self._done: Callable[[], bytes] = _nothing  # makes the frames of its answer
+        self._behind_answer = b""  # frames that follow those
         self._if_missing: bytes | None = None  # those where what it names is not there; None: the channel is closed
         self._method: type[Method] = BasicPublish
         self._failure: BrokenAmqp | None = None
@@ -368,7 +352,8 @@ class Channel:
     def _answer(self) -> bytes:
         done, self._done = self._done, _nothing
         self.is_answered = True
-        return done()
+        behind, self._behind_answer = self._behind_answer, b""
+        return done() + behind
 
     @property
     def has_confirms(self) -> bool:
@@ -436,12 +421,17 @@ class Channel:
         self.tags.pop(reply.subscription, None)
         if not self._connection.can_cancel:
             return b""
-        return encode_method(self.wire, BasicCancel(reply.subscription.decode(), True))
+        cancel = encode_method(self.wire, BasicCancel(reply.subscription.decode(), True))
+        if self.is_answered:
+            return cancel
+        self._behind_answer += cancel  # most often it is the channel itself that deletes the queue
+        return b""
 
     def _answered(self, reply: Answered) -> bytes:
         if not reply.code or (reply.code == "no-such-destination" and self._if_missing is not None):
-            self._answer()
-            return b"".join([reply.body, *reply.more]) if not reply.code else self._if_missing or b""
+            behind = self._answer()
+            frames = b"".join([reply.body, *reply.more]) if not reply.code else self._if_missing or b""
+            return frames + behind
         return self.close(reply.code, reply.body.decode("utf-8", "replace"))
 
     def _refused_receipt(self, reply: RefusedReceipt) -> bytes:

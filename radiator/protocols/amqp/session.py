@@ -19,8 +19,9 @@ from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Scope
 from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.blocked import BlockedChannels
-from radiator.protocols.amqp.channel import CLOSED, GONE, OPEN, Channel, CommonToChannels
+from radiator.protocols.amqp.channel import CLOSED, GONE, OPEN, Channel
 from radiator.protocols.amqp.codec import decode_method, encode_method
+from radiator.protocols.amqp.common import CommonToChannels
 from radiator.protocols.amqp.connection_methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -66,8 +67,7 @@ class AmqpSession:
         principal: Principal = ANYONE,
         login: Login | None = None,
     ) -> None:
-        self.is_open = False
-        self.is_closing = False
+        self.is_open = self.is_closing = False
         self.closing_cause = "broke the protocol before it was connected"
         self.closes_at = Scope.COMMAND
         self.heart_beat_send_s = self.heart_beat_expect_s = 0.0
@@ -300,17 +300,7 @@ class AmqpSession:
         if before is not None:
             channel.held, channel.held_bytes = before.held, before.held_bytes
         self._channels[wire] = self._by_number[channel.number] = channel
-        protocol = f"AMQP 0-9-1 channel {wire}"
-        commands.append(
-            Open(
-                channel.number,
-                closes_at=self.closes_at,
-                principal=self._principal,
-                channel_of=self._connection,
-                protocol=protocol,
-                client=self._client,
-            )
-        )
+        commands.append(self._opened(channel.number, f"AMQP 0-9-1 channel {wire}", self._connection))
         commands.append(SetWindow(channel.number, 0))
         self._shared.out.append(encode_method(wire, ChannelOpenOk()))
 
@@ -376,14 +366,11 @@ class AmqpSession:
         self._state = _OPEN
         self.is_open = True
         self._say(ConnectionOpenOk())
-        commands.append(
-            Open(
-                self._connection,
-                closes_at=self.closes_at,
-                principal=self._principal,
-                protocol="AMQP 0-9-1",
-                client=self._client,
-            )
+        commands.append(self._opened(self._connection, "AMQP 0-9-1"))
+
+    def _opened(self, number: int, protocol: str, channel_of: int = 0) -> Open:
+        return Open(
+            number, None, self.closes_at, self._principal, channel_of=channel_of, protocol=protocol, client=self._client
         )
 
     def _update_secret(self, method: ConnectionUpdateSecret, commands: list[Heard]) -> None:
@@ -489,8 +476,9 @@ class AmqpSession:
         code, sentence, method = refusals.closing_code(reply.code), reply.sentence, (0, 0)
         if failure is not None:
             code, sentence, method = failure.code, str(failure), failure.method
-        due = self.take_outgoing()
-        return due + encode_method(0, ConnectionClose(code, refusals.reply_text(code, sentence), *method))
+        return self.take_outgoing() + encode_method(
+            0, ConnectionClose(code, refusals.reply_text(code, sentence), *method)
+        )
 
     def _forget(self, channel: Channel) -> None:
         """The broker's connection that the channel was has ended."""

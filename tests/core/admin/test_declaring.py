@@ -144,7 +144,7 @@ def test_declared_again_the_same_is_no_mistake_and_says_what_is_there() -> None:
     node.say(send(1, "new"), send(1, "new"), subscribe(1, "new"))
     for again in ({}, {"max_messages": 5}, {"persistent": True, "dead_letter": None}, {"passive": True}):
         answer = node.admin(9, do="declare", queue="new", **again)
-        assert answer == {"ok": True, "messages": 2, "consumers": 1, "created": False}
+        assert answer == {"ok": True, "messages": 2, "ready": 1, "consumers": 1, "created": False}
 
 
 @pytest.mark.parametrize("more", [{"max_messages": 6}, {"max_messages": None}, {"exclusive": True}])
@@ -503,7 +503,7 @@ def test_what_is_declared_by_address_is_what_has_that_name() -> None:
     assert node.admin(9, do="declare", queue="/queue/new", dead_letter="/queue/dead")["created"]
     assert settings_of(node, "new").dead_letter == "dead" and not node.has("/queue/new")
     assert node.admin(9, do="declare", queue="/amq/queue/new", dead_letter="dead") == {
-        "ok": True, "created": False, "messages": 0, "consumers": 0,
+        "ok": True, "created": False, "messages": 0, "ready": 0, "consumers": 0,
     }  # fmt: skip
     assert node.admin(9, do="declare", fanout="/fanout/new", children=["/queue/q", "/queue/new"])["created"]
     assert node.broker.destinations.fanouts.all["new"].children == ("q", "new")

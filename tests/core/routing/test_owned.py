@@ -31,7 +31,7 @@ def node() -> Node:
     for number, owner in ((11, 1), (12, 1), (21, 2)):
         node.inbox[number], node.delivers[number] = [], 0
         node.turn([Open(number, channel_of=owner)])
-    assert asked(node, 11, OWNED) == QueueDeclared(0, 0, True)
+    assert asked(node, 11, OWNED) == QueueDeclared(0, 0, 0, True)
     return node
 
 
@@ -80,7 +80,7 @@ def test_it_ends_with_its_owner_and_not_with_a_channel(node: Node) -> None:
     assert "q" in node.broker.destinations.queues.all
     node.turn([Closed(12), Closed(1)])
     assert "q" not in node.broker.destinations.queues.all and not node.broker.destinations.queues.owned.owners
-    assert asked(node, 21, OWNED) == QueueDeclared(0, 0, True)
+    assert asked(node, 21, OWNED) == QueueDeclared(0, 0, 0, True)
 
 
 def test_many_go_in_slices_and_their_names_are_free_at_once(node: Node) -> None:
@@ -92,7 +92,7 @@ def test_many_go_in_slices_and_their_names_are_free_at_once(node: Node) -> None:
     left = [name for name in names if name in node.broker.destinations.queues.all]
     assert left
     node.auto = True
-    assert asked(node, 21, DeclareDestination("queue", left[0], {}, is_owned=True)) == QueueDeclared(0, 0, True)
+    assert asked(node, 21, DeclareDestination("queue", left[0], {}, is_owned=True)) == QueueDeclared(0, 0, 0, True)
     node.turn([])
     assert [name for name in names if name in node.broker.destinations.queues.all] == [left[0]]
 

@@ -29,5 +29,5 @@ def test_a_moment_is_not_worth_a_word() -> None:
 def test_a_cause_is_cut_between_letters_at_255_bytes(letter: str) -> None:
     blocked = BlockedChannels()
     blocked.is_wanted = True
-    ((_, told),) = methods_in(blocked.pause(1, letter * 300))
-    assert isinstance(told, ConnectionBlocked) and 253 <= len(told.reason.encode()) <= 255
+    ((_, blocked_frame),) = methods_in(blocked.pause(1, letter * 300))
+    assert isinstance(blocked_frame, ConnectionBlocked) and 253 <= len(blocked_frame.reason.encode()) <= 255

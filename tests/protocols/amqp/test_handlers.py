@@ -101,6 +101,12 @@ def test_a_request_has_its_command(sent: m.Method, command: Any) -> None:
     assert asked(opened(), sent)[0] == command
 
 
+def test_old_clients_get_a_ticket_that_nobody_looks_at() -> None:
+    session = opened()
+    assert session.receive(method(1, m.AccessRequest())) == []
+    assert methods_in(session.take_outgoing()) == [(1, m.AccessRequestOk(1))]
+
+
 def test_unbind_is_always_answered() -> None:
     session = opened()
     _, asking = asked(session, m.QueueUnbind(queue="q", exchange="x"))
@@ -171,7 +177,7 @@ def test_what_cannot_be_is_refused_with_its_code_and_its_method(sent: m.Method, 
 
 
 def test_each_method_that_a_client_may_send_is_tried_here() -> None:
-    theirs = {kind for kind in m.METHODS.values() if m.NUMBERS[kind][0] > 10} - {m.AccessRequest}
+    theirs = {kind for kind in m.METHODS.values() if m.NUMBERS[kind][0] > 10}
     answers = {kind for kind in theirs if m.NAMES[kind].endswith("-ok")}
     ours = answers | {m.BasicReturn, m.BasicDeliver, m.BasicGetEmpty}
     assert set(TAKES) == theirs - ours
