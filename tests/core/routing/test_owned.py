@@ -101,7 +101,7 @@ def test_a_queue_cannot_become_owned_nor_an_owned_one_shared(node: Node) -> None
     assert code(asked(node, 1, DeclareDestination("queue", "q", {}))) == "declared-otherwise"
     asked(node, 1, DeclareDestination("queue", "shared", {"persistent": False}))
     assert code(asked(node, 1, DeclareDestination("queue", "shared", {}, is_owned=True))) == "declared-otherwise"
-    assert asked(node, 1, OWNED) == QueueDeclared(0, 0, False)
+    assert asked(node, 1, OWNED) == QueueDeclared(0, 0, 0, False)
 
 
 def test_a_channel_of_no_connection_is_refused(node: Node) -> None:
