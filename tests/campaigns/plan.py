@@ -18,6 +18,7 @@ MODULES: tuple[str, ...] = (
     "parser",
     "headers",
     "requests",
+    "amqp_sessions",
     "model",
     "simulation",
     "groups",

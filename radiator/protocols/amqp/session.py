@@ -120,6 +120,8 @@ class AmqpSession:
     @property
     def has_unread(self) -> bool:
         """Whether a channel can go on with what it has held, or the broker is to be told of one that has ended."""
+        if self._state == _ENDED:
+            return False
         return bool(self._late) or any(channel.can_go_on for channel in self._busy.values())
 
     def recognise(self, principal: Principal) -> None:

@@ -22,12 +22,12 @@ def test_a_moment_is_not_worth_a_word() -> None:
     blocked.is_wanted = True
     assert blocked.pause(1, "") == blocked.resume(1) == b""
     blocked.is_wanted = False
-    assert blocked.pause(1, "No room.") == blocked.resume(1) == b"", "nor is who does not ask told"
+    assert blocked.pause(1, "No room.") == blocked.resume(1) == b"", "nor is who does not ask word"
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "€"])
 def test_a_cause_is_cut_between_letters_at_255_bytes(letter: str) -> None:
     blocked = BlockedChannels()
     blocked.is_wanted = True
-    ((_, blocked_frame),) = methods_in(blocked.pause(1, letter * 300))
-    assert isinstance(blocked_frame, ConnectionBlocked) and 253 <= len(blocked_frame.reason.encode()) <= 255
+    ((_, word),) = methods_in(blocked.pause(1, letter * 300))
+    assert isinstance(word, ConnectionBlocked) and 253 <= len(word.reason.encode()) <= 255

@@ -54,7 +54,7 @@ def deliver(number: int = FIRST, message_id: bytes = b"m", body: bytes = b"body"
     return Deliver(number, message=message(body), **fields)
 
 
-def heard(session: AmqpSession, reply: Reply) -> list[Any]:
+def frames_of(session: AmqpSession, reply: Reply) -> list[Any]:
     """What a reply, and the turn that it is in, gives."""
     return methods_in(session.encode(reply) + session.take_outgoing())
 
@@ -116,7 +116,7 @@ def test_a_frame_out_of_order_ends_the_connection(wire: bytes, code: int, part: 
     fail = [command for command in session.receive(wire) if isinstance(command, Fail)][-1]
     assert fail.connection == NUMBER
     assert session.receive(publish(1)) == [], "nothing counts behind it"
-    ((channel, close),) = heard(session, Refuse(NUMBER, "protocol", fail.sentence))
+    ((channel, close),) = frames_of(session, Refuse(NUMBER, "protocol", fail.sentence))
     assert channel == 0 and isinstance(close, m.ConnectionClose)
     assert close.reply_code == code and part in close.reply_text
 
@@ -126,7 +126,7 @@ def test_a_message_has_at_most_max_frame_bytes() -> None:
     assert isinstance(only(session.receive(publish(1, body=b"x" * 998))), Send)
     fail = only(session.receive(publish(1, body=b"x" * 999)))
     assert isinstance(fail, Fail) and fail.connection == FIRST
-    ((_, close),) = heard(session, Refuse(FIRST, "protocol", fail.sentence))
+    ((_, close),) = frames_of(session, Refuse(FIRST, "protocol", fail.sentence))
     assert close == m.ChannelClose(406, f"PRECONDITION_FAILED - {fail.sentence}", 60, 40)
 
 
@@ -234,8 +234,8 @@ def test_a_channel_is_closed_behind_what_is_held_and_opened_anew_behind_that() -
     )
     session.encode(Answered(FIRST, RPC, b""))
     assert session.receive(b"")[1:] == [Disconnect(FIRST, RPC)]
-    assert heard(session, Receipt(FIRST, RPC)) == [(1, m.ChannelCloseOk())]
-    assert heard(session, Bye(FIRST)) == []
+    assert frames_of(session, Receipt(FIRST, RPC)) == [(1, m.ChannelCloseOk())]
+    assert frames_of(session, Bye(FIRST)) == []
     opened_anew, _, send = session.receive(b"")
     assert opened_anew.connection == send.connection == FIRST + 1  # type: ignore[union-attr]
     assert methods_in(session.take_outgoing()) == [(1, m.ChannelOpenOk())]
@@ -277,7 +277,7 @@ def test_a_nack_stands_between_the_acks_before_it_and_behind_it(code: str) -> No
         (1, m.BasicAck(2, True)), (1, m.BasicNack(3, False, False)),
     ]  # fmt: skip
     assert methods_in(session.encode(RefusedReceipt(FIRST, b"4", code, "No."))) == [(1, m.BasicNack(4, False, False))]
-    assert heard(session, Receipt(FIRST, b"5")) == [(1, m.BasicAck(5, False))]
+    assert frames_of(session, Receipt(FIRST, b"5")) == [(1, m.BasicAck(5, False))]
 
 
 def test_what_comes_back_comes_before_its_ack() -> None:
@@ -299,7 +299,7 @@ def test_a_refusal_that_closes_comes_behind_the_acks_that_are_due() -> None:
     assert methods_in(session.encode(refused)) == [
         (1, m.BasicAck(1, False)), (1, m.ChannelClose(404, "NOT_FOUND - No exchange 'x'.", 60, 40)),
     ]  # fmt: skip
-    assert heard(session, Receipt(FIRST, b"3")) == []
+    assert frames_of(session, Receipt(FIRST, b"3")) == []
     assert session.has_unread and session.receive(b"") == [Closed(FIRST, "refused")]
     assert not session.has_unread
 
@@ -438,8 +438,8 @@ def test_a_client_closes_a_channel_and_uses_its_number_again() -> None:
     session = opened()
     for number in (FIRST, FIRST + 1, FIRST + 2):
         assert session.receive(method(1, m.ChannelClose())) == [Disconnect(number, RPC)]
-        assert heard(session, Receipt(number, RPC)) == [(1, m.ChannelCloseOk())]
-        assert heard(session, Bye(number)) == []
+        assert frames_of(session, Receipt(number, RPC)) == [(1, m.ChannelCloseOk())]
+        assert frames_of(session, Bye(number)) == []
         assert open_channel(session, 1) == number + 1
 
 
@@ -447,10 +447,10 @@ def test_the_broker_closes_a_channel_and_its_number_is_used_again() -> None:
     session = opened()
     for number in (FIRST, FIRST + 1):
         session.encode(deliver(number))
-        assert heard(session, Refuse(number, "locked", "No.")) == [
+        assert frames_of(session, Refuse(number, "locked", "No.")) == [
             (1, m.ChannelClose(405, "RESOURCE_LOCKED - No.", 60, 40))
         ]
-        assert heard(session, deliver(number)) == []
+        assert frames_of(session, deliver(number)) == []
         assert session.receive(publish(1) + method(1, m.BasicAck(1))) == [], "it does not know yet"
         assert session.receive(method(1, m.ChannelCloseOk())) == [] and session.take_outgoing() == b""
         assert open_channel(session, 1) == number + 1
@@ -491,7 +491,7 @@ def test_a_refusal_that_meets_a_channel_which_is_closed_already_is_nobodys() -> 
     session = confirming()
     session.receive(publish(1) * 2 + method(1, m.BasicAck(9)))
     session.encode(RefusedReceipt(FIRST, b"1", "no-such-destination", "None."))
-    assert heard(session, Refuse(FIRST, "protocol", "Tag 9.")) == []
+    assert frames_of(session, Refuse(FIRST, "protocol", "Tag 9.")) == []
     assert open_anew(session) == FIRST + 1
 
 
