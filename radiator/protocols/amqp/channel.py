@@ -314,7 +314,8 @@ class Channel:
         """
         self._if_missing = is_missing
         self.wait_for(_nothing)
-        commands.append(Administer(self.number, b"", MethodRequest(command, done), ESCAPING_ALL, RPC, is_answered=True))
+        request, closes = MethodRequest(command, done), is_missing is None
+        commands.append(Administer(self.number, b"", request, ESCAPING_ALL, RPC, is_answered=True, closes=closes))
 
     def end(self, commands: list[Heard], is_asked: bool = True) -> None:
         """channel.close: what was sent before is carried out, and answered, before that is. is_asked: the client waits
@@ -456,7 +457,8 @@ class Channel:
         return self.confirmed() + self._close_frame(refusals.reply_code(reply.code), reply.sentence)
 
     def _close_frame(self, code: int, sentence: str) -> bytes:
-        method = self._method if not self.is_answered or self._failure is not None else BasicPublish
+        is_of_method = self._failure is not None or not (self.is_answered or self.is_close_asked)
+        method = self._method if is_of_method else BasicPublish
         self.state = CLOSED
         self.is_answered = True
         self.is_last = False

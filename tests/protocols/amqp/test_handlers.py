@@ -27,6 +27,8 @@ def asked(session: AmqpSession, sent: m.Method) -> tuple[Any, MethodRequest]:
     command = only(session.receive(method(1, sent)))
     assert isinstance(command, Administer) and command.is_answered and command.receipt == RPC
     assert command.connection == FIRST and not command.survives_refusal
+    can_be_missing = isinstance(sent, m.ExchangeDelete | m.QueueDelete | m.QueueUnbind)
+    assert command.closes == (not can_be_missing), "a refusal comes behind the confirms that are due"
     assert isinstance(command.rendering, MethodRequest)
     return command.rendering.read(command.body), command.rendering
 
