@@ -132,16 +132,16 @@ class OutgoingBuffer:
 
 
 class ChannelsBuffer(OutgoingBuffer):
-    """The same for several connections, each by its number."""
+    """The same for several connections, whose Delivers are counted by their numbers."""
 
     __slots__ = ("_counts", "_owners", "_seen", "_touched")
 
     def __init__(self) -> None:
         super().__init__()
         self._owners: deque[int] = deque()  # of the Delivers that are not wholly taken, in order
-        self._counts: dict[int, int] = {}
-        self._seen = 0
-        self._touched: set[int] = set()
+        self._counts: dict[int, int] = {}  # wholly taken Delivers of each that is not over
+        self._seen = 0  # how many of `delivered` are in those counts
+        self._touched: set[int] = set()  # whose count has grown since `taken` was asked
 
     def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
         super().append(data, is_deliver)

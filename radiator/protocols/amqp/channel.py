@@ -23,10 +23,10 @@ from radiator.model.headers import ESCAPING_ALL
 from radiator.model.replies import Answered, Deliver, Empty, Ended, Receipt, Refuse, RefusedReceipt, Reply, Returned
 from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.addresses import REPLY_TO, destination, names_of
-from radiator.protocols.amqp.asking import MethodRequest
 from radiator.protocols.amqp.codec import decode_method, encode_method
 from radiator.protocols.amqp.common import CommonToChannels
 from radiator.protocols.amqp.copies import with_copies
+from radiator.protocols.amqp.delivery_tags import DeliveryTags
 from radiator.protocols.amqp.frame import (
     AmqpFrame,
     BrokenAmqp,
@@ -38,6 +38,7 @@ from radiator.protocols.amqp.frame import (
     encode_nack,
     encode_return,
 )
+from radiator.protocols.amqp.method_request import MethodRequest
 from radiator.protocols.amqp.methods import (
     NAMES,
     NUMBERS,
@@ -51,7 +52,6 @@ from radiator.protocols.amqp.methods import (
     TxRollbackOk,
 )
 from radiator.protocols.amqp.publishing import Publishing, expiration_ms
-from radiator.protocols.amqp.unacked import DeliveryTags
 
 RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
 TRANSACTION = b"tx"
@@ -307,15 +307,14 @@ class Channel:
         command: AdminCommand,
         done: Callable[[AdminAnswer], bytes],
         commands: list[Heard],
-        is_missing: bytes | None = None,
+        if_missing: bytes | None = None,
     ) -> None:
-        """A request of the administration. is_missing: the frames of the answer where what it names is not there, if
-        that is none of its mistakes.
+        """A request of the administration. if_missing: the frames of the answer where what it names is not there; None:
+        then it is refused.
         """
-        self._if_missing = is_missing
+        self._if_missing = if_missing
         self.wait_for(_nothing)
-        request, closes = MethodRequest(command, done), is_missing is None
-        commands.append(Administer(self.number, b"", request, ESCAPING_ALL, RPC, is_answered=True, closes=closes))
+        commands.append(Administer(self.number, b"", MethodRequest(command, done), ESCAPING_ALL, RPC, is_answered=True))
 
     def end(self, commands: list[Heard], is_asked: bool = True) -> None:
         """channel.close: what was sent before is carried out, and answered, before that is. is_asked: the client waits
@@ -438,7 +437,7 @@ class Channel:
     def _refused_receipt(self, reply: RefusedReceipt) -> bytes:
         """Of a message that is published with a confirm."""
         if reply.code not in NACKED:
-            return self.confirmed() + self.close(reply.code, reply.sentence)
+            return self.close(reply.code, reply.sentence)
         acks = self.confirmed()
         self._confirmed = self._confirm_due = int(reply.receipt)
         return acks + encode_nack(self.wire, self._confirmed, False)
@@ -448,7 +447,7 @@ class Channel:
         must be closed by a Closed.
         """
         self.is_over = True
-        return self._close_frame(refusals.reply_code(code), sentence)
+        return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence)
 
     def _refused(self, reply: Refuse) -> bytes:
         failure = self._failure

@@ -72,7 +72,7 @@ from radiator.protocols.amqp.methods import (
     TxSelectOk,
 )
 
-_OWN_PREFIX = "amq."
+_RESERVED_PREFIX = "amq."
 
 
 def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
@@ -80,8 +80,8 @@ def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
     return b"" if asked.no_wait else encode_method(channel.wire, answer)
 
 
-def _refuse_own(name: str, what: str) -> None:
-    if name.startswith(_OWN_PREFIX):
+def _refuse_reserved(name: str, what: str) -> None:
+    if name.startswith(_RESERVED_PREFIX):
         raise BrokenAmqp(spec.ACCESS_REFUSED, f"{what} name {shown(name)} contains reserved prefix 'amq.*'")
 
 
@@ -114,7 +114,7 @@ def _exchange_delete(channel: Channel, arguments: Any, commands: list[Heard]) ->
     name = arguments.exchange
     if not name:
         raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
-    _refuse_own(name, "exchange")
+    _refuse_reserved(name, "exchange")
     ok = _ok(channel, arguments, ExchangeDeleteOk())
     command = DeleteDestination(EXCHANGE, name, if_unbound=arguments.if_unused)
     channel.ask(command, lambda _: ok, commands, ok)
@@ -155,7 +155,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
         channel.say(_ok(channel, arguments, QueueDeclareOk(name)))
         return
     if not arguments.passive and name not in channel.own_queues:
-        _refuse_own(name, "queue")
+        _refuse_reserved(name, "queue")
     if arguments.passive:
         name = _queue(channel, name)
     elif not name:
@@ -270,8 +270,8 @@ def _basic_get(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     commands.append(Get(channel.number, queue_destination(queue), RPC, ack))
 
 
-def _named(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
-    """The messages that are settled: none where multiple finds none at all."""
+def _settled(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
+    """The ids of the messages that an ack or a nack settles, which have no tag from now on. "All" may be none."""
     named = channel.unacked.named_by(tag, multiple)
     if named is None:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
@@ -280,14 +280,14 @@ def _named(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
 
 
 def _basic_ack(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    ids = _named(channel, arguments.delivery_tag, arguments.multiple)
+    ids = _settled(channel, arguments.delivery_tag, arguments.multiple)
     if ids:
         transaction = channel.transaction(commands)
         commands.append(Ack(channel.number, ids[0], transaction=transaction, more=ids[1:]))
 
 
 def _nack(channel: Channel, tag: int, multiple: bool, requeue: bool, commands: list[Heard]) -> None:
-    ids = _named(channel, tag, multiple)
+    ids = _settled(channel, tag, multiple)
     if ids:
         transaction = channel.transaction(commands)
         commands.append(Nack(channel.number, ids[0], transaction=transaction, requeue=requeue, more=ids[1:]))

@@ -37,8 +37,8 @@ START = ConnectionStart(
 
 @dataclass(slots=True, frozen=True)
 class Greeting:
-    """What a client says of itself. user, secret: its login; b"": it has none but its certificate. client: its product
-    and version, or the name that it gives the connection. capabilities: what it can hear.
+    """What a client says of itself. user, secret: its login; b"": it has none but its certificate. client: the name
+    that it gives the connection, its product and version. capabilities: what it understands.
     """
 
     user: bytes
@@ -66,13 +66,13 @@ def _login(mechanism: str, response: bytes) -> tuple[bytes, bytes]:
         _, separator, rest = response.partition(b"\0")
         user, found, secret = rest.partition(b"\0")
         if not separator or not found:
-            raise BrokenAmqp(SYNTAX_ERROR, "the response of PLAIN is none: it is NUL, the user, NUL, the password")
+            raise BrokenAmqp(SYNTAX_ERROR, "the response to PLAIN must be NUL, the user, NUL, the password")
         return user, secret
     if mechanism == "AMQPLAIN":
         try:
             table = decode_table(response, 0, len(response))
         except Violation as broken:
-            raise BrokenAmqp(SYNTAX_ERROR, f"the response of AMQPLAIN is no table: {broken}") from None
+            raise BrokenAmqp(SYNTAX_ERROR, f"the response to AMQPLAIN is no table: {broken}") from None
         return _text(table.get("LOGIN")), _text(table.get("PASSWORD"))
     if mechanism == "EXTERNAL":
         return b"", b""

@@ -2,8 +2,12 @@
 
 It keeps the Session contract (protocols/__init__.py). The connection is one of the broker's, and so is each channel.
 
-    HEADER --AMQP 0-9-1--> STARTING --start-ok, its login judged--> TUNING --tune-ok, open: Open--> OPEN
-       `-- each that is wrong: connection.close, or nothing where no client could read it --> ENDED <--close--'
+    HEADER --AMQP 0-9-1--> STARTING --start-ok--> TUNING --tune-ok--> OPENING --open: Open--> OPEN
+    OPEN --connection.close--> CLOSING --every channel has ended: close-ok--> ENDED
+    OPEN --a broken rule: Fail--> ENDED, and the Refuse that answers it is the connection.close
+    any before OPEN --what is wrong: connection.close, or nothing where its client could not read that--> ENDED
+
+In TUNING the login may still be judged: what comes behind it is kept until then.
 """
 
 from collections.abc import Callable, Sequence
@@ -112,7 +116,7 @@ class AmqpSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether channels hold so much, and can go on with none of it, that nothing more must be read."""
+        """Whether so much is held that nothing more must be read, and none of it can be taken yet."""
         if self.has_unread:
             return False
         return sum(channel.held_bytes for channel in self._busy.values()) > AMQP_HELD_BYTES
@@ -241,7 +245,7 @@ class AmqpSession:
             self._note(channel)
 
     def _go_on(self, wire: int, commands: list[Heard]) -> None:
-        """Takes what is held of that channel, as far as it may. Behind its end it may be opened anew."""
+        """Takes what that channel holds, as far as it may. Behind its end the same number may be opened anew."""
         channel = self._channels[wire]
         while channel.can_go_on:
             if channel.held:
@@ -264,7 +268,9 @@ class AmqpSession:
     def _open_or_close_channel(
         self, wire: int, channel: Channel | None, frame: AmqpFrame, commands: list[Heard]
     ) -> None:
-        """What comes on a channel that is not open. A closed one knows close-ok and close, and passes over the rest."""
+        """What comes on a channel that is not open. One that the broker has closed takes close-ok and close: its client
+        may not know yet, so all else is passed over.
+        """
         if not self.is_open:
             raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is used before connection.open")
         method = type(decode_method(frame.payload)) if frame.type == spec.FRAME_METHOD else None
@@ -282,7 +288,7 @@ class AmqpSession:
         elif method is ChannelCloseOk:
             self._remove(channel)
         elif method is ChannelClose:
-            # both have closed it at once: a close-ok to that of this side is on its way, unless the client saves it
+            # both have closed it at once; there are clients that send no close-ok then, but open it anew
             self._shared.out.append(encode_method(wire, ChannelCloseOk()))
             channel.is_close_asked = True
 

@@ -12,10 +12,15 @@ from radiator.model.principal import ANYONE, Check, Principal, RecognisedBy, Ver
 from radiator.protocols.amqp.codec import decode_method, encode_method
 from radiator.protocols.amqp.connection_methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from radiator.protocols.amqp.frame import AmqpFrame, encode_frame
-from radiator.protocols.amqp.methods import BasicPublish, ChannelOpen, ChannelOpenOk, Method
+from radiator.protocols.amqp.methods import NAMES, BasicPublish, ChannelOpen, ChannelOpenOk, Method
 from radiator.protocols.amqp.parser import FrameParser
 from radiator.protocols.amqp.session import AmqpSession
 from radiator.protocols.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
+
+try:
+    from pamqp import frame as pamqp_frame
+except ImportError:  # it need not be installed
+    pamqp_frame = None
 
 NUMBER = 7  # of the connection
 FIRST = 101  # of the first channel
@@ -61,10 +66,23 @@ def frames_in(data: bytes) -> list[AmqpFrame]:
 
 def methods_in(data: bytes) -> list[tuple[int, Method | bytes]]:
     """The channel and the method of each frame; of a content's, its payload."""
+    frames = frames_in(data)
+    for frame in frames if pamqp_frame is not None else ():
+        agree(frame)
     return [
         (frame.channel, decode_method(frame.payload) if frame.type == FRAME_METHOD else frame.payload)
-        for frame in frames_in(data)
+        for frame in frames
     ]
+
+
+def agree(frame: AmqpFrame) -> None:
+    """A second opinion: pamqp takes it for the same."""
+    wire = encode_frame(*frame)
+    size, channel, theirs = pamqp_frame.unmarshal(wire)
+    assert (size, channel) == (len(wire), frame.channel)
+    if frame.type == FRAME_METHOD:
+        ours = NAMES[type(decode_method(frame.payload))]
+        assert theirs.name.lower() == ours.replace("-", ""), f"{theirs.name} is taken for {ours}"
 
 
 def kinds(data: bytes) -> list[tuple[int, type[Any]]]:

@@ -14,8 +14,8 @@ from radiator.model.getting import Get, SetWindow
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.replies import Answered, Ended, Receipt, Refuse
 from radiator.protocols.amqp import methods as m
-from radiator.protocols.amqp.asking import MethodRequest
 from radiator.protocols.amqp.handlers import TAKES
+from radiator.protocols.amqp.method_request import MethodRequest
 from radiator.protocols.amqp.session import AmqpSession
 from tests.protocols.amqp.talking import FIRST, NUMBER, method, methods_in, only, opened
 

@@ -3,7 +3,7 @@
 from radiator.model.administration import PurgeQueue
 from radiator.model.answers import Purged
 from radiator.model.errors import Refusal
-from radiator.protocols.amqp.asking import MethodRequest
+from radiator.protocols.amqp.method_request import MethodRequest
 
 
 def test_a_method_gives_its_command_and_makes_frames_of_its_answer() -> None:

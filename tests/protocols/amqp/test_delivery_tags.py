@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.protocols.amqp.unacked import DeliveryTags
+from radiator.protocols.amqp.delivery_tags import DeliveryTags
 
 
 def delivered(*with_ack: bool) -> DeliveryTags:

@@ -2,7 +2,7 @@
 
 
 class DeliveryTags:
-    """Tags ascend from 1. In a transaction what is acked stays here until its commit: a rollback leaves it unacked."""
+    """Tags ascend from 1. What is acked in a transaction stays here until its commit: a rollback leaves it unacked."""
 
     __slots__ = ("_ids", "_in_transaction", "_last")
 
@@ -17,12 +17,12 @@ class DeliveryTags:
         return self._last
 
     def add(self, tag: int, message_id: bytes) -> None:
-        """It must be acked."""
+        """That delivery must be acked."""
         self._ids[tag] = message_id
 
     def named_by(self, tag: int, multiple: bool) -> list[tuple[int, bytes]] | None:
-        """The deliveries that an ack of it settles: multiple: of that tag and of all before it; 0: of all. None: there
-        is no such delivery.
+        """The tag and the message's id of each delivery that an ack settles. multiple: those before it too; all, where
+        the tag is 0. None: there is no such delivery.
         """
         ids = self._ids
         if not multiple:
@@ -40,7 +40,7 @@ class DeliveryTags:
         return named or None
 
     def settled(self, named: list[tuple[int, bytes]], in_transaction: bool) -> None:
-        """Those are acked."""
+        """They are acked, or given back."""
         for tag, message_id in named:
             del self._ids[tag]
             if in_transaction:

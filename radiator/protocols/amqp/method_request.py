@@ -1,4 +1,4 @@
-"""A method of AMQP that is a request of the administration, such as queue.declare: its command and its answer."""
+"""A method that asks for what a request of the administration asks for, such as queue.declare."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,7 @@ from radiator.model.errors import Refusal
 
 
 class MethodRequest:
-    """The Rendering (model/rendering.py) of one request. done: makes the frames of the method's `-ok` of the answer."""
+    """The Rendering (model/rendering.py) of one. command: what it asks for. done: makes frames of the answer."""
 
     __slots__ = ("_command", "_done")
 
