@@ -164,7 +164,8 @@ class PlainClient:
             return
         kind = self.chance.randrange(10)
         if kind < 5:
-            self.publish(channel)
+            for _ in range(self.chance.choice((1, 1, 1, 1, 1, 1, 1, 1, 1, 30))):
+                self.publish(channel)
         elif kind == 5:
             channel.is_open, channel.is_closing = False, True
             self.wire += encode_method(wire, m.ChannelClose())
@@ -215,6 +216,8 @@ def converse(chance: Random, refuses: float) -> None:
     session = AmqpSession(NUMBER, LIMITS, count(2).__next__, map(str, count(1)).__next__)
     broker, client = PlainBroker(chance, refuses), PlainClient(chance)
     steps = chance.randrange(10, 120)
+    is_patient = chance.random() < 0.5  # it closes its connection when all is answered
+    is_held = False  # as a server holds what is full
     idle = 0
     for turn in count():
         if idle == 3:
@@ -224,26 +227,31 @@ def converse(chance: Random, refuses: float) -> None:
         if steps > 0:
             steps -= 1
             client.act()
-        elif not client.is_closing:
+        elif not client.is_closing and (idle == 2 or not is_patient):
+            assert not is_patient or not any(channel.is_closing for channel in client.channels), "a close is unanswered"
             client.close()
-        if session.has_unread:
+        is_held = is_held and session.is_full
+        if is_held:
+            pass
+        elif session.has_unread:
             heard = session.receive(b"")
-        elif client.wire and not session.is_full:
+        elif client.wire:
             size = chance.choice((1, 20, 300, 5000, 100_000) if len(client.wire) < 500 else (300, 5000, 100_000))
             heard = session.receive(client.wire[:size])
             client.wire = client.wire[size:]
+        is_held = is_held or session.is_full
         out = session.take_outgoing()
         for command in heard:
             broker.hear(command)
-        for _ in range(chance.choice((0, 1, 1, 4)) if steps else 1):
+        for _ in range(chance.choice((0, 0, 1, 4)) if steps else 1):
             for reply in broker.turn():
                 is_large = isinstance(reply, Deliver) and len(reply.message.body) > 100_000
                 out += b"".join(session.pieces(reply)) if is_large else session.encode(reply)
         out += session.take_outgoing()
         client.read(out)
         assert session.buffered_bytes <= HELD_MAX, f"{session.buffered_bytes} bytes are held"
-        is_idle = not (heard or out or session.has_unread or any(broker.waiting.values()) or broker.paused)
-        idle = idle + 1 if is_idle and not steps and (session.is_full or not client.wire) else 0
+        is_idle = not (heard or out or any(broker.waiting.values()) or broker.paused)
+        idle = idle + 1 if is_idle and not steps and (is_held or not (client.wire or session.has_unread)) else 0
     assert client.is_closed and session.is_closing, "connection.close is not answered"
     judge(broker, client)
 
