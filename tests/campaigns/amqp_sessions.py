@@ -13,11 +13,12 @@ from random import Random
 from typing import Any
 
 from radiator.model.administration import DeclareDestination, PurgeQueue
+from radiator.model.amqp_limits import AMQP_FRAME_BYTES, AMQP_HELD_BYTES
 from radiator.model.answers import Deleted, Purged, QueueDeclared
 from radiator.model.commands import Administer, Closed, Disconnect, Fail, Open, Send
 from radiator.model.getting import Get
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import AMQP_FRAME_BYTES, AMQP_HELD_BYTES, Limits
+from radiator.model.limits import Limits
 from radiator.model.message import Message
 from radiator.model.replies import (
     Answered,

@@ -14,10 +14,11 @@ from radiator.model.getting import Get, SetWindow
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.replies import Answered, Ended, Receipt, Refuse
 from radiator.protocols.amqp import methods as m
+from radiator.protocols.amqp.codec import decode_method
 from radiator.protocols.amqp.handlers import TAKES
 from radiator.protocols.amqp.method_request import MethodRequest
 from radiator.protocols.amqp.session import AmqpSession
-from tests.protocols.amqp.talking import FIRST, NUMBER, method, methods_in, only, opened
+from tests.protocols.amqp.talking import FIRST, NUMBER, frames_in, method, methods_in, only, opened
 
 RPC = b"rpc"
 
@@ -27,8 +28,6 @@ def asked(session: AmqpSession, sent: m.Method) -> tuple[Any, MethodRequest]:
     command = only(session.receive(method(1, sent)))
     assert isinstance(command, Administer) and command.is_answered and command.receipt == RPC
     assert command.connection == FIRST and not command.survives_refusal
-    can_be_missing = isinstance(sent, m.ExchangeDelete | m.QueueDelete | m.QueueUnbind)
-    assert command.closes == (not can_be_missing), "a refusal comes behind the confirms that are due"
     assert isinstance(command.rendering, MethodRequest)
     return command.rendering.read(command.body), command.rendering
 
@@ -106,7 +105,8 @@ def test_a_request_has_its_command(sent: m.Method, command: Any) -> None:
 def test_old_clients_get_a_ticket_that_nobody_looks_at() -> None:
     session = opened()
     assert session.receive(method(1, m.AccessRequest())) == []
-    assert methods_in(session.take_outgoing()) == [(1, m.AccessRequestOk(1))]
+    (frame,) = frames_in(session.take_outgoing())
+    assert decode_method(frame.payload) == m.AccessRequestOk(1), "which pamqp does not know"
 
 
 def test_unbind_is_always_answered() -> None:
