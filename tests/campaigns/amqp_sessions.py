@@ -99,7 +99,7 @@ class PlainBroker:
             asked = command.rendering.read(command.body)
             if refuses:
                 return [Answered(number, command.receipt or b"", b"No.", "locked")]
-            answer = QueueDeclared(0, 0, True) if isinstance(asked, DeclareDestination) else Deleted(1)
+            answer = QueueDeclared(0, 0, 0, True) if isinstance(asked, DeclareDestination) else Deleted(1)
             whole = command.rendering.whole(Purged(1) if isinstance(asked, PurgeQueue) else answer)
             return [Answered(number, command.receipt or b"", whole)]
         if isinstance(command, Get):
