@@ -24,7 +24,7 @@ from tests.documents.blocks import LANGUAGES, Block, all_blocks, blocks_of, exis
 from tests.documents.commands import complaint
 
 CONFIG = (
-    SERVER.replace("127.0.0.1:0", '127.0.0.1:0", "http://127.0.0.1:0')
+    SERVER.replace("127.0.0.1:0", '127.0.0.1:0", "http://127.0.0.1:0", "amqp://127.0.0.1:0')
     + """\
 [create]
 queues = true
@@ -50,6 +50,8 @@ class Need:
 
 NEEDS: dict[tuple[str, str], Need] = {
     ("README.md", IMPORT): Need(prints="hello\n"),
+    ("docs/AMQP.md", "from kombu import"): Need(prints="order.paid {'number': 17}\n"),
+    ("docs/AMQP.md", "import time"): Need(prints="[('retry', 'expired', 1), ('work', 'rejected', 1)]\n"),
     ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
     ("docs/PARTITIONS.md", f"{IMPORT}\n\nwith"): Need(prints="ann ordered\nben ordered\nann paid\n"),
     ("docs/PARTITIONS.md", f"{IMPORT}\n\nNAME"): Need(
@@ -156,9 +158,11 @@ def place(tmp_path: Path, broker: BrokerProcess) -> Path:
 def moved(text: str, broker: BrokerProcess, place: Path) -> str:
     """On this broker's port, and with this place instead of the reader's."""
     web = re.findall(r"http://127\.0\.0\.1:(\d+)", broker.log)
+    amqp = re.findall(r"amqp://127\.0\.0\.1:(\d+)", broker.log)
     text = (
         text.replace("61613", str(broker.port))
         .replace("61680", web[0])
+        .replace("127.0.0.1:5672", f"127.0.0.1:{amqp[0]}")
         .replace("/var/lib/radiator-new", str(place / "restored"))
     )
     text = text.replace("/var/lib/radiator", str(broker.data_dir)).replace("/backup/", f"{place}/")
