@@ -168,9 +168,9 @@ class DeleteDestination:
 
     Of queues: if_unused: refused (`in-use`) while it has consumers; if_empty: refused (`not-empty`) while it has
     messages; refused too (`in-use`) while messages are in doubt or checked out; takes_unacked: what is unacked leaves
-    the windows of its consumers at once, not with its ACK. Of exchanges: if_unbound: refused (`in-use`) while it has
-    bindings. Of logs: refused (`in-use`) while it has consumers, or a fanout leads to it. All: refused (`declared`)
-    while config.toml declares it.
+    the windows of its consumers at once, not with its ACK, and counts for no if_empty. Of exchanges: if_unbound:
+    refused (`in-use`) while it has bindings. Of logs: refused (`in-use`) while it has consumers, or a fanout leads to
+    it. All: refused (`declared`) while config.toml declares it.
     """
 
     kind: str

@@ -108,6 +108,18 @@ def test_without_that_it_stays_in_its_window_until_its_ack(node: Node) -> None:
     assert node.bodies(1) == [b"y"]
 
 
+@pytest.mark.parametrize("takes_unacked", [True, False])
+def test_a_queue_is_empty_where_all_is_unacked_and_that_is_taken(node: Node, takes_unacked: bool) -> None:
+    command = DeleteDestination("queue", "q", if_unused=False, if_empty=True, takes_unacked=takes_unacked)
+    node.say(subscribe(1, "q"), send(9, "q", b"x"), send(9, "q", b"y"))
+    deliver = node.message(1)
+    node.say(ask(9, command))
+    assert "q" in node.broker.destinations.queues.all, "y is ready"
+    node.say(ack(deliver))
+    node.say(ask(9, command))
+    assert ("q" in node.broker.destinations.queues.all) == (not takes_unacked)
+
+
 @pytest.mark.parametrize("requeue", [True, False])
 def test_a_nack_has_no_effect_either(node: Node, requeue: bool) -> None:
     node.say(subscribe(1, "q"), send(9, "q", b"x"))

@@ -272,8 +272,9 @@ def _check_deletable(parts: TopologyPort, queue: Queue, command: DeleteDestinati
         )
     if parts.checkouts.has(queue):
         raise Refusal("in-use", parts.checkouts.described(queue))
-    if command.if_empty and queue.ledger.stored:
-        raise Refusal("not-empty", f"{address} holds {count_text(queue.ledger.stored, 'message')}: purge it first.")
+    held = queue.ledger.stored - (len(queue.entries_out) if command.takes_unacked else 0)
+    if command.if_empty and held:
+        raise Refusal("not-empty", f"{address} holds {count_text(held, 'message')}: purge it first.")
 
 
 def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) -> None:
