@@ -157,4 +157,6 @@ class Acks:
                 delivery.leave_window()
                 queue = delivery.subscription.queue
                 queue.ack(delivery, Event.WRITTEN)
+                if delivery.subscription.is_over:
+                    queue.pump()  # the next one may have waited for that: single_consumer.py
                 self.on_left(queue)

@@ -125,7 +125,8 @@ class Subscription:
     oldest unacked message, and since when that was seen; is_noted: that has been logged. destination: as its SUBSCRIBE
     named it; "": one of the connection's own temp queues that no SUBSCRIBE names. consumer_name: as its SUBSCRIBE gave
     it, or "". is_held: it gets nothing for now (registered.py). reports_end: as of Subscribe. shares_window: it shares
-    the connection's window though it has its own. is_get: a Get (getting.py).
+    the connection's window though it has its own. is_get: a Get (getting.py). priority: of the queue's consumers those
+    with a higher one come first (consumer_ranks.py). stands_by: another is the active one (single_consumer.py).
     """
 
     connection: "Connection"
@@ -151,6 +152,8 @@ class Subscription:
     shares_window: bool = False
     reports_end: bool = False
     is_get: bool = False
+    priority: int = 0
+    stands_by: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 

@@ -15,6 +15,7 @@ from radiator.model.numbers import PAUSE, PauseRow
 
 # where a consumer stands
 CLOSING, OUTBOX, WINDOW, HELD, CAN_TAKE = "closing", "outbox-full", "window", "held", "has-room"
+STAND_BY = "stand-by"
 
 
 class Crowd:
@@ -58,6 +59,8 @@ def stands_of(one: Subscription) -> str:
         return CLOSING
     if one.is_held:
         return HELD
+    if one.stands_by:
+        return STAND_BY
     if connection.outbox_bytes >= connection.outbox_max_bytes:
         return OUTBOX
     return CAN_TAKE if one.has_window() else WINDOW
@@ -93,6 +96,7 @@ def listed(consumers: Iterable[Subscription]) -> list[Consumer]:
             unacked=unacked_of(one),
             window=window_of(one),
             outbox_bytes=one.connection.outbox_bytes,
+            priority=one.priority,
         )
         for one in islice(consumers, WHY_CONSUMERS)
     ]

@@ -145,6 +145,7 @@ class Subscriptions:
             consumer_name=command.consumer_name,
             shares_window=command.shares_window,
             reports_end=command.reports_end,
+            priority=command.consumer_priority,
         )
         queue.subscribe(subscription)
         connection.next_place += 1

@@ -138,10 +138,9 @@ class Subscribe:
     offsets: instead of start and a group: by partition, where to begin; in one that is not among them from 0 on.
     offsets_max: its RECEIPT is a LogReceipt, and it is refused where it would read more partitions; 0: a Receipt.
     encoded_bytes: what a record takes at most, as its protocol writes it for a reader of so many partitions; None:
-    about its own bytes.
-    consumer_name: of a queue: which consumer it is, whatever its connection is; "": it has no name.
-    shares_window: it counts in the connection's shared window too, beside its own. reports_end: its connection gets an
-    Ended when its queue is deleted.
+    about its own bytes. consumer_name: of a queue: which consumer it is, whatever its connection is; "": it has no
+    name. shares_window: it counts in the connection's shared window too, beside its own. reports_end: its connection
+    gets an Ended when its queue is deleted. consumer_priority: of a queue: who has a higher one comes first.
     """
 
     connection: int
@@ -168,6 +167,7 @@ class Subscribe:
     consumer_name: str = ""
     shares_window: bool = False
     reports_end: bool = False
+    consumer_priority: int = 0
 
 
 @dataclass(slots=True)

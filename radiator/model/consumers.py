@@ -50,8 +50,8 @@ class ReadScale:
 @dataclass(slots=True)
 class Consumer:
     """name: that its SUBSCRIBE gave it, or "". stands: what keeps it from the next message: `closing`, `outbox-full`,
-    `window`, `held` (it is not ready, drained or replaced), or nothing (`has-room`). window: how many messages it may
-    have unacked; None: no bound.
+    `window`, `held` (it is not ready, drained or replaced), `stand-by` (another is active), or nothing (`has-room`).
+    window: how many messages it may have unacked; None: no bound.
     """
 
     connection: int
@@ -61,6 +61,7 @@ class Consumer:
     unacked: int
     window: int | None
     outbox_bytes: int
+    priority: int
 
 
 @dataclass(slots=True)
@@ -82,7 +83,8 @@ class ConsumerRegistered:
 @dataclass(slots=True)
 class NamedConsumer:
     """connection: None: it has no subscription. keys: active keys that are assigned to it; None: the queue is not
-    partitioned. lease_left_ms: until it is forgotten; None: it is subscribed, or not registered.
+    partitioned. lease_left_ms: until it is forgotten; None: it is subscribed, or not registered. stands: as of
+    Consumer; None: it has no subscription.
     """
 
     name: str
@@ -93,6 +95,7 @@ class NamedConsumer:
     unacked: int
     keys: int | None
     lease_left_ms: int | None
+    stands: str | None
 
 
 @dataclass(slots=True)

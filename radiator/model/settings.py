@@ -81,6 +81,7 @@ class QueueSettings:
     the text of the Avro schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key:
     where the keys of messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages
     of one key may be out at once. max_priority: the highest one of messages; None: they have none.
+    single_active_consumer: one consumer gets all, and the others stand by until it has gone.
     """
 
     persistent: bool = True
@@ -105,6 +106,7 @@ class QueueSettings:
     partition_key: tuple[str, ...] = ()
     partition_window: int = 1
     max_priority: int | None = None
+    single_active_consumer: bool = False
 
     @property
     def has_dead_letters(self) -> bool:

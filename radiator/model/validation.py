@@ -213,6 +213,7 @@ QUEUE: dict[str, Check] = {
     "partition_key": key_sources,
     "partition_window": whole(1, PARTITION_WINDOW_MAX),
     "max_priority": whole(1, PRIORITY_MAX),
+    "single_active_consumer": flag,
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
@@ -236,6 +237,7 @@ EXCHANGE_MAY_BE_NONE = frozenset({"alternate"})
 NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
     "persistent": lambda value: value is False,
     "exclusive": bool,
+    "single_active_consumer": bool,
     "auto_delete": bool,
     "expires_ms": lambda value: value is not None,
 }
@@ -278,6 +280,14 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
     if highest is not None and given.get("scope") == CLUSTER:
         wrong = 'but the queue has scope = "cluster", and what is most urgent is known of one node'
         found.append(("max_priority", f"is {highest}, {wrong}; remove one of the two"))
+    if given.get("single_active_consumer"):
+        if given.get("exclusive"):
+            wrong = "is true, but the queue has exclusive = true, which refuses those that would stand by"
+            found.append(("single_active_consumer", f"{wrong}; remove one of the two"))
+        if sources:
+            wrong = f"is true, but the queue has partition_key = {shown(as_written(sources))}"
+            why = "which gives each consumer keys of its own"
+            found.append(("single_active_consumer", f"{wrong}, {why}; remove one of the two"))
     return found
 
 

@@ -60,6 +60,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "ack_timeout_s": (0.1, 30, 0),
     "dedup_window_s": (0, 60),
     "exclusive": (True, False),
+    "single_active_consumer": (True, False),
     "auto_delete": (True, False),
     "expires_ms": (1, 500, 60_000),
     "redelivery_delay_ms": (0, 100, 10**12),

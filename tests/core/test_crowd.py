@@ -1,7 +1,7 @@
 """Where consumers stand, one reason at a time; what `why` says of that: test_why.py."""
 
 from radiator.core.connections import Subscription
-from radiator.core.crowd import CAN_TAKE, CLOSING, HELD, OUTBOX, WINDOW, Crowd, listed, stands_of
+from radiator.core.crowd import CAN_TAKE, CLOSING, HELD, OUTBOX, STAND_BY, WINDOW, Crowd, listed, stands_of
 from radiator.model.commands import AUTO
 from tests.core.node import Node
 from tests.core.words import queue, send, subscribe
@@ -23,6 +23,8 @@ def test_what_keeps_a_consumer_is_told_in_this_order() -> None:
     assert stands_of(one) == WINDOW
     one.connection.outbox_bytes += one.connection.outbox_max_bytes
     assert stands_of(one) == OUTBOX
+    one.stands_by = True
+    assert stands_of(one) == STAND_BY
     one.is_held = True
     assert stands_of(one) == HELD
     one.connection.is_closing = True

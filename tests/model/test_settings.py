@@ -39,4 +39,5 @@ def test_defaults_are_those_of_the_documentation() -> None:
         dedup_window_s=0,
         exclusive=False,
         auto_delete=False,
+        single_active_consumer=False,
     )

@@ -50,6 +50,7 @@ EVERY: dict[str, Any] = {
     "partition_key": ["header:customer", "/customer/id"],
     "partition_window": 3,
     "max_priority": None,  # not with a partition_key
+    "single_active_consumer": False,  # nor this
 }
 EVERY_SETTING = QueueSettings(**EVERY | {"partition_key": ("header:customer", "/customer/id")})
 
@@ -185,6 +186,17 @@ def test_a_size_may_have_a_unit() -> None:
             '`max_priority` is 5, but the queue has scope = "cluster", and what is most urgent is known of one node; '
             "remove one of the two.",
         ),
+        (
+            {"single_active_consumer": True, "exclusive": True},
+            "`single_active_consumer` is true, but the queue has exclusive = true, which refuses those that would "
+            "stand by; remove one of the two.",
+        ),
+        (
+            {"single_active_consumer": True, "partition_key": "/a"},
+            '`single_active_consumer` is true, but the queue has partition_key = "/a", which gives each consumer keys '
+            "of its own; remove one of the two.",
+        ),
+        ({"scope": "cluster", "single_active_consumer": True}, "the queue has single_active_consumer = true"),
         ({"scope": "cluster", "persistent": False}, "which one node cannot keep for all"),
         ({"scope": "cluster", "exclusive": True}, "the queue has exclusive = true"),
         ({"scope": "cluster", "auto_delete": True}, "the queue has auto_delete = true"),

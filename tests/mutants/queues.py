@@ -170,7 +170,7 @@ MUTANTS = (
             self.ready.clear()
             self.returned.clear()
             self.entries_out.clear()
-            self.timeouts = None
+            self.timeouts = self.order = None
         """,
         new="",
     ),

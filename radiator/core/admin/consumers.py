@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from radiator.core.answers import in_order
+from radiator.core.crowd import stands_of
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues import key_numbers
 from radiator.core.queues.queue import Queue
@@ -92,6 +93,7 @@ def _row(queue: Queue, name: str, now_s: float) -> NamedConsumer | None:
         draining=registration is not None and registration.is_draining,
         unacked=0 if subscription is None else subscription.in_flight,
         keys=key_numbers.keys_of(queue, name, subscription),
+        stands=None if subscription is None else stands_of(subscription),
         lease_left_ms=max(0, round((registration.due_s - now_s) * 1000)) if registration and is_away else None,
     )
 

@@ -11,7 +11,7 @@ from radiator.core.answers import in_order
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import WINDOW_HELP, Subscription
-from radiator.core.crowd import CAN_TAKE, HELD, OUTBOX, Crowd, listed, unacked_of, window_of
+from radiator.core.crowd import CAN_TAKE, HELD, OUTBOX, STAND_BY, Crowd, listed, unacked_of, window_of
 from radiator.core.kinds.log import MANY_PARTITIONS, readers_in, unread_of
 from radiator.core.kinds.queue import of_queue as numbers_of
 from radiator.core.logs.checkouts import Checkouts
@@ -30,6 +30,7 @@ from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.stats import holders
 from radiator.core.why_dead_letters import of_dead_letters
 from radiator.core.why_keys import of_keys
+from radiator.core.why_single import of_single, of_successor
 from radiator.model.administration import ExplainLog, ExplainQueue
 from radiator.model.answers import LogExplained, Pressure, QueueExplained
 from radiator.model.commands import CLIENT
@@ -109,7 +110,7 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
         verdict, sentence = _of_outbox(state, asked)
     else:
         verdict, sentence = _of_ready(state, asked, crowd) if asked.ready_count else _of_none_ready(state, asked, crowd)
-        sentence += _of_other_nodes(state, asked)
+        sentence += of_single(asked) + _of_other_nodes(state, asked)
         if dead := of_dead_letters(state.destinations, asked):
             sentence += f" {dead}"
     if state.cluster is not None and (otherwise := state.cluster.agreement.sentences_of(asked.name)):
@@ -249,6 +250,8 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
         if asked.peek_head() is None:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
+    if STAND_BY in at and (taking_over := of_successor(asked, ready)) is not None:
+        return taking_over
     consumers = count_text(at.total(), "consumer")
     if OUTBOX in at and worst is None:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."

@@ -13,6 +13,8 @@ def check(log: Log, command: Subscribe) -> None:
     wrong = ""
     if command.exclusive:
         wrong = "`exclusive` is for queues: a reader of a log takes nothing away from others"
+    elif command.consumer_priority:
+        wrong = "`consumer-priority` is for queues: a reader of a log takes nothing away from others"
     elif command.group is not None and command.ack == AUTO:
         wrong = "a group's position is moved by ACK: `group` needs ack:client or client-individual"
     if wrong:

@@ -27,6 +27,7 @@ NEEDS: Mapping[str, float] = {
     NO_CONSUMER: STILL_S,
     "outbox-full": STILL_S,
     "held": STILL_S,
+    "taking-over": STILL_S,
     "window": STILL_S,
     "keys": STILL_S,
     GROUP_STILL: 0.0,

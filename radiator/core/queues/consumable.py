@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery, Subscription
 from radiator.core.journal_writer import JournalWriter
+from radiator.core.queues.consumer_order import ConsumerOrder
+from radiator.core.queues.consumer_ranks import ConsumerRanks
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import Finder
 from radiator.core.queues.picking import Picker
+from radiator.core.queues.single_consumer import SingleConsumer
 from radiator.core.queues.timeouts import AckTimeouts
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
@@ -32,7 +35,7 @@ class Consumable:
     ready, returned: READY entries, in order: those that never were out, and a heap of those that came back. ring:
     subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
     is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
-    may be delayed.
+    may be delayed. order: which consumer is next; None: each has its turn.
     """
 
     moves: dict[tuple[State, Event], State]
@@ -43,7 +46,7 @@ class Consumable:
     number = 0  # identifies it on the disk; 0: it is not there
 
     __slots__ = (
-        "context", "entries_out", "had_consumer", "is_gone", "name", "out_bytes", "ready", "returned", "ring",
+        "context", "entries_out", "had_consumer", "is_gone", "name", "order", "out_bytes", "ready", "returned", "ring",
         "settings", "subscriptions", "timeouts",
     )  # fmt: skip
 
@@ -60,6 +63,7 @@ class Consumable:
         self.out_bytes = 0
         self.timeouts: AckTimeouts | None = None
         self.had_consumer = False
+        self.order: ConsumerOrder | None = None
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
@@ -80,6 +84,17 @@ class Consumable:
 
     def pump(self) -> None:
         """Delivers what is ready to the consumers that have room."""
+        raise NotImplementedError
+
+    def peek_head(self) -> Entry | None:
+        """Of a queue: the next entry with its bytes; None: there is none, or it must be read back first (`refill`)."""
+        raise NotImplementedError
+
+    def refill(self, is_needed: bool = False) -> None:
+        """Of a queue: has the next messages read back."""
+
+    def take_head(self) -> Entry | None:
+        """Of a queue: takes the READY entry that `peek_head` has shown; None: it has expired."""
         raise NotImplementedError
 
     def observe(self, observer: Callable[[], None]) -> None:
@@ -129,12 +144,18 @@ class Consumable:
 
     def subscribe(self, subscription: Subscription) -> None:
         """Adds a consumer, without delivering yet: the RECEIPT of its SUBSCRIBE goes first. Raises Refusal
-        `exclusive`.
+        `exclusive`, or `bad-request` for a priority where consumers have none.
         """
         others = self.subscriptions
+        order = self.order_for(subscription)
+        if order is not None:
+            order.check(subscription)
         if others and (self.settings.exclusive or subscription.exclusive or next(iter(others)).exclusive):
             self._check_alone(subscription)
         others[subscription] = None
+        self.order = order
+        if order is not None:
+            order.joined(subscription)
         if subscription.ack_timeout_s is None:
             subscription.ack_timeout_s = self.settings.ack_timeout_s
         self.had_consumer = self.had_consumer or not subscription.is_getter
@@ -160,12 +181,26 @@ class Consumable:
         if subscription.is_listed:
             del self.ring[subscription]
             subscription.is_listed = False
+        if self.order is not None:
+            self.order.left(subscription)
+
+    def order_for(self, subscription: Subscription) -> ConsumerOrder | None:
+        """Who is next once that consumer has subscribed; None: each has its turn. Raises Refusal."""
+        order = self.order
+        if not self.subscriptions:
+            if self.settings.single_active_consumer:
+                return order if isinstance(order, SingleConsumer) else SingleConsumer(self)
+            order = None
+        return ConsumerRanks(self) if order is None and subscription.priority else order
 
     def join(self, subscription: Subscription) -> None:
         """Called when a consumer has room: it joins the end of the ring, and what is ready is delivered."""
         if not subscription.is_listed and not subscription.is_held:
-            subscription.is_listed = True
-            self.ring[subscription] = None
+            if self.order is None:
+                subscription.is_listed = True
+                self.ring[subscription] = None
+            else:
+                self.order.enlist(subscription)
         self.pump()
 
     def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
@@ -244,7 +279,7 @@ class Consumable:
         self.ready.clear()
         self.returned.clear()
         self.entries_out.clear()
-        self.timeouts = None
+        self.timeouts = self.order = None
 
     @property
     def is_idle(self) -> bool:

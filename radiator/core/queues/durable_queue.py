@@ -214,7 +214,7 @@ class DurableQueue(Queue):
 
     def pump(self) -> None:
         window = self.window
-        if self.ring:
+        if self.ring or self.order is not None:
             out_bytes = self.out_bytes
             Queue.pump(self)  # each message comes here, and each `super()` is an object
             if self.windows.out > self.windows.out_max:

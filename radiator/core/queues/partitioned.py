@@ -10,6 +10,7 @@ from radiator.core.connections import Subscription
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.partitions import Partitions
 from radiator.core.queues.queue import Queue
+from radiator.model.errors import Refusal
 from radiator.model.settings import QueueSettings
 
 
@@ -31,6 +32,14 @@ class Partitioned(Queue):
         subscription.connection.keyed_subscriptions += 1
         if not subscription.is_held:
             self.partitions.come(subscription)
+
+    def order_for(self, subscription: Subscription) -> None:
+        if subscription.priority:
+            raise Refusal(
+                "bad-request",
+                f"/queue/{self.name} has a partition_key, which gives each consumer keys of its own: it takes no "
+                f"consumer-priority other than 0, as {subscription.priority} is.",
+            )
 
     def unsubscribe(self, subscription: Subscription) -> None:
         super().unsubscribe(subscription)

@@ -21,6 +21,9 @@ class Prioritized(Queue):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
+        if self.order is not None:
+            self.order.pump()
+            return
         ring = self.ring
         while ring:
             if self.peek_head() is None:

@@ -147,7 +147,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
 
     def pump(self) -> None:
         window = self.window
-        if self.ring:
+        if self.ring or self.order is not None:
             out_bytes = self.out_bytes
             Prioritized.pump(self)
             if self.windows.out > self.windows.out_max:

@@ -177,7 +177,10 @@ class Queue(Consumable):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Delivers round robin to the consumers that have room."""
+        """Delivers round robin to the consumers that have room, or in their order."""
+        if self.order is not None:
+            self.order.pump()
+            return
         ring = self.ring
         while ring:
             if self.returned:
@@ -220,7 +223,7 @@ class Queue(Consumable):
         wanted: float = self.ready_count + self.storing_count + self.reserved + count
         shared: dict[Connection, float] = {}  # what is left of the windows of connections
         for subscription in self.subscriptions:
-            if not subscription.can_take():
+            if subscription.stands_by or not subscription.can_take():
                 continue
             free, own, connection = inf, subscription.prefetch_count, subscription.connection
             if own is not None and subscription.ack != AUTO:

@@ -39,6 +39,7 @@ def in_force(name: str, text: str, declarations: Declarations, all_fanouts: Mapp
             partition_key=(),
             partition_window=1,
             max_priority=None,
+            single_active_consumer=False,
         )
     settings = declarations.queue_settings(name)
     if not text or name in declarations.queues:

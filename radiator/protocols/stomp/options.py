@@ -3,12 +3,13 @@
 from radiator.model.addresses import queue_address
 from radiator.model.commands import AUTO
 from radiator.model.errors import Violation, shown
-from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES
+from radiator.model.limits import ACK_TIMEOUT_MAX_S, DEDUP_ID_MAX_BYTES, ID_MAX_BYTES, NUMBER_DIGITS_MAX
 from radiator.model.patterns import consumer_name_mistake
 from radiator.protocols.stomp.values import LOG, TEMP_QUEUE, address, name, number
 
 _KEPT_IDS = (b"transaction", b"id")
 QUEUE_PREFIX = "/queue/"
+_PRIORITY_MIN, _PRIORITY_MAX = -(1 << 31), (1 << 31) - 1  # what AMQP's clients may give
 _LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 
 
@@ -61,6 +62,24 @@ def consumer_name_of(headers: dict[bytes, bytes], destination: str) -> str:
     if wrong:
         raise Violation(f"consumer-name {shown(value)} {wrong}.")
     return value.decode()
+
+
+def consumer_priority_of(headers: dict[bytes, bytes], destination: str) -> int:
+    """The priority of a SUBSCRIBE to a queue; 0 where it has none."""
+    value = headers.get(b"consumer-priority")
+    if value is None:
+        return 0
+    if not queue_address(destination).startswith(QUEUE_PREFIX):
+        raise Violation(
+            f"SUBSCRIBE to {shown(headers[b'destination'])} with consumer-priority: only consumers of a queue "
+            f"({QUEUE_PREFIX}NAME) have one."
+        )
+    digits = value.removeprefix(b"-")
+    if digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX:
+        priority = int(value)
+        if _PRIORITY_MIN <= priority <= _PRIORITY_MAX:
+            return priority
+    raise Violation(f"consumer-priority {shown(value)} is not a whole number from {_PRIORITY_MIN} to {_PRIORITY_MAX}.")
 
 
 def group_of(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:

@@ -63,6 +63,7 @@ from radiator.protocols.stomp.options import (
     asks_for_receipt,
     check_ids,
     consumer_name_of,
+    consumer_priority_of,
     dedup_id,
     group_of,
     survives_refusal,
@@ -484,6 +485,7 @@ class StompSession:
             group=group_of(headers, destination, ack),
             durable_name=None if durable == given else durable,
             consumer_name=consumer_name_of(headers, destination),
+            consumer_priority=consumer_priority_of(headers, destination),
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:

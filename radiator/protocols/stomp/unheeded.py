@@ -12,7 +12,7 @@ _NO_GROUPS = (
 _EXPIRATION = "Here expiration:MS is a message's time to live."
 
 _OWN_TOO = "What a connection sends it gets too, where it is subscribed: tell it apart by a header of your own."
-_NO_CONSUMER_PRIORITIES = "Consumers have no priorities here: they get messages in turns."
+_CONSUMER_PRIORITY = "Here consumer-priority:N says which consumers come first."
 _NOT_BEFORE = (
     "A topic has what is sent from now on: durable:true keeps what comes while nobody is there, and a log has all."
 )
@@ -20,8 +20,8 @@ _NOT_BEFORE = (
 OF_SUBSCRIBE = {
     b"no-local": _OWN_TOO,
     b"activemq.noLocal": _OWN_TOO,
-    b"activemq.priority": _NO_CONSUMER_PRIORITIES,
-    b"x-priority": _NO_CONSUMER_PRIORITIES,
+    b"activemq.priority": _CONSUMER_PRIORITY,
+    b"x-priority": _CONSUMER_PRIORITY,
     b"activemq.retroactive": _NOT_BEFORE,
 }
 OF_SEND = {

@@ -30,6 +30,7 @@ _OF_QUEUES = {
     "partition_key": "where the key of a message stands, by which its order is kept: header:NAME, a JSON pointer such "
     'as /customer/id, or a list such as ["header:a", "/b"]',
     "partition_window": "how many messages of one key may be out at once",
+    "single_active_consumer": "whether one consumer gets all messages, and others stand by until it has gone",
     "max_priority": "the highest priority that a message may have, 1 to 10: the highest is delivered first",
 }
 _OF_EXCHANGES = {

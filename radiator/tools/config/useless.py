@@ -25,6 +25,7 @@ _NOT_OF_DURABLE = {
     "scope": "node",
     "partition_key": (),
     "max_priority": None,
+    "single_active_consumer": False,
 }
 
 
@@ -37,7 +38,7 @@ def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
         if is_pattern(name) and name.startswith(_OF_DURABLE):
             for key, default in _NOT_OF_DURABLE.items():
                 if table.get(key, default) != default:
-                    never = "has" if key in ("partition_key", "max_priority") else "is"
+                    never = "is" if key in ("persistent", "auto_delete", "exclusive", "scope") else "has"
                     wrong = f"is {shown(table[key])}, which the queue of a durable subscription never {never}"
                     _add(found, ("queue", name, key), f"{wrong}; leave it out")
     for name, table in file.logs.items():

@@ -232,6 +232,7 @@ function Consumers({ name, why }) {
     { key: "subscription", title: "Subscription", wide: true, cell: (row) => html`<${Name} of=${row.subscription} />` },
     { key: "name", title: "Name", cell: (row) => (row.name ? html`<${Name} of=${row.name} />` : "–") },
     { key: "stands", title: "State", cell: (row) => html`<span class=${`verdict ${row.stands === "has-room" ? "good" : "busy"}`}>${seen(row.stands)}</span>` },
+    { key: "priority", title: "Priority", right: true, wide: true, cell: (row) => String(row.priority) },
     { key: "unacked", title: "Unacked", right: true, cell: (row) => count(row.unacked) },
     { key: "window", title: "Window", right: true, cell: (row) => (row.window === null ? "no bound" : count(row.window)) },
     { key: "outbox", title: "Not read yet", right: true, wide: true, cell: (row) => bytes(row.outbox_bytes) },
@@ -269,7 +270,7 @@ function Settings({ name }) {
 }
 
 const DEFAULTS = {
-  persistent: true, overflow: "block", max_redeliveries: 16, dedup_window_s: 0, exclusive: false, auto_delete: false,
+  persistent: true, overflow: "block", max_redeliveries: 16, dedup_window_s: 0, exclusive: false, single_active_consumer: false, auto_delete: false,
   redelivery_delay_ms: 0, redelivery_delay_factor: 2, redelivery_delay_max_ms: 3600000, scope: "node", partition_window: 1,
 };
 

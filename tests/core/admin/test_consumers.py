@@ -76,9 +76,9 @@ def test_consumers_are_listed_by_name_and_in_pages(node: Node) -> None:
     a, b = found
     out = len(node.messages(1))
     assert a == {"name": "a.1", "connection": 1, "registered": False, "ready": True, "draining": False,
-                 "unacked": out, "keys": a["keys"], "lease_left_ms": None}  # fmt: skip
+                 "unacked": out, "keys": a["keys"], "lease_left_ms": None, "stands": "has-room"}  # fmt: skip
     assert b == {"name": "b.1", "connection": None, "registered": True, "ready": True, "draining": False,
-                 "unacked": 0, "keys": 0, "lease_left_ms": 9000}  # fmt: skip
+                 "unacked": 0, "keys": 0, "lease_left_ms": 9000, "stands": None}  # fmt: skip
     assert a["keys"] == 3
     assert [row["name"] for row in rows(node, limit=1)] == ["a.1"]
     assert [row["name"] for row in rows(node, after="a.1")] == ["b.1"]

@@ -125,6 +125,7 @@ def test_every_setting_may_be_given_and_is_described() -> None:
         "partition_key": ["header:customer", "/customer/id"],
         "partition_window": 7,
         "max_priority": None,  # not with a partition_key
+        "single_active_consumer": False,  # nor this
     }
     assert set(given) == set(as_json(QueueSettings()))
     node = node_of()

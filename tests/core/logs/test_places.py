@@ -142,6 +142,7 @@ def test_one_partition_or_all() -> None:
         ({"start": (OFFSET, 0)}, "protocol"),
         ({"until": (OFFSET, 0)}, "protocol"),
         ({"exclusive": True}, "protocol"),
+        ({"consumer_priority": 1}, "protocol"),
         ({"group": "g", "ack": AUTO}, "protocol"),
     ],
 )

@@ -21,6 +21,7 @@ DECLARED = Declarations(
                 scope=CLUSTER,
                 partition_key=("/a",),
                 partition_window=5,
+                single_active_consumer=True,
             ),
         ),
         ("$durable.exchange.#", QueueSettings(persistent=False, max_messages=5, max_bytes=5)),

@@ -72,7 +72,7 @@ def test_a_body_that_is_no_utf8_is_in_base64() -> None:
 
 def test_numbers_and_pressure_stand_beside_the_sentence() -> None:
     pressure = Pressure(1, 0, True, False, [Holder("c", 9)])
-    consumer = Consumer(1, "s", "a", "window", 2, None, 0)
+    consumer = Consumer(1, "s", "a", "window", 2, None, 0, 5)
     answer = LogExplained("empty", "It has no record.", 0, 1, 0, {}, pressure, [consumer])
     found = json.loads(JSON.whole(answer))
     assert [*found] == [

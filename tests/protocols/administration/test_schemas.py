@@ -81,8 +81,8 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("may", None, None, questions.RightJudged(False, None, "He may not.")),
     ("may", None, None, questions.RightJudged(True, "/#", "He may.")),
     ("consumers", None, None, consumers.Consumers(Rows(iter([
-        consumers.NamedConsumer("pod-3", None, True, False, False, 0, None, 900),
-        consumers.NamedConsumer("pod-4", 7, False, True, True, 2, 4, None),
+        consumers.NamedConsumer("pod-3", None, True, False, False, 0, None, 900, None),
+        consumers.NamedConsumer("pod-4", 7, False, True, True, 2, 4, None, "held"),
     ])))),
     ("consumer-register", None, None, consumers.ConsumerRegistered("pod-3", True, False, 30_000, {
         "destination": "/queue/q", "consumer-name": "pod-3"}, 0.5, 2, True)),
@@ -109,7 +109,7 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("stats", None, None, answers.SectionNumbers("topics", NamedRows(iter([("a", numbers.TopicNumbers(1))])))),
     ("why", LOG, None, answers.LogExplained("moving", "It moves.", 1, 1, 1, {"g": 1},
                                             answers.Pressure(0, 0, False, False, [numbers.Holder("a", 1)]),
-                                            [consumers.Consumer(1, "s", "", "has-room", 0, None, 0)])),
+                                            [consumers.Consumer(1, "s", "", "has-room", 0, None, 0, 0)])),
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from radiator.protocols.stomp.options import (
     ack_timeout_s,
     check_ids,
     consumer_name_of,
+    consumer_priority_of,
     dedup_id,
     group_of,
     survives_refusal,
@@ -41,6 +42,28 @@ def test_a_refusal_is_survived_where_its_receipt_can_tell_it() -> None:
             survives_refusal({b"on-refusal": b"receipt", **more})
     with pytest.raises(Violation, match="is not `receipt`"):
         survives_refusal({b"on-refusal": b"error", b"receipt": b"r"})
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 2**31 - 1, -(2**31)])
+def test_a_consumer_of_a_queue_has_a_priority(value: int) -> None:
+    headers = {b"destination": b"/queue/q", b"consumer-priority": b"%d" % value}
+    assert consumer_priority_of(headers, "/queue/q") == value
+    assert consumer_priority_of({b"destination": b"/topic/t"}, "/topic/t") == 0
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"-", b"--1", b"+1", b"1.5", b"1_0", b"%d" % 2**31, b"%d" % (-(2**31) - 1), b"9" * 99]
+)
+def test_what_is_no_consumer_priority_is_refused(value: bytes) -> None:
+    with pytest.raises(Violation, match="is not a whole number from -2147483648 to 2147483647"):
+        consumer_priority_of({b"destination": b"/queue/q", b"consumer-priority": value}, "/queue/q")
+
+
+@pytest.mark.parametrize("destination", ["/topic/t", "/log/l", "/temp-queue/x", "/exchange/x/k"])
+def test_only_consumers_of_a_queue_have_priorities(destination: str) -> None:
+    headers = {b"destination": destination.encode(), b"consumer-priority": b"1"}
+    with pytest.raises(Violation, match="only consumers of a queue"):
+        consumer_priority_of(headers, destination)
 
 
 def test_a_group_is_of_a_log_and_of_who_acks() -> None:

@@ -100,6 +100,7 @@ def test_a_queue_is_declared_once_and_deleted(run: Run, client: Client) -> None:
         ("--ack-timeout-s", "2.5", 2.5),
         ("--dedup-window-s", "60", 60),
         ("--exclusive", "true", True),
+        ("--single-active-consumer", "true", True),
         ("--auto-delete", "true", True),
         ("--expires-ms", "60000", 60_000),
         ("--redelivery-delay-ms", "100", 100),

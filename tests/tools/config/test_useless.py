@@ -34,6 +34,10 @@ USELESS = {
         "[queue.'$durable.#']\npartition_key = 'header:a'",
         'queue."$durable.#".partition_key',
     ),
+    "a single consumer of a durable subscription": (
+        "[queue.'$durable.#']\nsingle_active_consumer = true",
+        'queue."$durable.#".single_active_consumer',
+    ),
     "priorities of a durable subscription": (
         "[queue.'$durable.#']\nmax_priority = 5",
         'queue."$durable.#".max_priority',

@@ -1,0 +1,83 @@
+"""Which of a queue's consumers gets the next message, where they do not all take turns.
+
+Most queues have no such order: there each consumer with room is in the queue's ring, and the ring's first one is next.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.entry import Entry
+
+
+class OrderedQueue(Protocol):
+    """What its order calls of a queue."""
+
+    name: str
+    ring: OrderedDict[Subscription, None]
+    subscriptions: dict[Subscription, None]
+
+    def peek_head(self) -> Entry | None:
+        """The next entry; None: there is none, or it must be read back first."""
+
+    def refill(self, is_needed: bool = False) -> None:
+        """Have that read back."""
+
+    def take_head(self) -> Entry | None:
+        """Take that entry; None: it has expired."""
+
+    def deliver(self, entry: Entry, subscription: Subscription) -> None:
+        """To that consumer."""
+
+    def pump(self) -> None:
+        """Hand out what is ready."""
+
+
+class ConsumerOrder:
+    """A subclass says who is next (`first`)."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: OrderedQueue) -> None:
+        self.queue = queue
+
+    def check(self, subscription: Subscription) -> None:
+        """Raises Refusal `exclusive` where it cannot consume now."""
+
+    def joined(self, subscription: Subscription) -> None:
+        """Called when a consumer has subscribed; it is not in the ring yet."""
+
+    def left(self, subscription: Subscription) -> None:
+        """Called when a consumer has unsubscribed. What it has may still be unacked."""
+
+    def enlist(self, subscription: Subscription) -> None:
+        """Called when a consumer has room that is not in the ring: it joins that, if it may have messages."""
+        subscription.is_listed = True
+        self.queue.ring[subscription] = None
+
+    def first(self) -> Subscription:
+        """Of the ring, which is not empty, the one that gets the next message if it has room."""
+        return next(iter(self.queue.ring))
+
+    def served(self, subscription: Subscription) -> None:
+        """Called when it gets a message: others like it are next."""
+
+    def pump(self) -> None:
+        """Delivers what is ready to those that have room, in that order."""
+        queue, ring = self.queue, self.queue.ring
+        while ring:
+            if queue.peek_head() is None:
+                queue.refill()
+                if queue.peek_head() is None:
+                    return
+            subscription = self.first()
+            if subscription.can_take():
+                entry = queue.take_head()
+                if entry is not None:
+                    ring.move_to_end(subscription)
+                    self.served(subscription)
+                    queue.deliver(entry, subscription)
+            else:
+                del ring[subscription]
+                subscription.is_listed = False
+                subscription.connection.unlist(subscription)

@@ -1,0 +1,29 @@
+"""Of a queue with a single active consumer: who that is, and what the next one waits for."""
+
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.single_consumer import SingleConsumer
+from radiator.model.errors import count_text
+
+
+def of_single(asked: Queue) -> str:
+    """Who is the active one, and how many stand by; "" where nobody is."""
+    order = asked.order
+    if not isinstance(order, SingleConsumer) or order.active is None:
+        return ""
+    others = len(asked.subscriptions) - 1
+    beside = f", and {count_text(others, 'other stands', 'others stand')} by" if others else ""
+    address = order.active.connection.address
+    return f" {address[0].upper()}{address[1:]} has its single active consumer{beside}."
+
+
+def of_successor(asked: Queue, ready: str) -> tuple[str, str] | None:
+    """Nobody is active, since one that was has left something unacked: the verdict, and its sentence."""
+    order = asked.order
+    if not isinstance(order, SingleConsumer) or order.active is not None or not order.leaving:
+        return None
+    unacked = sum(one.in_flight for one in order.leaving)
+    holders = ", ".join(sorted({one.connection.address for one in [*order.leaving][:3]}))
+    return "taking-over", (
+        f"{ready}, but those that stand by wait for the consumer that was the active one: it has left, and "
+        f"{count_text(unacked, 'message is', 'messages are')} unacked with {holders}."
+    )
