@@ -72,6 +72,7 @@ _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
     "x-overflow": ("overflow", _overflow),
     "x-delivery-limit": ("max_redeliveries", _whole(0)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
+    "x-single-active-consumer": ("single_active_consumer", _flag),
     "x-max-priority": ("max_priority", _priority),
     "x-dead-letter-exchange": ("dead_letter_exchange", _text),
     "x-dead-letter-routing-key": ("dead_letter_key", _text),
@@ -146,7 +147,7 @@ def consumer_settings(arguments: Mapping[str, Any]) -> int:
     priority = 0
     for name, value in arguments.items():
         if name == "x-priority":
-            priority = _checked(name, value, _whole(-_LONGEST))
+            priority = _checked(name, value, _whole(-_LONGEST - 1))
         elif name == "x-cancel-on-ha-failover":
             _checked(name, value, _flag)  # no queue fails over here
         elif name.startswith("x-"):

@@ -234,7 +234,7 @@ def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     is_reply = arguments.queue == REPLY_TO
     if is_reply and not arguments.no_ack:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer cannot acknowledge: set no_ack")
-    consumer_settings(arguments.arguments)
+    priority = consumer_settings(arguments.arguments)
     address = f"/temp-queue/{REPLY_TO}" if is_reply else queue_destination(_queue(channel, arguments.queue))
     channel.tags[tag.encode()] = is_reply
     channel.wait_for_receipt(_ok(channel, arguments, BasicConsumeOk(tag)))
@@ -249,6 +249,7 @@ def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> N
             receipt=RPC,
             shares_window=not arguments.no_ack,
             reports_end=True,
+            consumer_priority=0 if is_reply else priority,
         )
     )
 

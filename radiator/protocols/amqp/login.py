@@ -15,6 +15,7 @@ _CAPABILITIES = (
     "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
+    "consumer_priorities",
     "connection.blocked",
     "per_consumer_qos",
     "direct_reply_to",

@@ -65,6 +65,12 @@ def test_priorities_are_ten_at_most_and_none_where_there_is_one() -> None:
     assert code_of(queue_settings, {"x-max-priority": 11}, True, False) == WRONG
 
 
+def test_a_queue_may_have_a_single_active_consumer() -> None:
+    for value in (True, False):
+        assert settings(x_single_active_consumer=value) == {"single_active_consumer": value}
+    assert code_of(queue_settings, {"x-single-active-consumer": 1}, True, False) == WRONG
+
+
 def test_a_consumer_timeout_is_in_seconds() -> None:
     assert settings(x_consumer_timeout=1500) == {"ack_timeout_s": 1.5}
     assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == WRONG
@@ -128,7 +134,8 @@ def test_what_no_exchange_can_be_is_refused(arguments: tuple[Any, ...], code: in
 def test_a_consumer_has_a_priority() -> None:
     assert consumer_settings({}) == consumer_settings({"note": 1}) == 0
     assert consumer_settings({"x-priority": 5, "x-cancel-on-ha-failover": True}) == 5
-    assert consumer_settings({"x-priority": -LONGEST}) == -LONGEST
+    assert consumer_settings({"x-priority": -LONGEST - 1}) == -LONGEST - 1
+    assert code_of(consumer_settings, {"x-priority": -LONGEST - 2}) == WRONG
     assert code_of(consumer_settings, {"x-priority": "5"}) == WRONG
     assert code_of(consumer_settings, {"x-priority": LONGEST + 1}) == WRONG
     assert code_of(consumer_settings, {"x-cancel-on-ha-failover": 1}) == WRONG

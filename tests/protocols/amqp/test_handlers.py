@@ -257,7 +257,9 @@ def test_qos_bounds_new_consumers_or_the_whole_channel() -> None:
                reports_end=True)),
     (m.BasicConsume(queue="q", consumer_tag="t", no_ack=True, exclusive=True, no_local=True),
      Subscribe(FIRST, b"t", "/amq/queue/q", AUTO, None, True, receipt=RPC, reports_end=True)),
-    (m.BasicConsume(queue="amq.rabbitmq.reply-to", consumer_tag="t", no_ack=True),
+    (m.BasicConsume(queue="q", consumer_tag="t", no_ack=True, arguments={"x-priority": -7}),
+     Subscribe(FIRST, b"t", "/amq/queue/q", AUTO, None, receipt=RPC, reports_end=True, consumer_priority=-7)),
+    (m.BasicConsume(queue="amq.rabbitmq.reply-to", consumer_tag="t", no_ack=True, arguments={"x-priority": 7}),
      Subscribe(FIRST, b"t", "/temp-queue/amq.rabbitmq.reply-to", AUTO, None, receipt=RPC, reports_end=True)),
 ])  # fmt: skip
 @pytest.mark.parametrize("no_wait", [False, True])

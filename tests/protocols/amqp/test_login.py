@@ -64,5 +64,6 @@ def test_a_capability_is_what_is_true(capabilities: object) -> None:
 
 def test_start_offers_what_is_taken() -> None:
     assert START.mechanisms.split() == [name.encode() for name in MECHANISMS]
+    assert START.server_properties["capabilities"]["consumer_priorities"] is True
     assert (START.version_major, START.version_minor, START.locales) == (0, 9, b"en_US")
     assert START.server_properties["product"] == "Radiator"  # clients that know RabbitMQ do not take it for that
