@@ -41,7 +41,6 @@ class ConsumerRanks(ConsumerOrder):
             tier = self._tiers[priority] = OrderedDict()
             insort(self._priorities, priority, key=neg)
         tier[subscription] = None
-        tier.move_to_end(subscription)
 
     def left(self, subscription: Subscription) -> None:
         tier = self._tiers.get(subscription.priority)

@@ -1,9 +1,11 @@
 """Consumers with priorities: the highest with room gets the next message, and equal ones take turns."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from radiator.core.queues.consumer_ranks import ConsumerRanks
 from radiator.model.commands import AUTO
 from tests.core.node import Node
 from tests.core.words import ack, queue, send, subscribe, unsubscribe
@@ -70,6 +72,28 @@ def test_of_one_connection_the_higher_comes_first_when_both_have_room_again() ->
     first = node.messages(1)
     node.say(*map(ack, first))
     assert [one.subscription for one in [*first, *node.messages(1)]] == [b"high", b"low", b"high", b"low"]
+
+
+def test_of_one_connection_the_higher_comes_first_though_it_is_the_turn_of_the_other() -> None:
+    node = node_of(1)
+    node.say(subscribe(1, "q", name=b"low", prefetch_count=1, consumer_priority=-1))
+    node.say(subscribe(1, "q", name=b"high", prefetch_count=1))
+    fill(node, 4)
+    high, low = node.messages(1)
+    node.say(ack(high))
+    high = node.message(1)
+    node.say(send(9, "q", b"4"), replace(ack(low), more=(high.message_id,)))
+    found = {one.subscription: one.message.body for one in node.messages(1)}
+    assert found == {b"high": b"3", b"low": b"4"}
+
+
+def test_who_has_left_is_kept_nowhere_while_higher_ones_have_room() -> None:
+    node = node_of(1, 2)
+    node.say(subscribe(1, "q", AUTO, consumer_priority=1))
+    for _ in range(3):
+        node.say(subscribe(2, "q"), unsubscribe(2, "q"))
+    order = node.broker.destinations.queues.all["q"].order
+    assert isinstance(order, ConsumerRanks) and not order._tiers[0]
 
 
 def test_a_partitioned_queue_has_no_such_priorities() -> None:

@@ -77,8 +77,9 @@ def test_one_that_leaves_with_nothing_is_followed_at_once() -> None:
     assert node.bodies(2) == [b"0"]
 
 
-def test_one_that_acks_by_being_written_is_followed_when_all_is_written() -> None:
-    node = node_of(1, 2)
+@KINDS
+def test_one_that_acks_by_being_written_is_followed_when_all_is_written(settings: dict[str, object]) -> None:
+    node = node_of(1, 2, **settings)
     node.say(subscribe(1, "q", AUTO), subscribe(2, "q", prefetch_count=9))
     node.reads_slowly.add(1)
     fill(node, b"0")
@@ -177,6 +178,24 @@ def test_the_setting_counts_from_when_nobody_is_subscribed() -> None:
     node.say(subscribe(1, "q", prefetch_count=9), subscribe(2, "q"))
     fill(node, b"2", b"3")
     assert node.bodies(1) == [b"2", b"3"]
+    one.use(QueueSettings())
+    node.say(subscribe(1, "q", name=b"2"))
+    fill(node, b"4")
+    assert node.bodies(1) == [b"4"] and not node.bodies(2), "they are subscribed"
+    node.close(1)
+    node.close(2)
+    node.open(3, 4)
+    node.say(subscribe(3, "q"), subscribe(4, "q"))
+    assert (len(node.bodies(3)), len(node.bodies(4))) == (1, 1)
+
+
+def test_one_that_stands_by_is_no_room_for_a_message_that_must_go_out_at_once() -> None:
+    node = node_of(1, 2)
+    node.say(subscribe(1, "q", prefetch_count=1), subscribe(2, "q", prefetch_count=9))
+    node.say(send(9, "q", b"0", immediate=True))
+    assert node.bodies(1) == [b"0"]
+    node.say(send(9, "q", b"1", immediate=True))
+    assert node.is_refused(9)
 
 
 @pytest.mark.parametrize("start", range(40))
