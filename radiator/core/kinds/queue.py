@@ -225,8 +225,8 @@ def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
     """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
     before = json.loads(queue.given) if queue.given else given
     for key in before.keys() ^ given.keys():
-        here, wanted = (shown(one[key]) if key in one else "not given" for one in (before, given))
-        sentence = f"/queue/{queue.name} is there already: its {key} was {here} when it was declared, not {wanted}."
+        here, wanted = (shown(one[key]) if key in one else "nothing" for one in (before, given))
+        sentence = f"/queue/{queue.name} is there already: it was declared with {here} as its {key}, and not {wanted}."
         raise Refusal("declared-otherwise", sentence)
 
 

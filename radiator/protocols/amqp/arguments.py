@@ -15,6 +15,7 @@ from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT, "reject-publish-dlx": DEAD_LETTER}
 _LONGEST = (1 << 31) - 1
+_UNLIMITED = -1  # an x-delivery-limit that is none
 
 
 def _whole(least: int) -> Callable[[object], int]:
@@ -70,7 +71,7 @@ _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
     "x-max-length": ("max_messages", _whole(1)),
     "x-max-length-bytes": ("max_bytes", _whole(1)),
     "x-overflow": ("overflow", _overflow),
-    "x-delivery-limit": ("max_redeliveries", _whole(0)),
+    "x-delivery-limit": ("max_redeliveries", _whole(_UNLIMITED)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
     "x-single-active-consumer": ("single_active_consumer", _flag),
     "x-max-priority": ("max_priority", _priority),
@@ -108,6 +109,8 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
         raise BrokenAmqp(
             PRECONDITION_FAILED, "invalid arg 'x-dead-letter-routing-key': it needs x-dead-letter-exchange"
         )
+    if settings.get("max_redeliveries") == _UNLIMITED:
+        del settings["max_redeliveries"]
     if "max_redeliveries" in settings and "dead_letter_exchange" not in settings:
         sentence = "x-delivery-limit needs x-dead-letter-exchange: no message is thrown away for coming back often"
         raise BrokenAmqp(NOT_IMPLEMENTED, sentence)

@@ -233,6 +233,8 @@ class Channel:
             if properties.table is not None and b"CC" in properties.table:
                 more_keys, data = with_copies(properties)
                 block, properties = stored_block(data)
+        except BrokenAmqp:
+            raise
         except Violation as broken:
             raise BrokenAmqp(spec.SYNTAX_ERROR, str(broken)) from None
         user = self._connection.user

@@ -129,8 +129,10 @@ class AmqpSession:
         return bool(self._late) or any(channel.can_go_on for channel in self._busy.values())
 
     def recognise(self, principal: Principal) -> None:
-        """In whose name the client will be connected."""
-        self._principal = self._transport_principal = principal
+        """In whose name the client will be connected, unless it logs in."""
+        self._transport_principal = principal
+        if self._state <= _STARTING and self.pending is None:
+            self._principal = principal
 
     def receive(self, data: bytes) -> list[Heard]:
         """The commands in those bytes, and in what channels have held and can go on with."""

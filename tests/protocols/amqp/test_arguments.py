@@ -49,7 +49,8 @@ def test_a_delivery_limit_needs_somewhere_to_go() -> None:
     letters = {"dead_letter_exchange": "dlx"}
     assert settings(x_delivery_limit=0, x_dead_letter_exchange="dlx") == {"max_redeliveries": 0, **letters}
     assert code_of(queue_settings, {"x-delivery-limit": 5}, True, False) == NOT_IMPLEMENTED
-    assert code_of(queue_settings, {"x-delivery-limit": -1, "x-dead-letter-exchange": ""}, True, False) == WRONG
+    assert settings(x_delivery_limit=-1) == {}, "there is no limit"
+    assert code_of(queue_settings, {"x-delivery-limit": -2, "x-dead-letter-exchange": ""}, True, False) == WRONG
 
 
 def test_dead_letters_go_by_an_exchange_with_a_key_or_with_their_own() -> None:

@@ -10,6 +10,7 @@ from radiator.model.commands import Disconnect, Fail, Open, Send
 from radiator.model.errors import Refusal
 from radiator.model.getting import SetWindow
 from radiator.model.limits import Limits
+from radiator.model.principal import ANYONE
 from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse, Resume, Scope
 from radiator.protocols import Session
 from radiator.protocols.amqp import methods as m
@@ -157,6 +158,19 @@ def test_a_login_that_is_checked_holds_what_comes_behind_it(
     ]  # fmt: skip
     assert kinds(session.take_outgoing())[1:] == [(0, m.ConnectionOpenOk), (1, m.ChannelOpenOk)]
     assert isinstance(only(session.receive(behind[-5:])), Send)
+
+
+def test_what_the_transport_knows_of_a_client_does_not_undo_its_login() -> None:
+    session = made(StubLogin())
+    session.recognise(ANYONE)
+    session.receive(PROTOCOL_HEADER + start_ok())
+    session.recognise(ANYONE)
+    assert session.answered(SHOP) == []
+    for wire in (TUNE_OK, OPENS[:-1]):
+        session.recognise(ANYONE)  # as the server does before each read until the connection is open
+        session.receive(wire)
+    session.recognise(ANYONE)
+    assert session.receive(OPENS[-1:]) == [Open(NUMBER, principal=SHOP)]
 
 
 def test_a_connection_that_is_closed_in_what_came_behind_its_login_hears_no_more() -> None:
