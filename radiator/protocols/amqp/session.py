@@ -39,7 +39,7 @@ from radiator.protocols.amqp.connection_methods import (
 )
 from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp
 from radiator.protocols.amqp.handlers import TAKES
-from radiator.protocols.amqp.login import START, Greeting, greeting_of
+from radiator.protocols.amqp.login import Greeting, greeting_of, start_for
 from radiator.protocols.amqp.methods import NAMES, ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, Method
 from radiator.protocols.amqp.parser import FrameParser
 
@@ -235,7 +235,7 @@ class AmqpSession:
             self._take_method(frame.payload, commands)
         elif frame.type == spec.PROTOCOL_OPENING:
             self._state = _STARTING
-            self._say(START)
+            self._say(start_for(self._login is None or self._principal != ANYONE))
         elif frame.type != spec.FRAME_HEARTBEAT:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a frame of type {frame.type} came on channel 0")
 

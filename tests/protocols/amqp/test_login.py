@@ -5,7 +5,7 @@ import pytest
 from radiator.model.amqp_tables import encode_table
 from radiator.protocols.amqp.connection_methods import ConnectionStartOk
 from radiator.protocols.amqp.frame import BrokenAmqp
-from radiator.protocols.amqp.login import MECHANISMS, START, greeting_of
+from radiator.protocols.amqp.login import MECHANISMS, START, greeting_of, start_for
 from radiator.protocols.amqp.spec import COMMAND_INVALID, SYNTAX_ERROR
 
 
@@ -65,5 +65,6 @@ def test_a_capability_is_what_is_true(capabilities: object) -> None:
 def test_start_offers_what_is_taken() -> None:
     assert START.mechanisms.split() == [name.encode() for name in MECHANISMS]
     assert START.server_properties["capabilities"]["consumer_priorities"] is True
+    assert start_for(True) is START and start_for(False).mechanisms == b"PLAIN AMQPLAIN"
     assert (START.version_major, START.version_minor, START.locales) == (0, 9, b"en_US")
     assert START.server_properties["product"] == "Radiator"  # clients that know RabbitMQ do not take it for that

@@ -15,7 +15,7 @@ from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse,
 from radiator.protocols import Session
 from radiator.protocols.amqp import methods as m
 from radiator.protocols.amqp.frame import HEARTBEAT, encode_frame
-from radiator.protocols.amqp.login import START
+from radiator.protocols.amqp.login import START, start_for
 from radiator.protocols.amqp.session import AmqpSession
 from radiator.protocols.amqp.spec import FRAME_MIN_BYTES, PROTOCOL_HEADER
 from radiator.protocols.schemes import SCHEMES
@@ -149,7 +149,7 @@ def test_a_login_that_is_checked_holds_what_comes_behind_it(
     behind = TUNE_OK + OPENS + method(1, m.ChannelOpen()) + publish(1)
     assert session.receive(PROTOCOL_HEADER + start_ok(mechanism, response) + behind[:-5]) == []
     assert login.asked == [given] and session.pending is not None
-    assert methods_in(session.take_outgoing()) == [(0, START)]
+    assert methods_in(session.take_outgoing()) == [(0, start_for(False))]
     assert 0 < session.buffered_bytes <= len(behind)
     commands = session.answered(session.pending())
     assert session.pending is None and session.is_open
@@ -173,6 +173,21 @@ def test_what_the_transport_knows_of_a_client_does_not_undo_its_login() -> None:
     assert session.receive(OPENS[-1:]) == [Open(NUMBER, principal=SHOP)]
 
 
+def test_who_has_logged_in_stays_who_he_is_whatever_the_transport_says_before_each_read() -> None:
+    session = made(StubLogin(True))
+    for data in (PROTOCOL_HEADER, start_ok(), TUNE_OK, OPENS):
+        session.recognise(ANYONE)
+        heard = session.receive(data)
+    assert heard == [Open(NUMBER, principal=SHOP)]
+
+
+def test_external_is_offered_where_the_transport_says_who_it_is() -> None:
+    session = made(StubLogin())
+    session.recognise(SHOP)
+    session.receive(PROTOCOL_HEADER)
+    assert methods_in(session.take_outgoing()) == [(0, START)]
+
+
 def test_a_connection_that_is_closed_in_what_came_behind_its_login_hears_no_more() -> None:
     session = made(StubLogin())
     session.receive(PROTOCOL_HEADER + start_ok() + TUNE_OK + OPENS + method(0, m.ConnectionClose()) + OPENS + OPENS)
@@ -191,7 +206,7 @@ def test_who_is_refused_is_told_so_where_he_reads_it(is_at_once: bool, can: bool
     if can:
         assert closed_with(session) == (403, "ACCESS_REFUSED - Wrong user or password.")
     else:
-        assert methods_in(session.take_outgoing()) == [(0, START)]
+        assert methods_in(session.take_outgoing()) == [(0, start_for(False))]
     assert session.is_closing and session.closing_cause == "refused: forbidden"
     assert session.receive(OPENS) == [] and session.answered(SHOP) == []
 
