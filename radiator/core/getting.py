@@ -42,9 +42,13 @@ class Getter(Subscription):
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether it would take what is ready, which is on the disk alone."""
+        """Whether it would take what is ready, which is on the disk alone, or what was sent before it and is on the way
+        to the disk.
+        """
         if self.is_taken or self.source.is_gone or not self.is_listed:
             return False
+        if self.source.storing_count and not self.source.ready_count:
+            return True
         return not self.source.is_exhausted and self.source.peek_head() is None
 
     def look(self) -> None:

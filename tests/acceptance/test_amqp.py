@@ -123,6 +123,15 @@ def test_get_and_multiple_ack(connection: amqp.Connection, name: str) -> None:
     assert other.queue_declare(name, passive=True).message_count == 0
 
 
+def test_get_sees_what_was_published_before_it(broker: BrokerProcess, name: str) -> None:
+    with connected(broker, confirm_publish=False) as connection:
+        channel = connection.channel()
+        declare(channel, name)
+        for number in range(20):
+            publish(channel, name, str(number))
+            assert bodies(channel, name) == [str(number)]
+
+
 def test_ack_of_an_unknown_tag_closes_the_channel_alone(connection: amqp.Connection, name: str) -> None:
     channel = connection.channel()
     channel.basic_ack(7)

@@ -64,6 +64,17 @@ def test_an_empty_queue_says_so_at_once(node: Node) -> None:
     assert node.take(1) == [Empty(1, b"me")]
 
 
+def test_what_was_sent_before_it_is_there_though_it_is_not_stored_yet(node: Node) -> None:
+    node.turn([Read(1, [send(1, "q", b"1"), get(), get()])])
+    assert got(node) == [b"1", None]
+
+
+def test_what_another_takes_that_was_sent_before_it_is_not_there(node: Node) -> None:
+    node.say(subscribe(2, "q"))
+    node.turn([Read(1, [send(1, "q", b"1"), get()])])
+    assert got(node) == [None] and node.message(2).message.body == b"1"
+
+
 def test_what_is_unacked_elsewhere_is_not_there(node: Node) -> None:
     fill(node, 1)
     node.say(get(1), get(2))
