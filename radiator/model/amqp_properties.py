@@ -345,8 +345,10 @@ def _of_headers(found: list[tuple[bytes, bytes]]) -> Properties:
             added.append((name, raw))
         elif name == _PERSISTENT:
             properties.delivery_mode = 2 if value == "true" else 1
-        elif not _set(properties, _PROPERTIES.get(name, ""), raw, value) and len(name) <= TABLE_NAME_BYTES:
-            headers.setdefault(name.decode("utf-8", "replace"), value)
+        elif not _set(properties, _PROPERTIES.get(name, ""), raw, value):
+            text = name.decode("utf-8", "replace")
+            if len(text.encode()) <= TABLE_NAME_BYTES:  # what is no UTF-8 is longer by now
+                headers.setdefault(text, value)
     if headers:
         properties.table = encode_table(headers)
     if added:
@@ -362,10 +364,10 @@ def _set(properties: Properties, name: str, raw: bytes, value: str) -> bool:
         if not (raw.isdigit() and len(raw) <= NUMBER_DIGITS_MAX and int(raw) <= most):
             return False
         new = int(raw)
-    elif not name or len(value.encode()) > 255:
+    elif name == "reply_to":
+        new = reply_key(value)  # which may be longer
+    if not name or (isinstance(new, str) and len(new.encode()) > 255):
         return False
-    if name == "reply_to":
-        new = reply_key(value)
     if getattr(properties, name) is None:
         setattr(properties, name, new)
     return True
@@ -391,7 +393,8 @@ def _merge(properties: Properties, added: list[tuple[bytes, bytes]]) -> None:
     for name, raw in added:
         value = raw.decode("utf-8", "replace")
         if name == REPLY_TO.name:
-            properties.reply_to = reply_key(value) if len(raw) <= 255 else properties.reply_to
+            key = reply_key(value)
+            properties.reply_to = key if len(key.encode()) <= 255 else properties.reply_to
         elif name == X_DEATH.name:
             _with_deaths(headers, value, expiration)
         else:
@@ -418,7 +421,7 @@ def _with_deaths(headers: dict[str, Value], text: str, expiration: str | None) -
         ]
         newest, oldest = deaths[0], deaths[-1]
         encode_table({"x-death": deaths})
-    except (LookupError, TypeError, ValueError, RecursionError, Violation):
+    except (LookupError, TypeError, ValueError, OverflowError, RecursionError, Violation):
         return  # no broker writes it so
     if expiration is not None:
         oldest["original-expiration"] = expiration

@@ -334,7 +334,8 @@ def test_a_dead_letter_has_what_rabbitmqs_clients_know() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", "[1]", "null", '[{"queue":"q"}]', "[" * 5000, json.dumps([{**DEATHS[0], "count": 2**70}]),
-     json.dumps([{**DEATHS[0], "count": "many"}]), json.dumps([{**DEATHS[0], "queue": "\ud800"}])],
+     json.dumps([{**DEATHS[0], "count": "many"}]), json.dumps([{**DEATHS[0], "count": float("inf")}]),
+     json.dumps([{**DEATHS[0], "queue": "\ud800"}])],
 )  # fmt: skip
 def test_deaths_that_no_broker_has_written_are_left_out(text: str) -> None:
     added = block_of(ESCAPING_ALL, (X_DEATH, text.encode()))
@@ -347,6 +348,29 @@ def test_the_address_of_an_answer_takes_the_place_of_what_stood_for_it() -> None
     assert parse(properties_of(stored_block(data)[0] + added, ESCAPING_ALL)) == Properties(
         reply_to="amq.rabbitmq.reply-to.1", type="t"
     )
+
+
+@pytest.mark.parametrize(("length", "is_property"), [(233, True), (234, False), (242, False), (243, False)])
+def test_an_address_that_is_too_long_as_a_routing_key_is_no_property(length: int, is_property: bool) -> None:
+    address = b"/reply-queue/" + b"x" * length
+    key = "amq.rabbitmq.reply-to." + "x" * length
+    found = parse(properties_of(b"reply-to:%b\n" % address, ESCAPING_ALL))
+    assert found.reply_to == (key if is_property else None)
+    assert found.headers == ({} if is_property else {"reply-to": address.decode()})
+
+
+@pytest.mark.parametrize(("length", "is_replaced"), [(233, True), (234, False), (242, False)])
+def test_nor_does_it_take_the_place_of_one_in_a_dead_letter(length: int, is_replaced: bool) -> None:
+    address = "/reply-queue/" + "x" * length
+    block = stored_block(encode(Properties(reply_to=address)))[0]
+    added = block_of(ESCAPING_ALL, (DEAD_LETTER_REASON, b"rejected"))
+    key = "amq.rabbitmq.reply-to." + "x" * length
+    assert parse(properties_of(block + added, ESCAPING_ALL)).reply_to == (key if is_replaced else address)
+
+
+def test_a_name_that_is_no_utf_8_fits_once_it_is_replaced() -> None:
+    block = b"%b:kept\n%b:left out\n" % (b"\xff" * 85, b"\xff" * 86)
+    assert parse(properties_of(block, ESCAPING_ALL)).headers == {"\ufffd" * 85: "kept"}
 
 
 def test_a_message_from_elsewhere_has_properties_of_its_headers() -> None:

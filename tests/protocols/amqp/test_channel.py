@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_tables import encode_table
 from radiator.model.commands import Abort, Ack, Administer, Begin, Closed, Commit, Disconnect, Fail, Nack, Send
 from radiator.model.getting import Get
 from radiator.model.headers import ESCAPING_ALL
@@ -160,6 +161,12 @@ def test_properties_that_the_broker_looks_at(flags: bytes, rest: bytes, part: st
         assert command.expiration_ms == (int(rest[1:]) if flags[0] else None)
     else:
         assert isinstance(command, Fail) and command.connection == FIRST and part in command.sentence
+
+
+def test_copies_that_are_no_list_close_the_channel_alone() -> None:
+    properties = b"\x20\0" + encode_table({"CC": "a"})
+    fail = only(opened().receive(publish(1, properties=properties)))
+    assert isinstance(fail, Fail) and fail.connection == FIRST and "invalid 'CC' header" in fail.sentence
 
 
 def test_a_reply_goes_to_the_channel_that_has_asked() -> None:
