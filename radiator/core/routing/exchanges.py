@@ -173,7 +173,8 @@ class Exchanges:
             raise Refusal("declared", f"/exchange/{name} is declared in the configuration: take it out there.")
         for tie in list(ties_of(exchange)):
             self.untie(tie)
-        self.drop(exchange)
+        if self.all.get(name) is exchange:  # an auto_delete one has gone with its last binding
+            self.drop(exchange)
 
     def drop(self, exchange: Exchange) -> None:
         """Removes an exchange that has no bindings of its own, and what leads to it."""

@@ -140,6 +140,17 @@ def test_either_exchange_takes_the_binding_along_and_auto_delete_goes_up_the_cha
     assert not exchanges.get("amq.topic").sources
 
 
+@pytest.mark.parametrize("leads", ["xy", "xx", "xy yx", "xy yz zx", "xx xy", "yx zx"])
+def test_auto_delete_exchange_that_leads_on_is_deleted_once(leads: str) -> None:
+    node = node_of(**{name: ExchangeSettings(type=FANOUT, auto_delete=True) for name in "xyz"})
+    exchanges = node.broker.destinations.exchanges
+    bind(node, *((one, "", f"/exchange/{to}") for one, to in leads.split()))
+    exchanges.delete("x")
+    node.turn([])
+    assert "x" not in exchanges.all and exchanges.count == 0
+    assert code(exchanges.delete, "x") == "no-such-destination"
+
+
 def test_long_chain_of_auto_delete_goes_little_by_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SOURCES_MAX", 4)
     node = node_of(**{f"x{n}": ExchangeSettings(auto_delete=True) for n in range(9)}, end=ExchangeSettings())
