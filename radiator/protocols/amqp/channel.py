@@ -204,8 +204,9 @@ class Channel:
         if len(properties) > self._connection.header_max_bytes:
             sentence = f"the properties have {len(properties)} bytes: max_header_bytes is smaller"
             raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
-        if body_bytes + len(properties) > self._connection.body_max_bytes:
-            sentence = f"message size {body_bytes} is larger than {self._connection.body_max_bytes} (max_frame_bytes)"
+        size = body_bytes + len(properties)
+        if size > self._connection.body_max_bytes:
+            sentence = f"message size {size} is larger than {self._connection.body_max_bytes} (max_frame_bytes)"
             raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
         publishing.body_bytes, publishing.properties = body_bytes, properties
         if not body_bytes:
