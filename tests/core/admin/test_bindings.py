@@ -1,11 +1,23 @@
 """Requests about exchanges and their bindings."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from radiator.core.rights import rights_of
+from radiator.model.administration import AddBinding, RemoveBinding
+from radiator.model.answers import Declared, Deleted
+from radiator.model.commands import Administer, Open
+from radiator.model.errors import Refusal
 from radiator.model.limits import DESCRIBED_BINDINGS
-from tests.core.admin.asking import code, node_of
+from radiator.model.principal import Principal, RecognisedBy
+from radiator.model.rights import Rules
+from radiator.model.settings import ExchangeSettings
+from radiator.model.users import User
+from tests.core.admin.asking import DECLARED, code, node_of
+from tests.core.admin.test_commands import Direct
+from tests.core.node import Node
 from tests.core.words import send
 
 
@@ -126,3 +138,25 @@ def test_bindings_go_with_either_end() -> None:
     assert node.admin(9, do="describe", queue="new")["bindings"] == [{"exchange": "x", "key": "k"}]
     node.admin(9, do="delete", queue="new")
     assert node.admin(9, do="describe", exchange="x")["bindings"] == [{"key": "a.#", "queue": "q"}]
+
+
+@pytest.mark.parametrize("command", [AddBinding, RemoveBinding])
+@pytest.mark.parametrize(("rule", "exchange", "may"), [
+    ("/exchange/h/mine", "h", False), ("/exchange/h/#", "h", True), ("/exchange/none/mine", "none", False),
+    ("/exchange/x/mine", "x", True), ("/exchange/x/other", "x", False),
+])  # fmt: skip
+def test_arguments_of_an_exchange_of_type_headers_are_judged_as_any_key(
+    command: type, rule: str, exchange: str, may: bool
+) -> None:
+    """Its key says nothing there."""
+    users = {"ann": User(name="ann", rules=Rules(read=(rule,), write=("/queue/q",)))}
+    node = Node(replace(DECLARED, exchanges={"h": ExchangeSettings(type="headers"), "x": ExchangeSettings()}),
+                authorizer=rights_of(users, 0))  # fmt: skip
+    node.inbox[1], node.delivers[1] = [], 0
+    node.turn([Open(1, principal=Principal("ann", RecognisedBy.PASSWORD))])
+    direct = Direct(command(exchange, "mine", "q", '{"a":"1"}'))
+    node.say(Administer(1, b"0", direct, 2, b"r", is_answered=True))
+    (answer,) = direct.answers
+    assert isinstance(answer, Declared | Deleted) if may else isinstance(answer, Refusal)
+    if isinstance(answer, Refusal):
+        assert answer.code == ("no-such-destination" if exchange == "none" else "forbidden")
