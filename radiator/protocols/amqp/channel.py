@@ -192,6 +192,8 @@ class Channel:
         """basic.publish: the content follows."""
         if arguments.immediate:
             raise BrokenAmqp(spec.NOT_IMPLEMENTED, "immediate=true")
+        if "/" in arguments.exchange:  # what follows it would be taken for the key
+            raise BrokenAmqp(spec.NOT_FOUND, f"no exchange {arguments.exchange!r:.80}: none has a / in its name")
         self._publishing = Publishing(arguments.exchange, arguments.routing_key, arguments.mandatory)
 
     def _take_header(self, payload: bytes, commands: list[Heard]) -> None:

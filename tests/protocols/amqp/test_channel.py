@@ -163,6 +163,12 @@ def test_properties_that_the_broker_looks_at(flags: bytes, rest: bytes, part: st
         assert isinstance(command, Fail) and command.connection == FIRST and part in command.sentence
 
 
+@pytest.mark.parametrize("exchange", ["x/", "x/y", "/"])
+def test_an_exchange_with_a_slash_is_none(exchange: str) -> None:
+    fail = only(opened().receive(method(1, m.BasicPublish(exchange=exchange, routing_key="k")) + content(1)))
+    assert isinstance(fail, Fail) and fail.connection == FIRST and "no exchange" in fail.sentence
+
+
 def test_copies_that_are_no_list_close_the_channel_alone() -> None:
     properties = b"\x20\0" + encode_table({"CC": "a"})
     fail = only(opened().receive(publish(1, properties=properties)))
