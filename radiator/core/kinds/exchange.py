@@ -214,8 +214,8 @@ class ExchangeKind(Kind):
         """Deletes the exchange with its bindings. if_unbound: only without any."""
         exchanges, name = self.destinations.exchanges, command.name
         exchange = exchanges.get(name)
-        if command.if_unbound and exchange.bindings:
-            have = count_text(len(exchange.bindings), "binding")
+        if command.if_unbound and exchange.bindings_count:
+            have = count_text(exchange.bindings_count, "binding")
             raise Refusal("in-use", f"/exchange/{name} has {have}: take them off first.")
 
         again = partial(self.delete, request, command)
