@@ -126,7 +126,7 @@ class ServerConnection:
             self.close(f"read: {error.strerror}")
             return
         except Exception as bug:  # noqa: BLE001  # a door: as below, for what decrypts the bytes of strangers
-            self._close_for(bug)
+            self.close_for(bug)
             return
         if not data:
             self.close("hung up")
@@ -144,11 +144,12 @@ class ServerConnection:
         try:
             commands = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
-            self._close_for(bug)
+            self.close_for(bug)
             return
         self._heard(commands, len(data))
 
-    def _close_for(self, bug: Exception) -> None:
+    def close_for(self, bug: Exception) -> None:
+        """A session's bug costs its own connection only."""
         self._shared.log.trace("".join(traceback.format_exception(bug)))
         self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
         self.close("a bug in the session")
@@ -228,7 +229,7 @@ class ServerConnection:
         try:
             commands = self._session.answered(verdict)
         except Exception as bug:  # noqa: BLE001  # as in _readable
-            self._close_for(bug)
+            self.close_for(bug)
             return
         self._heard(commands, 0)
 
@@ -276,7 +277,7 @@ class ServerConnection:
             try:
                 commands = self._session.receive(b"")
             except Exception as bug:  # noqa: BLE001  # as in _readable
-                self._close_for(bug)
+                self.close_for(bug)
                 return
             self._heard(commands, 0)
         if self._state < _LINGERING and not self._holds:

@@ -187,7 +187,11 @@ class Dispatcher:
         for reply in replies:
             connection = connections.get(reply.connection)
             if connection is not None:
-                connection.post(reply)
+                try:
+                    connection.post(reply)
+                except Exception as bug:  # noqa: BLE001  # a door: a session's bug must not end the broker
+                    connection.close_for(bug)
+                    continue
                 if not connection.is_touched:
                     connection.is_touched = True
                     touched.append(connection)

@@ -169,6 +169,25 @@ def test_bug_in_a_session_costs_its_own_connection_only(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
+def test_bug_in_what_a_session_writes_costs_its_own_connection_only(tmp_path: Path) -> None:
+    program = """
+        from radiator.protocols.stomp.session import StompSession
+        whole = StompSession.encode
+        def encode(session, reply):
+            assert getattr(reply, "receipt", b"") != b"bad", "a bug"
+            return whole(session, reply)
+        StompSession.encode = encode
+    """
+    with broken(tmp_path, program) as broker:
+        bad, good = connected(broker), connected(broker)
+        bad.send_raw(b"SEND\ndestination:/queue/q\nreceipt:bad\n\nstored\0")
+        assert bad.is_closed()
+        good.send("/queue/q", "good")
+        broker.wait_for_log(" error session_bug connection=")
+        assert "Traceback" in broker.log
+        assert broker.stop() == 0
+
+
 def test_bug_in_a_transport_costs_its_own_connection_only(tmp_path: Path) -> None:
     program = """
         from radiator.server.transport import SocketTransport
