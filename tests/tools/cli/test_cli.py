@@ -92,7 +92,7 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         "declare queue q --max-messages 0",
         "declare queue q --persistent none",
         "declare queue /topic/t",
-        "declare exchange x --type headers",
+        "declare exchange x --type header",
         "declare fanout f q.*",
         "describe topic t",
         "describe queue",

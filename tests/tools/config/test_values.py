@@ -92,8 +92,8 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
         ("stomp://[nonsense]:1", "no IPv6 address"),
         (
             "stmps://host:1",
-            'has the scheme "stmps"; it must be one of "stomp", "stomp+unix", "stomps", "http", "http+unix", "https"; '
-            'did you mean "s',
+            'has the scheme "stmps"; it must be one of "stomp", "stomp+unix", "stomps", "http", "http+unix", "https", '
+            '"amqp", "amqp+unix", "amqps"; did you mean "s',
         ),
         ("peer://host:1", 'has the scheme "peer" (nodes connect to listen of [node]); it must be one of "stomp"'),
         ("stomp+unix://x", "has a path and no host; write stomp+unix:x for a path in data_dir, or stomp+unix:/x"),
