@@ -14,6 +14,7 @@ from tests.interop.npm import node_modules
 from tests.ports import free_port
 
 LOOK_S = 15.0
+_ALL = "\ue009a\ue000"  # WebDriver, section 15.4.2: Control and A, and no more keys held
 SERIOUS = ("serious", "critical")  # as axe-core grades what it finds
 
 _NO_HISTORY = re.compile(r"/v1/queues/[^/]+/history ")  # 404 until a queue is five seconds old
@@ -107,9 +108,10 @@ class Page:
     def fill(self, css: str, text: str) -> None:
         """Types into a field, in place of what is in it, as soon as it can have the focus: its dialog is open then."""
         field = self.one(css)
-        script = "arguments[0].focus(); arguments[0].select?.(); return document.activeElement === arguments[0]"
+        script = "arguments[0].focus(); return document.activeElement === arguments[0]"
         self.wait(lambda: self.run(script, field), f"the focus of {css}")
-        field.send_keys(text)
+        # in one go: a dialog that opens meanwhile takes the focus for a moment, and with it what was selected
+        field.send_keys(_ALL + text)
 
     def keys(self, text: str) -> None:
         """Types into whatever has the focus."""
