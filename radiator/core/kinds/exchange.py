@@ -11,7 +11,7 @@ from radiator.core.kinds.kind import Asked, Kind, Round, Subscriber
 from radiator.core.ports import Background, TopologyPort
 from radiator.core.producer import Producer
 from radiator.core.queues.target import Target
-from radiator.core.routing.exchange import Exchange, ties_of
+from radiator.core.routing.exchange import Exchange, Tie, ties_of
 from radiator.core.routing.exchanges import PrivateQueue
 from radiator.core.routing.matcher import Headers
 from radiator.core.routing.plan import Plan, no_consumer
@@ -21,7 +21,7 @@ from radiator.model.administration import DeclareDestination, DeleteDestination,
 from radiator.model.answers import BindingOfExchange, Declared, Deleted, ExchangeDescribed
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal, count_text
-from radiator.model.limits import DESCRIBED_BINDINGS, STEPS_PER_COPY
+from radiator.model.limits import DESCRIBED_BINDINGS, STEP_MESSAGES, STEPS_PER_COPY
 from radiator.model.numbers import ExchangeNumbers, Rows
 from radiator.model.recovery import Recovery
 from radiator.model.settings import STANDARD_EXCHANGES, Declarations, ExchangeSettings
@@ -218,8 +218,11 @@ class ExchangeKind(Kind):
             have = count_text(exchange.bindings_count, "binding")
             raise Refusal("in-use", f"/exchange/{name} has {have}: take them off first.")
 
+        def ties() -> list[Tie]:
+            return [*islice(ties_of(exchange), STEP_MESSAGES + 1)]  # as many as are looked at before others come
+
         again = partial(self.delete, request, command)
-        if not exchange.is_declared and unbinding.begins(request, lambda: [*ties_of(exchange)], exchanges.untie, again):
+        if not exchange.is_declared and unbinding.begins(request, ties, exchanges.untie, again):
             return
         exchanges.delete(name)
         self.context.note("info", "deleted", exchange=name)
