@@ -99,8 +99,8 @@ def test_where_a_key_goes(web: WebClient) -> None:
     status, answer = get(web, "/v1/exchanges/events/route?key=orders.new")
     assert (status, answer["count"]) == (200, 2)
     assert sorted(answer["targets"], key=str) == [
-        {"destination": "/queue/bills", "key": "#"},
-        {"destination": "/queue/orders", "key": "orders.#"},
+        {"destination": "/queue/bills", "key": "#", "through": []},
+        {"destination": "/queue/orders", "key": "orders.#", "through": []},
     ]
     assert get(web, "/v1/exchanges/amq.direct/route?key=a%2Fb")[1]["sentence"].startswith(
         "No binding matches /exchange/amq.direct/a/b: a SEND to it is dropped"

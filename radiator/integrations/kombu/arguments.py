@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from radiator.integrations.kombu.failures import OperationRefused
-from radiator.model.settings import DROP_OLDEST, REJECT
+from radiator.model.settings import DIRECT, DROP_OLDEST, FANOUT, REJECT, TOPIC
+
+EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)  # those whose bindings kombu has no arguments for
 
 # what RabbitMQ calls it -> what it is called here; the broker judges the values
 _SAME = {

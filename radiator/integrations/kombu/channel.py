@@ -14,13 +14,12 @@ from uuid import uuid4
 from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
 from radiator.client import Message as Received
-from radiator.integrations.kombu.arguments import queue_settings
+from radiator.integrations.kombu.arguments import EXCHANGE_TYPES, queue_settings
 from radiator.integrations.kombu.connection import DeclaredQueue, SharedConnection
 from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, refused
 from radiator.integrations.kombu.message import Message, PreparedMessage
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.limits import PREFETCH_COUNT_MAX
-from radiator.model.settings import EXCHANGE_TYPES
 
 QUEUE = "/amq/queue/"  # a queue that was declared; no use of it makes one
 GET_MAX_S = 2.0  # how long a message that is ready may take to come; it may have to be read from the disk
