@@ -12,7 +12,7 @@ from random import Random
 
 from radiator.model.commands import Command, Fail, Open, PeerMessage
 from radiator.model.errors import Violation
-from radiator.model.limits import CONNECT_MAX_BYTES, PIECE_BYTES, Limits
+from radiator.model.limits import CONNECT_MAX_BYTES, DEATHS_BYTES, PIECE_BYTES, Limits
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
 from radiator.model.settings import Node
@@ -262,7 +262,7 @@ def strangers(run: Run) -> None:
 # ---- liars -----------------------------------------------------------------------------------------------------------
 
 LIMITS = Limits(max_frame_bytes=2000, max_header_bytes=300, max_headers=20, max_destinations=6)
-MESSAGE_ROOM_BYTES = 8 * 1024  # of a frame with a message, beyond the limits of messages
+MESSAGE_ROOM_BYTES = 8 * 1024 + DEATHS_BYTES  # of a frame with a message, beyond its limits; and its x-death
 PUBLISHED = 25
 NAMES_ROOM_BYTES = 1024 * 66  # of the nodes that what is published names
 LITTLE_BYTES = 8 * 1024  # more than a word of a few numbers and names may take
