@@ -19,7 +19,7 @@ _SAME = {
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 # every persistent queue is synced before it is confirmed: what other types of queue promise
 _SAYS_NOTHING = frozenset(["x-queue-type", "x-queue-mode", "x-queue-version", "x-dead-letter-strategy"])
-_PRIORITIES = "Radiator has no priorities: leave out x-max-priority, and give what is urgent a queue of its own."
+_PRIORITIES = "This transport has no priorities: take amqp:// for x-max-priority, or give what is urgent its own queue."
 
 
 def queue_settings(

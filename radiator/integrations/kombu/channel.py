@@ -88,7 +88,7 @@ class Channel(StdChannel):
             )
         if arguments:
             raise OperationRefused(
-                f"The exchange {exchange!r} has arguments, {arguments!r}, which mean nothing to Radiator."
+                f"The exchange {exchange!r} has arguments, {arguments!r}, which this transport does not know: take amqp://."
             )
         self._open.admin("declare", exchange=exchange, type=type, durable=durable, auto_delete=auto_delete)
 
@@ -142,7 +142,7 @@ class Channel(StdChannel):
         if exchange:
             if arguments:
                 raise OperationRefused(
-                    f"The binding of {queue!r} has arguments, {arguments!r}, which mean nothing to Radiator."
+                    f"The binding of {queue!r} has arguments, {arguments!r}, which this transport does not know: take amqp://."
                 )
             self._open.admin("bind", exchange=exchange, key=routing_key or "", queue=queue)
 

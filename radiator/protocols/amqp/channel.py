@@ -64,11 +64,10 @@ class Channel:
     """number: of the broker's connection that it is. wire: the number of its frames. takes: what each method does."""
 
     __slots__ = (
-        "_behind_answer",
-        "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method", "_publishing",
-        "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered", "is_close_asked",
-        "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "number", "prefetch", "state", "tags",
-        "unacked", "wire",
+        "_behind_answer", "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method",
+        "_publishing", "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered",
+        "is_close_asked", "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "number", "prefetch",
+        "state", "tags", "unacked", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -203,8 +202,9 @@ class Channel:
         class_id, body_bytes, properties = decode_content_header(payload)
         if class_id != spec.CLASS_BASIC:
             raise BrokenAmqp(spec.FRAME_ERROR, f"the content is of class {class_id}: {spec.CLASS_BASIC} was announced")
-        if len(properties) > self._connection.header_max_bytes:
-            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is smaller"
+        most = self._connection.header_max_bytes
+        if len(properties) > most:
+            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {most}"
             raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
         size = body_bytes + len(properties)
         if size > self._connection.body_max_bytes:

@@ -108,7 +108,7 @@ STEPS = (b"", PROTOCOL_HEADER, start_ok(), TUNE_OK)
 ])  # fmt: skip
 def test_what_has_no_meaning_before_the_connection_is_open_ends_it(done: int, wire: bytes, code: int) -> None:
     if done == 4 and len(wire) == 7:
-        pytest.skip("a larger frame was agreed on")
+        wire = b"\1\0\0" + (AMQP_FRAME_BYTES - 7).to_bytes(4)  # one byte more than was agreed on by then
     session = made()
     for step in STEPS[:done]:
         session.receive(step)
