@@ -98,9 +98,13 @@ class Clients:
         connection.owner = event.channel_of or event.connection
         self.connections[event.connection] = connection
         is_channel = connection.owner != connection.number
-        if is_channel and event.channel_of not in self.connections:
-            connection.refuse(self.context, "protocol", f"There is no connection {event.channel_of} to have a channel.")
-            return True
+        if is_channel:
+            owner = self.connections.get(event.channel_of)
+            if owner is None:
+                sentence = f"There is no connection {event.channel_of} to have a channel."
+                connection.refuse(self.context, "protocol", sentence)
+                return True
+            owner.channels[connection.number] = connection
         try:
             connection.usage = self.usages.opened(connection, event.principal)
             # a reload may have come between its login and this turn
@@ -199,6 +203,8 @@ class Clients:
         if connection is None or self.context.is_stopping:
             return True
         connection.is_closing = True
+        if connection.owner in self.connections:
+            self.connections[connection.owner].channels.pop(connection.number, None)
         if connection.usage is not None:
             self.usages.closed(connection.usage, connection)
             connection.usage = None

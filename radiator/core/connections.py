@@ -312,7 +312,7 @@ class Connection(Producer):
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
-        "buffered_bytes", "client", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes",
+        "buffered_bytes", "channels", "client", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes",
         "idle_subscriptions", "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place",
         "next_place", "number", "opened_s", "outbox_bytes", "outbox_max_bytes", "owner", "peer", "posted_turn",
         "principal", "protocol", "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls",
@@ -325,6 +325,7 @@ class Connection(Producer):
         super().__init__()
         self.awake = [] if awake is None else awake
         self.number = self.owner = number  # owner: of which it is a channel, or itself
+        self.channels: dict[int, Connection] = {}
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
         self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it

@@ -2,7 +2,16 @@
 
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.single_consumer import SingleConsumer
+from radiator.model.consumers import ActiveConsumer
 from radiator.model.errors import count_text
+
+
+def active_consumer(asked: Queue) -> ActiveConsumer | None:
+    """Of a queue with a single active consumer, where there is one."""
+    order = asked.order
+    if not isinstance(order, SingleConsumer) or order.active is None:
+        return None
+    return ActiveConsumer(order.active.connection.number, order.active.name.decode("utf-8", "replace"))
 
 
 def of_single(asked: Queue) -> str:

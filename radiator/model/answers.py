@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from radiator.model.connections import ConnectionAnswer
-from radiator.model.consumers import Consumer, ConsumerAnswer, HotKey
+from radiator.model.consumers import ActiveConsumer, Consumer, ConsumerAnswer, HotKey
 from radiator.model.itself import ItselfAnswer
 from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
 from radiator.model.overview import OverviewAnswer
@@ -156,7 +156,8 @@ class BindingOfExchange:
 class QueueDescribed:
     """bindings: the first of bindings_count. oldest_ms: age of the oldest ready message, or None. Of a partitioned
     queue: active_keys: keys with messages that memory knows of; key_moves: how often one went to another consumer than
-    before; hot_key: the one with most messages; else None.
+    before; hot_key: the one with most messages; else None. exclusive_to: the connection that alone may use it, with its
+    channels; None: anybody. active_consumer: of a queue with single_active_consumer, where there is one.
     """
 
     settings: QueueSettings
@@ -173,6 +174,8 @@ class QueueDescribed:
     active_keys: int | None
     key_moves: int | None
     hot_key: HotKey | None
+    exclusive_to: int | None = None
+    active_consumer: ActiveConsumer | None = None
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ class DescribeConnection:
 
 @dataclass(slots=True)
 class CloseConnection:
-    """Close it with an ERROR: ConnectionClosed. Refused: one that is not there, the asker's own (`own-connection`), and
-    a link with another node (`linked`).
+    """Close it with an ERROR, and its channels with it: ConnectionClosed. Refused: one that is not there, the asker's
+    own (`own-connection`), and a link with another node (`linked`).
     """
 
     number: int
@@ -41,7 +41,8 @@ class ConnectionNumbers:
     protocol: as people call it. tls: its version; None: without TLS. client: what it says that it is, or the name of a
     consumer of its; None: neither. subscriptions, unacked, transactions: how many it has. outbox_bytes: sent to it, and
     not taken by the system yet. memory_bytes: what goes with it. blocked: what its next command waits for, or that it
-    is being closed, as a sentence; None: neither.
+    is being closed, as a sentence; None: neither. channel_of: the number of the connection that it is a channel of;
+    None: it is none. channels: how many it has itself.
     """
 
     number: int
@@ -58,6 +59,8 @@ class ConnectionNumbers:
     transactions: int
     memory_bytes: int
     blocked: str | None
+    channel_of: int | None
+    channels: int
 
 
 @dataclass(slots=True)
@@ -86,10 +89,13 @@ class SubscriptionNumbers:
 
 @dataclass(slots=True)
 class ConnectionDescribed:
-    """numbers: `subscriptions` among them counts all, of which subscription_list has the first."""
+    """numbers: `subscriptions` among them counts all, of which subscription_list has the first. channel_list: the
+    numbers of its channels.
+    """
 
     numbers: ConnectionNumbers
     subscription_list: Rows[SubscriptionNumbers]
+    channel_list: Rows[int]
 
 
 @dataclass(slots=True)

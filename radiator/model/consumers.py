@@ -127,6 +127,14 @@ class Scale:
 
 
 @dataclass(slots=True)
+class ActiveConsumer:
+    """The one that gets the messages of a queue while others stand by."""
+
+    connection: int
+    subscription: str
+
+
+@dataclass(slots=True)
 class HotKey:
     """The key of a queue with most messages. key: as text, escaped, and cut where it is long."""
 

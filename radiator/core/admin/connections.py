@@ -84,7 +84,8 @@ def described(request: Request[ConnectionsPort], command: DescribeConnection) ->
             connection.queue_subscriptions.values(), connection.topic_subscriptions.values()
         )
         first = [*islice(all_of_them, CONNECTION_SUBSCRIPTIONS)]
-        return ConnectionDescribed(_numbers(connection, now_s), Rows(_subscription(one) for one in first))
+        subscriptions, channels = Rows(_subscription(one) for one in first), Rows(iter([*connection.channels]))
+        return ConnectionDescribed(_numbers(connection, now_s), subscriptions, channels)
 
     request.answer_in_slices(answer)
 
@@ -106,7 +107,8 @@ def closed(request: Request[ConnectionsPort], command: CloseConnection) -> None:
         )
     if not connection.is_closing:
         name = f"{asker.principal.name!r:.80}"
-        sentence = f"This connection was closed by an operator: {name}, on connection {asker.number}."
+        what = "connection" if connection.owner == connection.number else "channel"
+        sentence = f"This {what} was closed by an operator: {name}, on connection {asker.number}."
         connection.refuse(request.parts.context, "disconnected", sentence, scope=Scope.CONNECTION)
     request.answer(ConnectionClosed(connection.number, connection.principal.name, connection.peer))
 
@@ -140,6 +142,8 @@ def _numbers(connection: Connection, now_s: float) -> ConnectionNumbers:
         transactions=len(connection.transactions),
         memory_bytes=held_by(connection),
         blocked=_blocked(connection, now_s),
+        channel_of=None if connection.owner == connection.number else connection.owner,
+        channels=len(connection.channels),
     )
 
 

@@ -19,6 +19,7 @@ from radiator.core.request import warnings
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
+from radiator.core.why_single import active_consumer
 from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import BindingOfQueue, Deleted, QueueDeclared, QueueDescribed
@@ -197,6 +198,8 @@ class QueueKind(Kind):
             active_keys=active_keys(queue),
             key_moves=key_moves(queue),
             hot_key=HotKey(hot.key, hot.count) if hot.count else None,
+            exclusive_to=self.destinations.queues.owned.owners.get(queue),
+            active_consumer=active_consumer(queue),
         )
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:

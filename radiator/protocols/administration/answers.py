@@ -160,7 +160,8 @@ def _log_explained(answer: LogExplained) -> Mapping[str, Any]:
 
 
 def _connection(answer: ConnectionDescribed) -> Mapping[str, Any]:
-    return {**_fields(answer.numbers), "subscription_list": answer.subscription_list}
+    lists = {"subscription_list": answer.subscription_list, "channel_list": answer.channel_list}
+    return {**_fields(answer.numbers), **lists}
 
 
 def _peeked(answer: PeekedMessage) -> Mapping[str, Any]:

@@ -199,6 +199,7 @@ _NAMED = (
     bounds.BrokerBound,
     configuration.Setting,
     consumers.Consumer,
+    consumers.ActiveConsumer,
     consumers.HotKey,
     consumers.NamedConsumer,
     log_lines.LogLine,

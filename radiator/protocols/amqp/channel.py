@@ -458,17 +458,18 @@ class Channel:
         failure = self._failure
         if failure is not None:
             return self.confirmed() + self._close_frame(failure.code, str(failure))
-        return self.confirmed() + self._close_frame(refusals.reply_code(reply.code), reply.sentence)
+        code = refusals.reply_code(reply.code)
+        return self.confirmed() + self._close_frame(code, reply.sentence, reply.code not in refusals.OF_NO_METHOD)
 
-    def _close_frame(self, code: int, sentence: str) -> bytes:
+    def _close_frame(self, code: int, sentence: str, has_method: bool = True) -> bytes:
         is_of_method = self._failure is not None or not (self.is_answered or self.is_close_asked)
-        method = self._method if is_of_method else BasicPublish
+        method = NUMBERS[self._method if is_of_method else BasicPublish] if has_method else (0, 0)
         self.state = CLOSED
         self.is_answered = True
         self.is_last = False
         self._done = _nothing
         self._publishing = None
-        close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *NUMBERS[method]))
+        close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *method))
         # a client that has closed it in the meantime waits for that to be answered, whatever else comes
         return close + encode_method(self.wire, ChannelCloseOk()) if self.is_close_asked else close
 

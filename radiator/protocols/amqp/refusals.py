@@ -25,6 +25,9 @@ _OF_CONNECTION = {
     "connections": RESOURCE_ERROR,
 }
 
+OF_NO_METHOD = frozenset(("disconnected", "memory"))
+"""Codes of refusals that no method of the client has brought about."""
+
 
 def reply_code(code: str) -> int:
     """Of a refusal that ends a channel. Most say that what the client took for granted is otherwise."""

@@ -73,12 +73,18 @@ def _row(one: dict[str, Any]) -> list[str | int]:
 
 
 def _spoken(one: dict[str, Any]) -> str:
-    return str(one["protocol"]) + (f", {one['tls']}" if one["tls"] else "")
+    channel_of = one.get("channel_of")
+    of = "" if channel_of is None else f" of {channel_of}"
+    return str(one["protocol"]) + of + (f", {one['tls']}" if one["tls"] else "")
 
 
 def _one(answer: dict[str, Any]) -> str:
     lines = [f"connection {field(answer, 'number')}"]
     lines += [f"  {name}: {printable(str(answer[name]))}" for name in _FACTS if answer[name] is not None]
+    if answer.get("channel_of") is not None:
+        lines.append(f"  channel of: connection {answer['channel_of']}")
+    if answer.get("channel_list"):
+        lines.append(f"  channels: {', '.join(str(one) for one in answer['channel_list'])}")
     lines.append(f"  age: {duration_text(int(answer['age_ms']) / 1000)}")
     lines += [f"  {name}: {bytes_text(int(answer[name + '_bytes']))}" for name in ("outbox", "memory")]
     if answer["blocked"]:
@@ -100,7 +106,8 @@ CONNECTIONS = Command(
         "One line for each connection, of a client or of a linked node: where it is, in whose name, what it speaks and "
         "what it says that it is; how many subscriptions and unacked messages it has; what is sent and not read; and "
         "what its next command waits for. With NUMBER the same of one, with its subscriptions: `window` is how many "
-        "messages each may have unacked, and `stands` what keeps it from the next one."
+        "messages each may have unacked, and `stands` what keeps it from the next one. A channel of AMQP is a "
+        "connection, too: `AMQP 0-9-1 channel 1 of 17` is one of connection 17."
     ),
     example="radiator connections --of shop\nradiator connections 17",
     add_arguments=_arguments,
@@ -127,7 +134,8 @@ DISCONNECT = Command(
     name="disconnect",
     summary="close a connection",
     description=(
-        "Closes one connection with an ERROR that says who has asked for it. What it has unacked comes again, as when "
+        "Closes one connection with an ERROR that says who has asked for it, and its channels with it; one that is a "
+        "channel of AMQP is closed alone. What it has unacked comes again, as when "
         "a connection is lost. Its client may connect again at once: what keeps it out is its user's table in "
         "config.toml, and a reload. Links with other nodes are refused."
     ),

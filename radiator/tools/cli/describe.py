@@ -37,10 +37,16 @@ def _queue(name: str, answer: dict[str, Any]) -> str:
         ["messages", f"{field(answer, 'messages')} ({bytes_text(int(field(answer, 'bytes')))})"],
         *[[word, str(field(answer, word))] for word in ("ready", "unacked", "delayed", "consumers")],
         *([["checked out", str(answer["checked_out"])]] if answer.get("checked_out") else []),
+        *([["exclusive to", f"connection {answer['exclusive_to']}"]] if answer.get("exclusive_to") else []),
+        *([["active consumer", _active(answer["active_consumer"])]] if answer.get("active_consumer") else []),
         ["oldest", "none is ready" if oldest_ms is None else f"ready since {duration_text(oldest_ms / 1000)}"],
     ]
     settings = render_table("queue", name, field(answer, "settings")).rstrip("\n")
     return "\n\n".join(filter(None, [table(["queue", name], rows), _bindings(answer, "exchange"), _shown(settings)]))
+
+
+def _active(consumer: dict[str, Any]) -> str:
+    return f"{field(consumer, 'subscription')!r:.80} of connection {field(consumer, 'connection')}"
 
 
 def _exchange(name: str, answer: dict[str, Any]) -> str:

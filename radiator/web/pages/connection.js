@@ -8,6 +8,8 @@ import { Address, Asked, Empty, Facts, Name, Sentence, Table, To } from "../part
 import { go } from "../route.js";
 import { disconnect } from "./connections.js";
 
+const CHANNELS_SHOWN = 200;
+
 export default function Connection({ path }) {
   const [number] = path;
   const asked = useAsked(pathOf("connections", number), 2000);
@@ -29,6 +31,7 @@ export default function Connection({ path }) {
         ["Recognised by", seen(answer.recognised_by)],
         ["From", html`<${Name} of=${answer.address} />`],
         ["Protocol", seen(answer.protocol)],
+        answer.channel_of !== null && ["Channel of", html`<${Connected} to=${answer.channel_of} />`],
         ["TLS", answer.tls ? seen(answer.tls) : "none"],
         ["Client", answer.client ? seen(answer.client) : "says nothing of itself"],
         ["Connected for", duration(answer.age_ms)],
@@ -38,8 +41,15 @@ export default function Connection({ path }) {
         ["Memory", bytes(answer.memory_bytes)],
       ]} /></section>
       <div class="bar"><${Act} ...${disconnect(number, () => go(["connections"]))} /></div>
+      ${answer.channel_list.length > 0 && html`<h2>Channels</h2>
+        <p>${answer.channel_list.slice(0, CHANNELS_SHOWN).map((one) => html`<${Connected} to=${one} /> `)}</p>
+        ${answer.channels > CHANNELS_SHOWN && html`<p class="muted">These are the first ${CHANNELS_SHOWN} of ${many(answer.channels, "channel")}.</p>`}`}
       <h2>Subscriptions</h2>
       ${answer.subscription_list.length ? html`<${Table} label="Subscriptions" columns=${columns} rows=${answer.subscription_list} keyOf=${(row, nth) => nth} />` : html`<${Empty}>It is subscribed to nothing.</${Empty}>`}
       ${answer.subscriptions > answer.subscription_list.length && html`<p class="muted">These are the first ${answer.subscription_list.length} of ${many(answer.subscriptions, "subscription")}.</p>`}`}</${Asked}>
     <p><${To} path=${["connections"]}>All connections</${To}></p>`;
+}
+
+function Connected({ to }) {
+  return html`<${To} path=${["connections", String(to)]}>connection ${to}</${To}>`;
 }

@@ -15,7 +15,7 @@ export default function Connections({ query }) {
     { key: "number", title: "Number", right: true, cell: (row) => html`<${To} path=${["connections", String(row.number)]}>${row.number}</${To}>` },
     { key: "user", title: "User", cell: (row) => html`<${Name} of=${row.user} />` },
     { key: "address", title: "From", wide: true, cell: (row) => html`<${Name} of=${row.address} />` },
-    { key: "protocol", title: "Protocol", wide: true, cell: (row) => `${seen(row.protocol)}${row.tls ? `, ${seen(row.tls)}` : ""}` },
+    { key: "protocol", title: "Protocol", wide: true, cell: (row) => `${seen(row.protocol)}${row.channel_of === null ? "" : ` of ${row.channel_of}`}${row.tls ? `, ${seen(row.tls)}` : ""}` },
     { key: "client", title: "Client", wide: true, cell: (row) => (row.client ? html`<span class="clip" title=${row.client}>${seen(row.client)}</span>` : "–") },
     { key: "age", title: "For", right: true, cell: (row) => duration(row.age_ms) },
     { key: "subscriptions", title: "Subscriptions", right: true, wide: true, cell: (row) => count(row.subscriptions) },
@@ -41,6 +41,6 @@ export function disconnect(number, done) {
     done,
     make: () => ({ cli: ["disconnect", String(number)], call: { method: "DELETE", path: pathOf("connections", String(number)) } }),
     said: () => `Connection ${number} is closed.`,
-    children: html`<p>The client is told who has closed it, and may connect again at once. Its unacked messages go back to their queues, as when a connection is lost.</p>`,
+    children: html`<p>The client is told who has closed it, and may connect again at once. A connection's channels end with it; a channel of AMQP ends alone. Its unacked messages go back to their queues, as when a connection is lost.</p>`,
   };
 }

@@ -28,7 +28,7 @@ export default function Queue({ path, query }) {
   const Part = Object.hasOwn(PARTS, tab) ? PARTS[tab] : Messages;
   return html`
     <h1>Queue <${Name} of=${name} /></h1>
-    <${Asked} of=${why}>${(answer) => html`<${Why} of=${answer} />`}</${Asked}>
+    <${Asked} of=${why}>${(answer) => html`<${Why} of=${answer} name=${name} />`}</${Asked}>
     ${gone && html`<p><${To} path=${["queues"]}>All queues</${To}></p>`}
     ${why.answer && !gone && html`
       <div class="bar">
@@ -42,7 +42,9 @@ export default function Queue({ path, query }) {
       <${Part} key=${`${name} ${tab} ${query.get("message")}`} name=${name} query=${query} why=${why.answer} acts=${acts} again=${again} />`}`;
 }
 
-function Why({ of }) {
+function Why({ of, name }) {
+  const { answer } = useDescribed(name);
+  const active = answer?.active_consumer;
   return html`<section class="card why" aria-label="Why">
     <p><${Verdict} of=${of.verdict} /> <${Sentence} of=${of.sentence} /></p>
     <${Facts} rows=${[
@@ -61,6 +63,10 @@ function Why({ of }) {
       !of.adds_up && ["Ledger", html`<b class="trouble">does not add up: run radiator check</b>`],
       of.damaged > 0 && ["Damaged", html`<b class="trouble">${many(of.damaged, "message")} cannot be read</b>`],
       ["Kept", of.persistent ? "on the disk" : "in memory"],
+      answer?.exclusive_to && ["Exclusive to", html`<${To} path=${["connections", String(answer.exclusive_to)]}>connection ${answer.exclusive_to}</${To}>, and ends with it`],
+      answer?.settings.auto_delete && ["Auto-delete", "it ends with its last consumer"],
+      answer?.settings.max_priority && ["Priorities", `0 to ${answer.settings.max_priority}`],
+      answer?.settings.single_active_consumer && ["Single active consumer", active ? html`<${Name} of=${active.subscription} /> of <${To} path=${["connections", String(active.connection)]}>connection ${active.connection}</${To}>` : "nobody for now"],
     ]} />
   </section>`;
 }

@@ -76,13 +76,15 @@ def test_a_connection_is_shown_with_all_that_it_says_and_has(node: Node) -> None
         "outbox_bytes": 0,
         "transactions": 1,
         "blocked": None,
+        "channel_of": None,
+        "channels": 0,
     }
     described = asked(node, "connection", number=7)
     assert described.pop("subscription_list") == [
         {"id": "q", "destination": "/queue/q", "ack": "client-individual", "consumer": None, "window": 5,
          "unacked": 2, "stands": "has-room"}
     ]  # fmt: skip
-    assert described.pop("memory_bytes") > 0 and described == found
+    assert described.pop("memory_bytes") > 0 and described.pop("channel_list") == [] and described == found
 
 
 def test_one_that_says_nothing_has_the_name_of_a_consumer_of_its(node: Node) -> None:
@@ -98,6 +100,21 @@ def test_another_login_on_a_connection_of_http_is_who_it_is(node: Node) -> None:
     node.say(Identify(7, Principal("bob", RecognisedBy.PASSWORD)))
     assert (row(node, 7)["user"], row(node, 7)["recognised_by"]) == ("bob", "password")
     assert rows(node, user="ann") == [] and [one["number"] for one in rows(node, user="bob")] == [7]
+
+
+def test_a_channel_says_of_which_connection_it_is_and_that_one_has_a_list(node: Node) -> None:
+    for number in (11, 12):
+        opened(node, number, channel_of=1)
+    assert [(row(node, number)["channel_of"], row(node, number)["channels"]) for number in (1, 11)] == [
+        (None, 2),
+        (1, 0),
+    ]
+    assert asked(node, "connection", number=1)["channel_list"] == [11, 12]
+    node.turn([Closed(11)])
+    assert asked(node, "connection", number=1)["channel_list"] == [12]
+    opened(node, 13, channel_of=99)
+    assert node.is_refused(13)
+    node.turn([Closed(13), Closed(12), Closed(1)])
 
 
 def test_they_are_in_the_order_of_their_numbers_and_in_pages(node: Node) -> None:

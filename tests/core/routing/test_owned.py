@@ -7,12 +7,13 @@ from radiator.model.administration import (
     AdminCommand,
     DeclareDestination,
     DeleteDestination,
+    DescribeDestination,
     MoveMessages,
     PeekQueue,
     PurgeQueue,
     RemoveBinding,
 )
-from radiator.model.answers import QueueDeclared
+from radiator.model.answers import QueueDeclared, QueueDescribed
 from radiator.model.commands import Administer, Closed, Open
 from radiator.model.errors import Refusal
 from radiator.model.limits import UNBINDINGS_PER_STEP
@@ -73,6 +74,14 @@ def test_others_may_send_to_it_and_look_and_not_consume(node: Node) -> None:
     assert node.is_refused(21) and not node.messages(21)
     node.say(subscribe(12, "q"))
     assert len(node.messages(12)) == 1
+
+
+def test_whose_it_is_is_told(node: Node) -> None:
+    found = asked(node, 2, DescribeDestination("queue", "q"))
+    assert isinstance(found, QueueDescribed) and found.exclusive_to == 1
+    asked(node, 2, DeclareDestination("queue", "other", {}))
+    other = asked(node, 2, DescribeDestination("queue", "other"))
+    assert isinstance(other, QueueDescribed) and other.exclusive_to is None
 
 
 def test_it_ends_with_its_owner_and_not_with_a_channel(node: Node) -> None:

@@ -38,7 +38,7 @@ OF_KEYS = ("active_keys", "key_moves", "hot_key")  # where a queue is partitione
 PEEKED = peeking.PeekedMessage("1-2", "/queue/a", 1, 0, False, 0, "ready", 3, [(b"a", b"b")], 1, b"x")
 EVENT = Happened(3, 1, "acked", "q", "s-1-2", "1/a", 0, 9, "", "", "", "", 0, "n1")
 NUMBERS = connections.ConnectionNumbers(
-    7, "127.0.0.1:9", "ann", "token", "HTTP", "TLSv1.3", None, 9, 1, 2, 3, 0, 4, None
+    7, "127.0.0.1:9", "ann", "token", "HTTP", "TLSv1.3", None, 9, 1, 2, 3, 0, 4, None, 6, 0
 )
 SUBSCRIPTION = connections.SubscriptionNumbers("1", "/queue/a", "client", None, 1, 1, "window")
 OUT = unacked.UnackedMessage("s-1-2", None, None, "ann", None, None, 9, 10, 0, 5, is_leased=True)
@@ -73,7 +73,7 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
     ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(partition_key=("/a", "/b")), Rows(iter([])), 0,
                                                      0, 0, 0, 0, 0, 0, 0, None, None, None, None)),
     ("describe", QUEUE, None, answers.QueueDescribed(QueueSettings(), Rows(iter([])), 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3,
-                                                     consumers.HotKey("k", 9))),
+                                                     consumers.HotKey("k", 9), 7, consumers.ActiveConsumer(8, "s"))),
     ("return", None, None, returning.MessagesReturned(1, 1, {"a": 1}, {"not-ready": 1},
                                                       [returning.NotReturned("s-1-2", "not-ready")], "It did.")),
     ("route", None, None,
@@ -88,7 +88,7 @@ ANSWERS: list[tuple[str, str | None, str | None, Any]] = [
         "destination": "/queue/q", "consumer-name": "pod-3"}, 0.5, 2, True)),
     ("consumer-drain", None, None, consumers.ConsumerDrained(False, 2)),
     ("connections", None, None, connections.ConnectionsListed(Rows(iter([NUMBERS])), Later(iter([1])))),
-    ("connection", None, None, connections.ConnectionDescribed(NUMBERS, Rows(iter([SUBSCRIPTION])))),
+    ("connection", None, None, connections.ConnectionDescribed(NUMBERS, Rows(iter([SUBSCRIPTION])), Rows(iter([8])))),
     ("disconnect", None, None, connections.ConnectionClosed(7, "ann", "127.0.0.1:9")),
     ("unacked", None, None, unacked.Unacked(Rows(iter([OUT])), 1, "7-8")),
     ("unacked", None, None, unacked.Unacked(Rows(iter([])), 0, None)),

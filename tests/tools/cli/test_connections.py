@@ -105,3 +105,10 @@ def test_what_one_waits_for_and_its_tls_are_shown() -> None:
     assert out.endswith("and 1 more")
     assert "more" not in _one({**ROW, "subscriptions": 1, "subscription_list": [subscription]})
     assert _one({**ROW, "subscriptions": 0, "subscription_list": []}).endswith(str(ROW["blocked"]))
+
+
+def test_channels_are_shown_with_their_connection_and_it_with_its_channels() -> None:
+    channel = {**ROW, "protocol": "AMQP 0-9-1 channel 1", "channel_of": 6}
+    assert "  AMQP 0-9-1 channel 1 of 6, TLSv1.3  " in _all({"connections": [channel], "count": 1})
+    assert "\n  channel of: connection 6\n" in _one({**channel, "subscription_list": []})
+    assert "\n  channels: 7, 9\n" in _one({**ROW, "channel_list": [7, 9], "subscription_list": []})
