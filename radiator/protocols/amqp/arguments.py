@@ -78,6 +78,7 @@ _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
     "x-dead-letter-exchange": ("dead_letter_exchange", _text),
     "x-dead-letter-routing-key": ("dead_letter_key", _text),
 }
+_OF_SETTINGS = {setting: name for name, (setting, _) in _QUEUE.items()} | {"persistent": "durable"}
 _QUEUE_WITHOUT_EFFECT: dict[str, Callable[[object], object]] = {
     # a queue on the disk is what both are: replicated or not, it is synced; in memory is what fits
     "x-queue-mode": _one_of("default", "lazy"),
@@ -122,6 +123,11 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
     elif not has_bound:
         settings.pop("overflow", None)  # without a bound nothing overflows
     return settings
+
+
+def argument_of(setting: str) -> str:
+    """What queue.declare has for that setting of a queue."""
+    return _OF_SETTINGS.get(setting, setting)
 
 
 def _check_type(value: object) -> None:

@@ -52,6 +52,7 @@ from radiator.protocols.amqp.methods import (
     TxRollbackOk,
 )
 from radiator.protocols.amqp.publishing import Publishing, expiration_ms
+from radiator.protocols.amqp.sentences import in_words
 
 RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
 TRANSACTION = b"tx"
@@ -452,14 +453,14 @@ class Channel:
         must be closed by a Closed.
         """
         self.is_over = True
-        return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence)
+        return self.confirmed() + self._close_frame(refusals.reply_code(code), in_words(code, sentence))
 
     def _refused(self, reply: Refuse) -> bytes:
         failure = self._failure
         if failure is not None:
             return self.confirmed() + self._close_frame(failure.code, str(failure))
-        code = refusals.reply_code(reply.code)
-        return self.confirmed() + self._close_frame(code, reply.sentence, reply.code not in refusals.OF_NO_METHOD)
+        code, sentence = refusals.reply_code(reply.code), in_words(reply.code, reply.sentence)
+        return self.confirmed() + self._close_frame(code, sentence, reply.code not in refusals.OF_NO_METHOD)
 
     def _close_frame(self, code: int, sentence: str, has_method: bool = True) -> bytes:
         is_of_method = self._failure is not None or not (self.is_answered or self.is_close_asked)

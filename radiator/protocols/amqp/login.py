@@ -48,12 +48,14 @@ def start_for(has_proof: bool) -> ConnectionStart:
 class Greeting:
     """What a client says of itself. user, secret: its login; b"": it has none but its certificate. client: the name
     that it gives the connection, its product and version. capabilities: what it understands.
+    mechanism: by which it logs in.
     """
 
     user: bytes
     secret: bytes = field(repr=False)
     client: str
     capabilities: frozenset[str]
+    mechanism: str = MECHANISMS[0]
 
     def can(self, capability: str) -> bool:
         return capability in self.capabilities
@@ -67,7 +69,9 @@ def greeting_of(method: ConnectionStartOk) -> Greeting:
     capabilities = given if isinstance(given, dict) else {}
     words = (properties.get("connection_name"), properties.get("product"), properties.get("version"))
     client = " ".join(word for word in words if isinstance(word, str))
-    return Greeting(user, secret, client, frozenset(name for name, value in capabilities.items() if value is True))
+    return Greeting(
+        user, secret, client, frozenset(name for name, value in capabilities.items() if value is True), method.mechanism
+    )
 
 
 def _login(mechanism: str, response: bytes) -> tuple[bytes, bytes]:

@@ -42,6 +42,7 @@ from radiator.protocols.amqp.handlers import TAKES
 from radiator.protocols.amqp.login import Greeting, greeting_of, start_for
 from radiator.protocols.amqp.methods import NAMES, ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, Method
 from radiator.protocols.amqp.parser import FrameParser
+from radiator.protocols.amqp.sentences import login_refused, secret_refused
 
 _HEADER, _STARTING, _TUNING, _OPENING, _OPEN, _CLOSING, _ENDED = range(7)
 
@@ -162,7 +163,7 @@ class AmqpSession:
         except Refusal as refused:
             if greeting is None:
                 failed: list[Heard] = []
-                self._fail(BrokenAmqp(spec.ACCESS_REFUSED, str(refused)), failed)
+                self._fail(BrokenAmqp(spec.ACCESS_REFUSED, secret_refused(self._principal.name)), failed)
                 return failed
             self._turn_away(greeting, refused)
             return []
@@ -351,7 +352,7 @@ class AmqpSession:
     def _turn_away(self, greeting: Greeting, refused: Refusal) -> None:
         """A client that does not say that it reads the refusal would take it for a broken frame."""
         if greeting.can("authentication_failure_close"):
-            text = refusals.reply_text(spec.ACCESS_REFUSED, str(refused))
+            text = refusals.reply_text(spec.ACCESS_REFUSED, login_refused(str(refused), greeting.mechanism))
             self._say(ConnectionClose(spec.ACCESS_REFUSED, text))
         self._end(f"refused: {refused.code}")
 
@@ -391,7 +392,7 @@ class AmqpSession:
         try:
             found = self._login.begin(self._transport_principal, self._principal.name.encode(), method.new_secret)
         except Refusal as refused:
-            raise BrokenAmqp(spec.ACCESS_REFUSED, str(refused)) from None
+            raise BrokenAmqp(spec.ACCESS_REFUSED, secret_refused(self._principal.name)) from refused
         if isinstance(found, Principal):
             self._renewed(found, commands)
         else:
