@@ -1,5 +1,8 @@
 """T4: `kill -9` at random times, under four producers and four consumers, with books over the whole history.
 
+Six more clients speak AMQP, by a library that others have written: what is confirmed, comes back, is got, acked one and
+many, given back, and traded in one transaction stands in the same books (tests/crash/amqp_crowd.py).
+
 Most kills come under load, some in a start and some in a clean stop; and now and then all clients are lost instead, and
 come again. In the end of each life everything is taken out, and the books are read. In every other life the journal is
 on, and a log taps a fanout: `radiator audit` must account for every message, before that and after it.
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from random import Random
 from subprocess import TimeoutExpired
 
@@ -23,8 +26,9 @@ from tests.acceptance.conftest import queues_that_do_not_add_up, stats
 from tests.acceptance.wire import Gone
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.campaign import Campaign, Run
+from tests.crash.amqp_crowd import amqp_crowd
 from tests.crash.books import Books
-from tests.crash.crowd import CONFIG, crowd, drain, talking
+from tests.crash.crowd import CONFIG, Lines, crowd, drain, talking
 
 KILLS_OF_A_LIFE = 10
 KILLS_OF_A_HUNT = 2  # the sooner the books are read
@@ -57,6 +61,7 @@ class Life:
         self.has_journal = config == WITH_JOURNAL
         self.broker = BrokerProcess(directory, config)
         self.clients = crowd(self.books, f"{run.seed} {name}")
+        self.amqp_clients = amqp_crowd(self.books, f"{run.seed} {name}")
 
     def start(self, after: str) -> None:
         """It must start again, whatever was done to it."""
@@ -66,6 +71,11 @@ class Life:
         except AssertionError as refused:
             self.run.violation(f"After it was {after} the broker did not start: {refused}")
             raise
+
+    def talking(self) -> AbstractContextManager[Lines]:
+        """All its clients talk within."""
+        runs = [one.run for one in self.clients]
+        return talking(self.broker, runs, [one.run for one in self.amqp_clients])
 
     def load_s(self) -> float:
         return self.chance.uniform(*LOAD_S[self.run.level])
@@ -83,7 +93,7 @@ class Life:
         self.start("killed")
         if self.chance.random() < 0.2:
             self.lose_all_clients()
-        with talking(self.broker, [one.run for one in self.clients]):
+        with self.talking():
             time.sleep(self.load_s())
             if not self.broker.is_running:
                 self.run.violation(f"It ended by itself before it was killed: {self.broker.log[-1500:]}")
@@ -99,7 +109,7 @@ class Life:
 
     def _kill_stopping(self) -> None:
         self.start("killed")
-        with talking(self.broker, [one.run for one in self.clients]):
+        with self.talking():
             time.sleep(self.load_s())
             assert self.broker.process is not None
             self.broker.process.terminate()
@@ -110,9 +120,9 @@ class Life:
 
     def lose_all_clients(self) -> None:
         """Load, and then every connection is lost: what they held comes back, without a restart."""
-        with talking(self.broker, [one.run for one in self.clients]) as lines:
+        with self.talking() as lines:
             time.sleep(self.load_s())
-            lines.cut(len(self.clients))
+            lines.cut(len(self.clients) + len(self.amqp_clients))
         self.books.broker_ended()
         deadline_s = time.monotonic() + FORGET_WITHIN_S
         while True:
@@ -149,7 +159,14 @@ class Life:
         self.audit("stopped")
         for fault in self.books.faults():
             self.run.violation(f"After it was {after}: {fault}")
-        for name, count in (("receipted", len(self.books.receipted)), ("acked", len(self.books.ack_receipts))):
+        by_amqp = sum(name.startswith("a") for name in self.books.receipted)
+        counts = {
+            "receipted": len(self.books.receipted),
+            "of them over AMQP": by_amqp,
+            "acked": len(self.books.ack_receipts),
+            "traded over AMQP": sum(name in self.books.receipted for name in self.books.traded),
+        }
+        for name, count in counts.items():
             self.run.figures[name] = int(self.run.figures.get(name, 0)) + count
             if not count:
                 raise RuntimeError(f"Nothing was {name}: there was no load.")
@@ -173,7 +190,7 @@ CAMPAIGNS = (
     Campaign(
         number="T4",
         name="kill",
-        title="kills a broker at random times under four producers and four consumers",
+        title="kills a broker at random times under producers and consumers of STOMP and AMQP",
         unit="kills",
         run=kill,
         cases=(12, 500, 2000),
@@ -187,6 +204,11 @@ CAMPAIGNS = (
             "deliverable-before-commit",
             "told-in-the-next-batch",
             "end-not-told",
+            "confirmed-before-commit",
+            "multiple-ack-past-the-tag",
+            "return-after-the-confirm",
+            "transaction-acks-in-the-next-batch",
+            "transaction-first-send-alone",
         ),
         mutant_cases=20,
         quick_mutants=3,

@@ -40,6 +40,8 @@ class Books:
     owed: set[Copy] = field(default_factory=set)  # seen, and neither acked nor nacked, when the broker ended
     last: dict[tuple[str, str], int] = field(default_factory=dict)  # (queue, producer) -> its last number, in this run
     found: list[str] = field(default_factory=list)
+    settled: set[Copy] = field(default_factory=set)  # acked without an answer, since the broker's last start
+    traded: dict[str, dict[Copy, int]] = field(default_factory=dict)  # name -> what went for it, how often delivered
     due_s: dict[str, float] = field(default_factory=dict)  # name -> not before that time
     made: tuple[str, ...] = ()  # bindings and durable subscriptions of which it is known that they are there
 
@@ -57,6 +59,17 @@ class Books:
             if what not in self.made:
                 self.made = (*self.made, what)
 
+    def trading(self, name: str, copies: list[Copy]) -> None:
+        """One transaction acks these and sends that: all of it counts, or nothing."""
+        with self.lock:
+            self.held.difference_update(copies)
+            self.traded[name] = {copy: self.deliveries[copy] for copy in copies}
+
+    def note(self, fault: str) -> None:
+        """What a client has seen by itself."""
+        with self.lock:
+            self.found.append(fault)
+
     def sent(self, name: str) -> None:
         """Its RECEIPT is here (of a transaction: that of COMMIT)."""
         with self.lock:
@@ -65,7 +78,9 @@ class Books:
     # ---- consumers
 
     def delivered(self, queue: str, body: bytes, message_id: str, redelivered: bool, in_order: bool) -> Copy:
-        """in_order: this consumer is the queue's only one and gives nothing back."""
+        """in_order: this consumer is the queue's only one and gives nothing back. message_id: "" where the client's
+        protocol has none.
+        """
         name = name_in(body)
         with self.lock:
             if name is None:
@@ -80,7 +95,9 @@ class Books:
                 self.found.append(f"acked, and delivered again: {copy}")
             if copy in self.held:
                 self.found.append(f"with two consumers at once: {copy}")
-            if self.message_ids.setdefault(copy, message_id) != message_id:
+            if copy in self.settled:
+                self.found.append(f"acked, and delivered again by the same broker: {copy}")
+            if message_id and self.message_ids.setdefault(copy, message_id) != message_id:
                 self.found.append(f"stored twice: {copy} as {self.message_ids[copy]} and {message_id}")
             if self.deliveries[copy] and not redelivered:
                 self.found.append(f"delivered again without redelivered:true: {copy}")
@@ -99,6 +116,12 @@ class Books:
         with self.lock:
             self.held.discard(copy)
 
+    def acking(self, copy: Copy) -> None:
+        """It is about to be acked, and nothing will answer: that holds while the broker and the connection last."""
+        with self.lock:
+            self.held.discard(copy)
+            self.settled.add(copy)
+
     def acked(self, copy: Copy) -> None:
         """The RECEIPT of its ACK is here."""
         with self.lock:
@@ -110,6 +133,7 @@ class Books:
         """Nobody holds anything any more: what was held must come again."""
         self.owed |= self.held
         self.held.clear()
+        self.settled.clear()
         self.last.clear()
 
     def faults(self) -> list[str]:
@@ -122,4 +146,12 @@ class Books:
                 found.append(f"lost: {name} was receipted for {queues} and is in {there}")
             elif there and len(there) < len(queues):
                 found.append(f"torn: {name} was sent to {queues} and is in {there} only")
+        for name, copies in self.traded.items():
+            is_sent = any(self.deliveries.get((queue, name)) for queue in self.attempted[name])
+            found += [
+                f"half applied: {name} is {'sent' if is_sent else 'gone'}, and {copy} "
+                f"{'came again' if is_sent else 'is gone as well'}"
+                for copy, before in copies.items()
+                if (self.deliveries[copy] > before) == is_sent
+            ]
         return found

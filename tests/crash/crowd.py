@@ -12,10 +12,12 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from tests.acceptance.amqp_clients import LISTENING
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import TIMEOUT_S, Frame, Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
@@ -26,8 +28,15 @@ HELD = 5  # messages that a consumer has always seen and not answered
 LEAVES_WITHIN_S = 30.0
 
 CONFIG = (
-    EVERYTHING_MAY_BE_CREATED
+    LISTENING
+    + EVERYTHING_MAY_BE_CREATED
     + """
+[queue."work"]
+
+[queue."left"]
+
+[queue."right"]
+
 [fanout."events"]
 children = ["events.a", "events.b"]
 
@@ -45,6 +54,7 @@ DELAYS_MS = (0, 50, 400)
 END_OF_TALK = (Gone, ConnectionError, TimeoutError)
 
 Talk = Callable[[Wire], None]
+TalkOfAnother = Callable[[BrokerProcess, "Lines"], None]  # by a protocol of its own
 
 
 WAYS = {
@@ -167,11 +177,17 @@ def crowd(books: Books, seed: str) -> list[Producer | Consumer]:
     ]
 
 
+class Cuttable(Protocol):
+    """A connection. socket: what it goes over."""
+
+    socket: socket.socket
+
+
 @dataclass
 class Lines:
     """The connections of a crowd. are_cut: what is read from now on was never read."""
 
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[Cuttable] = field(default_factory=list)
     are_cut: threading.Event = field(default_factory=threading.Event)
 
     def cut(self, count: int) -> None:
@@ -214,12 +230,20 @@ def talk(broker: BrokerProcess, run: Talk, crashed: list[BaseException], lines: 
         crashed.append(error)
 
 
+def talk_by_itself(run: TalkOfAnother, broker: BrokerProcess, crashed: list[BaseException], lines: Lines) -> None:
+    try:
+        run(broker, lines)
+    except BaseException as error:  # noqa: BLE001 - the main thread raises it
+        crashed.append(error)
+
+
 @contextmanager
-def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[Lines]:
+def talking(broker: BrokerProcess, runs: list[Talk], others: Sequence[TalkOfAnother] = ()) -> Iterator[Lines]:
     """Clients that talk within. Before its end the broker has ended, or the lines are cut."""
     crashed: list[BaseException] = []
     lines = Lines()
     threads = [threading.Thread(target=talk, args=(broker, run, crashed, lines)) for run in runs]
+    threads += [threading.Thread(target=talk_by_itself, args=(run, broker, crashed, lines)) for run in others]
     for thread in threads:
         thread.start()
     is_done = False

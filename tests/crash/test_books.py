@@ -92,6 +92,39 @@ def test_message_stored_twice_is_found(books: Books) -> None:
     assert "stored twice" in books.faults()[0]
 
 
+def test_ack_without_an_answer_holds_for_the_life_of_the_broker(books: Books) -> None:
+    books.acking(("/queue/a", "p.1"))
+    deliver(books, "/queue/a", "p.1", redelivered=True)
+    assert "by the same broker" in books.faults()[0]
+
+
+def test_ack_without_an_answer_may_be_lost_with_the_broker(books: Books) -> None:
+    books.acking(("/queue/a", "p.1"))
+    books.broker_ended()
+    deliver(books, "/queue/a", "p.1", redelivered=True)
+    assert books.faults() == []
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_trade_counts_whole_or_not_at_all(books: Books, is_sent: bool, comes_again: bool) -> None:
+    books.sending("t.0", BOTH)
+    books.trading("t.0", [("/queue/a", "p.1")])
+    books.broker_ended()
+    if is_sent:
+        for queue in BOTH:
+            deliver(books, queue, "t.0")
+    if comes_again:
+        deliver(books, "/queue/a", "p.1", redelivered=True)
+    found = books.faults()
+    assert [one.partition(":")[0] for one in found] == (["half applied"] if is_sent == comes_again else [])
+
+
+def test_what_a_client_notes_is_a_fault(books: Books) -> None:
+    books.note("confirmed before it has come back: p.1")
+    assert books.faults() == ["confirmed before it has come back: p.1"]
+
+
 def test_contents_belong_to_their_name() -> None:
     assert name_in(body_of("p.7")) == "p.7"
     assert len({body_of(f"p.{number}") for number in range(1000)}) == 1000

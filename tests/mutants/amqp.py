@@ -1,6 +1,6 @@
-"""AMQP: what a channel holds, what its end leaves due, and what ends a connection."""
+"""AMQP: what a channel holds, what its end leaves due, what an ack names, and what ends a connection."""
 
-from tests.mutants import Mutant
+from tests.mutants import Edit, Mutant
 
 MUTANTS = (
     Mutant(
@@ -25,6 +25,19 @@ MUTANTS = (
         new="if due <= before or self.state != OPEN:",
     ),
     Mutant(
+        "confirmed-before-commit",
+        "A message is confirmed as soon as it has come.",
+        function="Channel._published",
+        old="""
+            receipt = b"%d" % self._sent
+        """,
+        new="""
+            receipt = b"%d" % self._sent
+            self._confirmed = self._confirm_due = self._sent
+            self._connection.out.append(encode_ack(self.wire, self._sent, False))
+        """,
+    ),
+    Mutant(
         "full-for-ever",
         "A session that holds much is full though it can go on.",
         function="AmqpSession.is_full",
@@ -33,6 +46,45 @@ MUTANTS = (
                 return False
         """,
         new="",
+    ),
+    Mutant(
+        "multiple-ack-past-the-tag",
+        "An ack of many acks the delivery behind its tag too.",
+        function="DeliveryTags.named_by",
+        old="if one > tag:",
+        new="if one > tag + 1:",
+    ),
+    Mutant(
+        "return-after-the-confirm",
+        "What no queue takes is confirmed before it comes back.",
+        function="AmqpSession.encode",
+        old='frames = b"" if kind is Bye else channel.encode(reply)',
+        new="""
+            frames = b"" if kind is Bye else channel.encode(reply)
+            if kind.__name__ == "Returned":
+                self._shared.out.append(frames)
+                return b""
+        """,
+        also=(
+            Edit(
+                function="AmqpSession.take_outgoing",
+                old="""
+                    if self._shared.out:
+                        self._outgoing += self._shared.out
+                        self._shared.out.clear()
+                    for channel in self._confirming.values():
+                        self._outgoing.append(channel.confirmed())
+                    self._confirming.clear()
+                """,
+                new="""
+                    for channel in self._confirming.values():
+                        self._outgoing.append(channel.confirmed())
+                    self._confirming.clear()
+                    self._outgoing += self._shared.out
+                    self._shared.out.clear()
+                """,
+            ),
+        ),
     ),
     Mutant(
         "unanswered-methods-overtaken",

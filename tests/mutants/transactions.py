@@ -60,11 +60,28 @@ MUTANTS = (
         new="pass",
     ),
     Mutant(
+        "transaction-acks-in-the-next-batch",
+        "What a transaction acks is stored by the batch after that of what it sends.",
+        function="Admission.apply_plan",
+        old="is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)",
+        new="""
+            self.context.open.then.append(lambda: self.settle_stored(settlements) and None)
+            is_persistent = persistent_bytes > 0 or bool(plan.unkept)
+        """,
+    ),
+    Mutant(
         "transaction-bytes-not-bounded",
         "Each message of a transaction is compared with max_batch_bytes, and not all of them together.",
         function="Transactions.grow",
         old="if transaction.size + size > self.limits.max_batch_bytes:",
         new="if size > self.limits.max_batch_bytes:",
+    ),
+    Mutant(
+        "transaction-first-send-alone",
+        "Of all that a transaction sends only the first is carried out, with all its acks.",
+        function="Transactions.commit",
+        old="for send in transaction.sends:",
+        new="for send in transaction.sends[:1]:",
     ),
     Mutant(
         "transaction-limit-off-by-one",
