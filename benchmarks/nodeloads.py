@@ -104,7 +104,7 @@ class _Poster(LoadConnection):
         self.answered = 0
 
     def on_readable(self) -> bool:
-        self.answered += self.read().count(self.wire.answer_mark)
+        self.answered += self.wire.answers(self.read())
         return not self.pending
 
     def post(self, count: int) -> bool:

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ import lmdb
 
 import radiator
 from benchmarks import amqp
+from benchmarks.amqp_wires import BODY_MAX_BYTES, AmqpWire
 from benchmarks.processes import Launch, Running
 from benchmarks.shapes import Case
 from benchmarks.wires import (
@@ -133,6 +135,42 @@ class Radiator(Peer):
         if case.kind == "request":
             return StompRequestWire("/queue/memory", body_bytes=case.body_bytes)
         return StompWire("/queue/" + ("persistent" if case.is_persistent else "memory"), body_bytes=case.body_bytes)
+
+
+class RadiatorAmqp(Radiator):
+    """Over AMQP, with the frames that RabbitMQ gets."""
+
+    name = "radiator-amqp"
+    confirms = (
+        "basic.ack of a publisher confirm, durable queue, delivery_mode 2: as its RECEIPT, in the store and synced."
+    )
+
+    def launch(self, case: Case) -> Launch:
+        launch = super().launch(case)
+        files = {name: text.replace("stomp://", "amqp://") for name, text in launch.files.items()}
+        return replace(launch, files=files)
+
+    def lacks(self, case: Case) -> str:
+        return lacks_over_amqp(case)
+
+    def prepare(self, broker: Running, case: Case) -> Wire:
+        return over_amqp(broker, case, NAME)
+
+
+def lacks_over_amqp(case: Case) -> str:
+    if case.kind != "queue":
+        return "the load speaks AMQP with queues alone"
+    if case.shape.ack_receipts:
+        return "AMQP has no answer to an ack"
+    return (
+        "" if case.body_bytes <= BODY_MAX_BYTES else f"the load speaks AMQP with bodies of {BODY_MAX_BYTES} B at most"
+    )
+
+
+def over_amqp(broker: Running, case: Case, queue: str) -> AmqpWire:
+    """The queue is declared: durable, with messages of delivery mode 2, or in memory, with those of 1."""
+    amqp.declare_queue(broker.port, queue, case.is_persistent)
+    return AmqpWire(queue, case.is_persistent, case.body_bytes)
 
 
 # ---- beanstalkd
@@ -257,6 +295,30 @@ class RabbitMQQuorum(RabbitMQ):
 
     def lacks(self, case: Case) -> str:
         return "" if case.is_persistent else "quorum queues are always persistent"
+
+
+class RabbitMQAmqp(RabbitMQ):
+    """Over its own protocol, without the plugin."""
+
+    name = "rabbitmq-amqp"
+    confirms = "basic.ack of a publisher confirm, durable classic queue, delivery_mode 2: what its RECEIPT means."
+
+    def version(self) -> str:
+        return super().version().replace("STOMP plugin", "AMQP 0-9-1")
+
+    def launch(self, case: Case) -> Launch:
+        launch = super().launch(case)
+        lines = launch.files["rabbitmq.conf"].splitlines(keepends=True)
+        config = "".join(line for line in lines if not line.startswith("stomp."))
+        files = {"rabbitmq.conf": config, "enabled_plugins": "[].\n"}
+        return replace(launch, port=int(launch.environment["RABBITMQ_AMQP_PORT"]), files=files)
+
+    def lacks(self, case: Case) -> str:
+        return lacks_over_amqp(case)
+
+    def prepare(self, broker: Running, case: Case) -> Wire:
+        self._queues += 1
+        return over_amqp(broker, case, f"{NAME}{self._queues}")
 
 
 # ---- Redis
@@ -421,4 +483,5 @@ def converse(port: int, sent: bytes, until: bytes) -> None:
                 raise LoadFailed(f"The broker refused what the load needs: {answer[-300:]!r}.")
 
 
-PEERS: tuple[Peer, ...] = (Radiator(), Beanstalkd(), RabbitMQ(), RabbitMQQuorum(), Redis(), Nats(), CoilMQ())
+PEERS: tuple[Peer, ...] = (Radiator(), RadiatorAmqp(), Beanstalkd(), RabbitMQ(), RabbitMQQuorum(), RabbitMQAmqp(),
+                           Redis(), Nats(), CoilMQ())  # fmt: skip

@@ -18,7 +18,7 @@ class _PlainWire:
 
     is_varied = False
     ack_answer = next_please = b""
-    answer_mark = BODY_END
+    answer_mark = BODY_END  # a byte that occurs once in every answer to a SEND: its last one, if that can be
     complaints: re.Pattern[bytes]
 
     def __init__(self, body_bytes: int = BODY_BYTES) -> None:
@@ -32,6 +32,9 @@ class _PlainWire:
         one = copy.copy(self)
         one.number = self._connections[0]
         return one
+
+    def answers(self, data: bytes) -> int:
+        return data.count(self.answer_mark)
 
     def after_answers(self, data: bytes) -> bytes:
         return b""

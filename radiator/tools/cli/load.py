@@ -1,8 +1,9 @@
 """A load of producers and consumers on a running broker, from one thread over epoll, as cheap as Python can be.
 
-It speaks STOMP 1.2, or any protocol that a Wire describes. It parses as little as it can: answers are counted by a byte
-that occurs once in each. Each body begins with the time at which it was sent and ends with BODY_END. The generator's
-own share of a CPU is measured too: near 1.0 the figures are those of the generator, not of the broker.
+It speaks STOMP 1.2, or any protocol that a Wire describes. It parses as little as it can: answers are counted, by a
+byte that occurs once in each where there is one. Each body begins with the time at which it was sent and ends with
+BODY_END. The generator's own share of a CPU is measured too: near 1.0 the figures are those of the generator, not of
+the broker.
 """
 
 import select
@@ -68,8 +69,6 @@ class Wire(Protocol):
     body_bytes: int
     is_varied: bool
     """Whether `send` is to be asked anew for each write: not all go to one queue."""
-    answer_mark: bytes
-    """A byte that occurs once in every answer to a SEND: its last one, if that can be."""
     ack_answer: bytes
     """After this answer to an ack a consumer says `next_please`; b"": messages come by themselves."""
     next_please: bytes
@@ -82,6 +81,9 @@ class Wire(Protocol):
 
     def send(self) -> tuple[bytes, bytes]:
         """A SEND that asks for an answer: what stands before the stamp, and what stands after it."""
+
+    def answers(self, data: bytes) -> int:
+        """How many SENDs are answered by what a producer has read; it may end in the middle of an answer."""
 
     def after_answers(self, data: bytes) -> bytes:
         """What a producer must say about answers in `data` before it goes on."""
@@ -106,7 +108,7 @@ class StompWire:
     headers: further lines of each SEND and SUBSCRIBE, as `x-queue-type:quorum`."""
 
     is_varied = False
-    answer_mark = b"\0"
+    answer_mark = b"\0"  # a byte that occurs once in every answer to a SEND: its last one
     ack_answer = next_please = b""
 
     def __init__(
@@ -137,6 +139,9 @@ class StompWire:
     def send(self) -> tuple[bytes, bytes]:
         head = b"SEND\n%bcontent-length:%d\npersistent:true\nreceipt:s\n\n" % (self._address, self.body_bytes)
         return head, body_tail(self.body_bytes) + b"\0"
+
+    def answers(self, data: bytes) -> int:
+        return data.count(self.answer_mark)
 
     def after_answers(self, data: bytes) -> bytes:
         return b""
@@ -255,7 +260,7 @@ class LoadProducer(LoadConnection):
 
     def on_readable(self) -> bool:
         data = self.read()
-        count = data.count(self.wire.answer_mark)
+        count = self.wire.answers(data)
         now = time.perf_counter_ns()
         self.answered += count
         popleft = self.sent_at.popleft
