@@ -206,6 +206,19 @@ def test_full_queue_drops_its_head(channel: amqp.Channel, name: str) -> None:
     assert bodies(channel, name) == ["2", "3"]
 
 
+def test_what_a_full_queue_drops_is_a_dead_letter(channel: amqp.Channel, name: str) -> None:
+    dead = f"{name}-dead"
+    declare(channel, dead)
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    declare(channel, name, arguments={"x-max-length": 2, **to_dead})
+    for body in ("1", "2", "3"):
+        publish(channel, name, body)
+    message = channel.basic_get(dead, no_ack=True)
+    assert message is not None
+    assert (message.body, message.headers["x-first-death-reason"]) == ("1", "maxlen")
+    assert bodies(channel, name) == ["2", "3"]
+
+
 def test_full_queue_that_refuses_gives_a_nack(broker: BrokerProcess, name: str) -> None:
     with connected(broker) as connection:
         channel = connection.channel()

@@ -13,7 +13,7 @@ from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TY
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
-_OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT, "reject-publish-dlx": DEAD_LETTER}
+_OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 _LONGEST = (1 << 31) - 1
 _UNLIMITED = -1  # an x-delivery-limit that is none
 
@@ -122,6 +122,8 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
         settings["overflow"] = DROP_OLDEST
     elif not has_bound:
         settings.pop("overflow", None)  # without a bound nothing overflows
+    if settings.get("overflow") == DROP_OLDEST and "dead_letter_exchange" in settings:
+        settings["overflow"] = DEAD_LETTER  # what is pushed out is a dead letter too
     return settings
 
 

@@ -77,15 +77,23 @@ def test_a_consumer_timeout_is_in_seconds() -> None:
     assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == WRONG
 
 
-@pytest.mark.parametrize(("word", "overflow"), [
-    ("drop-head", DROP_OLDEST), ("reject-publish", REJECT), ("reject-publish-dlx", DEAD_LETTER),
-])  # fmt: skip
+@pytest.mark.parametrize(("word", "overflow"), [("drop-head", DROP_OLDEST), ("reject-publish", REJECT)])
 def test_a_full_queue_does_what_it_was_told_and_drops_its_oldest_where_nothing_was(word: str, overflow: str) -> None:
     assert settings(x_max_length=5, x_overflow=word) == {"max_messages": 5, "overflow": overflow}
     assert settings(x_max_length_bytes=5)["overflow"] == DROP_OLDEST
     assert settings(x_overflow=word) == {}, "nothing overflows without a bound"
     assert BLOCK not in (DROP_OLDEST, REJECT, DEAD_LETTER)
-    assert code_of(queue_settings, {"x-overflow": "block"}, True, False) == WRONG
+    for wrong in ("block", "reject-publish-dlx"):
+        assert code_of(queue_settings, {"x-overflow": wrong}, True, False) == WRONG
+
+
+def test_what_a_full_queue_drops_is_a_dead_letter_where_it_has_these() -> None:
+    letters = {"x-dead-letter-exchange": ""}
+    for more in ({"x-max-length": 5}, {"x-max-length-bytes": 5}, {"x-max-length": 5, "x-overflow": "drop-head"}):
+        assert queue_settings({**letters, **more}, True, False)["overflow"] == DEAD_LETTER
+    refuses = {**letters, "x-max-length": 5, "x-overflow": "reject-publish"}
+    assert queue_settings(refuses, True, False)["overflow"] == REJECT
+    assert settings(x_dead_letter_exchange="") == {"dead_letter_exchange": ""}
 
 
 @pytest.mark.parametrize(("argument", "good", "wrong"), [
