@@ -94,7 +94,9 @@ FLOORS: dict[str, set[str]] = {
         "radiator.tools.cli",
         "radiator.tools.cli.text",
         "radiator.tools.config",
+        "radiator.tools.migrate",
     },
+    "radiator.tools.migrate": {"radiator", "radiator.model", "radiator.protocols", "radiator.tools.migrate"},
     "radiator.__main__": {"radiator.tools.cli"},
 }
 PURE = {

@@ -34,8 +34,9 @@ COMMANDS: dict[str, str] = {
     "delete": "delete", "purge": "queues", "move": "queues", "return": "returning", "route": "route", "may": "may",
     "position": "position", "release": "release",
     "prepared": "prepared", "peers": "peers", "peer": "peers", "drain": "peers", "send": "send", "receive": "receive",
-    "archive": "archive", "audit": "audit", "explain": "explain", "bench": "bench", "certificates": "certificates",
-    "install-service": "service", "uninstall-service": "service", "completion": "completion",
+    "archive": "archive", "audit": "audit", "explain": "explain", "bench": "bench", "migrate": "migrate",
+    "certificates": "certificates", "install-service": "service", "uninstall-service": "service",
+    "completion": "completion",
 }  # fmt: skip
 
 HELP_COLUMNS = 96

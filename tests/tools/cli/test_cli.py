@@ -19,6 +19,7 @@ CONTRACT = {
     "connections", "disconnect", "unacked", "extend",
     "return", "route", "may",
     "certificates", "install-service", "uninstall-service", "completion", "password", "token", "context",
+    "migrate",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 

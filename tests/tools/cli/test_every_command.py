@@ -25,6 +25,7 @@ from tests.ports import free_ports
 from tests.tools.cli.test_things import parsers
 
 NOBODY = "stomp://127.0.0.1:1"
+NO_AMQP = "amqp://127.0.0.1:1"
 CONFIG = """
 [queue.orders]
 [queue."orders.dead"]
@@ -96,6 +97,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "audit": ("--data DATA", "--archive ARCHIVE"),
     "explain": ("--data DATA ID", "--archive ARCHIVE ID"),
     "bench": ("--seconds 0.3", "--disk DIR"),
+    "migrate": (),  # it needs two brokers of AMQP: tests/tools/migrate
     "certificates": ("DIR/tls", "DIR/tls --name broker.example --client ops"),
     "install-service": ("--root DIR --program /opt/radiator/bin/radiator",),
     "uninstall-service": ("--root DIR",),
@@ -148,6 +150,7 @@ REFUSED: dict[str, str] = {
     "send": "nothing hello",
     "receive": "nothing",
     "bench": "'*'",
+    "migrate": f"{NO_AMQP} --queue orders",
     "certificates": "BODY",
     "install-service": "--root DIR --program /home/radiator",
 }
@@ -319,7 +322,7 @@ def test_a_broker_and_a_data_directory_are_named_alike() -> None:
     for name in LINES:
         ways = {way for way in ("--broker", "--data", "--config") if has(name, way)}
         assert has(name, "--context") is has(name, "--broker"), name
-        if name in ("serve", "config"):
+        if name in ("serve", "config", "migrate"):  # the last one also has --to
             assert ways == {"--config"}
         elif not name.endswith("install-service") and name not in _ALONE:
             assert ways in ({"--broker", "--config"}, {"--data", "--config"}), name
@@ -403,7 +406,8 @@ def test_wrong_words_are_status_2(run: Run, name: str) -> None:
 def test_a_wrong_configuration_is_status_2(run: Run, place: Place, name: str) -> None:
     config = place.directory / "wrong.toml"
     config.write_text("[limits]\nmax_conections = 7\n[nonsense]\n")
-    line = {"config": str(config)}.get(name, f"{needed(name)} --config {config}")
+    lines = {"config": str(config), "migrate": f"{NO_AMQP} --queue orders --config {config}"}
+    line = lines.get(name, f"{needed(name)} --config {config}")
     for form in forms(name):
         fails(run(name, line, *form), EXIT_USAGE, lines=2)
 

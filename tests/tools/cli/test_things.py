@@ -68,7 +68,7 @@ def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
     assert own == {("peer", "action"), ("peer", "peer"), ("completion", "shell"), ("explain", "message_id")}
     of_may = {"USER", "RIGHT", "DESTINATION"}  # which may be /#, or a pattern, as a rule may
     plain = {word.metavar for one in parsers().values() for word in words_of(one) if not word.kinds}
-    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY", "NUMBER", *READ, *of_may}
+    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY", "DIRECTORY", "NUMBER", "OLD", *READ, *of_may}
 
 
 @pytest.mark.parametrize("name", sorted(NAMING))

@@ -1,0 +1,1 @@
+"""Moves queues and messages from another AMQP broker into this one (`radiator migrate`)."""

@@ -1,0 +1,160 @@
+"""What is to be done, before anything is: what is declared, what is moved, what is left, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from radiator.model.checks import shown
+from radiator.model.errors import Violation
+from radiator.model.validation import exchange_name_mistake, queue_name
+from radiator.protocols.amqp.arguments import exchange_settings, queue_settings
+from radiator.tools.migrate.definitions import DefinedBinding, DefinedExchange, DefinedQueue, Definitions
+from radiator.tools.migrate.policies import with_policies
+
+RESERVED = "amq."
+
+
+@dataclass(slots=True)
+class MigrationPlan:
+    """queues: those whose messages are moved; exchanges and bindings: what is declared before. names: of queues of
+    which nothing but the name is known: they must be there already. left: what is not taken, a name and why.
+    applied: what policies say, and the queues have now as arguments. lost: what policies say, and nothing here does.
+    others: a sentence for each kind of thing that is not taken.
+    """
+
+    queues: list[DefinedQueue] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    exchanges: list[DefinedExchange] = field(default_factory=list)
+    bindings: list[DefinedBinding] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    applied: list[tuple[str, str]] = field(default_factory=list)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def leave(self, what: str, why: str) -> None:
+        """One of them is not taken."""
+        self.left.append((what, why))
+
+    @property
+    def to_move(self) -> list[tuple[str, bool]]:
+        """Names of queues, and whether a consumer does no harm to each in the old broker."""
+        known = [(queue.name, not queue.auto_delete) for queue in self.queues]
+        return known + [(name, False) for name in self.names]
+
+
+def queue_title(name: str) -> str:
+    """How a list calls it."""
+    return f"queue {shown(name)}"
+
+
+def exchange_title(name: str) -> str:
+    """How a list calls it."""
+    return f"exchange {shown(name)}"
+
+
+def plan_of(definitions: Definitions | None, names: Sequence[str]) -> MigrationPlan:
+    """names: of the queues that are wanted; none: all of the definitions."""
+    plan = MigrationPlan()
+    if definitions is None:
+        plan.names = list(dict.fromkeys(names))
+        return plan
+    plan.others = definitions.others
+    _plan_exchanges(plan, definitions)
+    there = {queue.name for queue in definitions.queues}
+    plan.names = [name for name in dict.fromkeys(names) if name not in there]
+    for queue in definitions.queues:
+        if not names or queue.name in names:
+            _plan_queue(plan, queue, definitions)
+    _plan_bindings(plan, definitions)
+    return plan
+
+
+def _plan_exchanges(plan: MigrationPlan, definitions: Definitions) -> None:
+    for exchange in definitions.exchanges:
+        if not exchange.name or exchange.name.startswith(RESERVED):
+            continue  # each broker has its own
+        title = exchange_title(exchange.name)
+        found = with_policies(exchange, definitions.policies)
+        _note_policies(plan, title, found.applied, found.not_applied)
+        mistake = exchange_name_mistake(exchange.name)
+        try:
+            if mistake:
+                raise Violation(f"its name {mistake}")
+            exchange_settings(exchange.type, exchange.durable, exchange.auto_delete, exchange.internal, found.arguments)
+        except Violation as refused:
+            plan.leave(title, str(refused))
+        else:
+            plan.exchanges.append(exchange._replace(arguments=found.arguments))
+
+
+def _plan_queue(plan: MigrationPlan, queue: DefinedQueue, definitions: Definitions) -> None:
+    title = queue_title(queue.name)
+    found = with_policies(queue, definitions.policies)
+    try:
+        if queue.name.startswith(RESERVED):
+            raise Violation(f"its name begins with {RESERVED}, which its own broker has given it")
+        queue_name(queue.name)
+        queue_settings(queue.arguments, queue.durable, queue.auto_delete)
+    except (ValueError, Violation) as refused:
+        plan.leave(title, f"{str(refused).rstrip('.')}. Declare one that will do, then --queue moves its messages")
+        return
+    try:
+        queue_settings(found.arguments, queue.durable, queue.auto_delete)
+    except Violation as refused:
+        # the queue goes, and what the policy says does not: it is said so
+        lost = [f"{one} ({refused})" for one in found.applied]
+        _note_policies(plan, title, [], [*lost, *found.not_applied])
+        plan.queues.append(queue)
+        return
+    _note_policies(plan, title, found.applied, found.not_applied)
+    plan.queues.append(queue._replace(arguments=found.arguments))
+
+
+def _note_policies(plan: MigrationPlan, title: str, applied: list[str], lost: list[str]) -> None:
+    plan.applied += [(title, sentence) for sentence in applied]
+    plan.lost += [(title, sentence) for sentence in lost]
+
+
+def _plan_bindings(plan: MigrationPlan, definitions: Definitions) -> None:
+    queues = {queue.name for queue in plan.queues}
+    wanted = {queue.name for queue in definitions.queues} & queues
+    exchanges = {exchange.name for exchange in plan.exchanges}
+    for binding in definitions.bindings:
+        if not binding.source:
+            continue  # of the default exchange, which has them by itself
+        if binding.is_queue and binding.destination not in wanted:
+            if not any(title == queue_title(binding.destination) for title, _ in plan.left):
+                continue  # it is not asked for
+            plan.leave(binding_title(binding), "its queue is left")
+        elif not _is_there(binding.source, exchanges):
+            plan.leave(binding_title(binding), "its exchange is left")
+        elif not binding.is_queue and not _is_there(binding.destination, exchanges):
+            plan.leave(binding_title(binding), "the exchange that it leads to is left")
+        else:
+            plan.bindings.append(binding)
+
+
+def _is_there(exchange: str, exchanges: set[str]) -> bool:
+    return exchange in exchanges or exchange.startswith(RESERVED)
+
+
+def binding_title(binding: DefinedBinding) -> str:
+    """How a list calls it."""
+    where = queue_title(binding.destination) if binding.is_queue else exchange_title(binding.destination)
+    return f"binding {shown(binding.routing_key)} of {exchange_title(binding.source)} to {where}"
+
+
+def as_json(plan: MigrationPlan) -> dict[str, Any]:
+    """For programs."""
+
+    def rows(pairs: list[tuple[str, str]]) -> list[dict[str, str]]:
+        return [{"what": what, "why": why} for what, why in pairs]
+
+    return {
+        "exchanges": len(plan.exchanges),
+        "bindings": len(plan.bindings),
+        "not_taken": rows(plan.left),
+        "applied": rows(plan.applied),
+        "lost": rows(plan.lost),
+        "others": plan.others,
+    }
