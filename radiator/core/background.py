@@ -117,7 +117,7 @@ class Expiring:
     @property
     def _has_expired_head(self) -> bool:
         head = None if self.queue.is_gone else self.queue.head()
-        return head is not None and 0 < head.message.expires_ms <= self.context.now_ms
+        return head is not None and 0 < head.message.expires_ms <= self.context.now_ms and head.is_over
 
     @property
     def can_go_on(self) -> bool:

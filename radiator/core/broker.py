@@ -16,6 +16,7 @@ from radiator.core.admin.readiness import reasons_against
 from radiator.core.authorization import Authorizer
 from radiator.core.connections import Connection
 from radiator.core.parts import Machine, Parts
+from radiator.core.queues import passing
 from radiator.core.reload import Reloading
 from radiator.core.routing.publishing import publish
 from radiator.core.routing.waiting import FLUSH, Waitable
@@ -175,6 +176,8 @@ class Broker:
         readers = self.destinations.readers
         if readers.due:
             readers.end_turn()
+        if context.passing and passing.end_turn(context):
+            turn.again = True
         if self.cluster is not None:
             self.cluster.end_turn()
         if blocking.can_go_on:

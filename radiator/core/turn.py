@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.model.leases import Leased, Settled
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
@@ -83,7 +83,8 @@ class BackgroundTask(Protocol):
 
 @dataclass(slots=True)
 class QueueChanges:
-    """What a batch does in one queue: entries that it stores, wakes and removes.
+    """What a batch does in one queue: entries that it stores, wakes and removes. passing: those that it stores, and
+    that may not wait.
 
     beyond, delayed: how many messages it stores behind the window, and as delayed; these are on the disk alone.
     """
@@ -91,8 +92,15 @@ class QueueChanges:
     beyond: int = 0
     delayed: int = 0
     storing: list[Entry] = field(default_factory=list)
+    passing: list[PassingEntry] = field(default_factory=list)
     due: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
+
+    def passes(self, entry: Entry) -> PassingEntry:
+        """The same entry as one that may not wait."""
+        passing = PassingEntry(entry.position, entry.message, entry.state, entry.size)
+        self.passing.append(passing)
+        return passing
 
 
 @dataclass(slots=True)
@@ -159,6 +167,7 @@ class TurnContext:
         "now_ms",
         "now_s",
         "open",
+        "passing",
         "sequence",
         "store_id",
         "turn",
@@ -178,6 +187,7 @@ class TurnContext:
         self.turn_number = 0
         self.handled = 0  # messages that long works have handled in this turn
         self.open = Batch(1)
+        self.passing: list[tuple[object, PassingEntry]] = []  # what has become READY in this turn, and may not wait
         self.being_committed: Batch | None = None
         self.committed = 0
         self.is_stopping = False  # nothing is begun any more

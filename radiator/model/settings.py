@@ -113,6 +113,12 @@ class QueueSettings:
         """Whether what cannot be delivered goes on as a dead letter."""
         return self.dead_letter is not None or self.dead_letter_exchange is not None
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether a message is for a consumer that has room for it, or makes way for the next at once."""
+        makes_way = self.overflow in (DROP_OLDEST, DEAD_LETTER)
+        return makes_way and (self.max_messages == 0 or self.max_bytes == 0)
+
     def redelivery_delay(self, redeliveries: int) -> int:
         """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;
         0: not at all.

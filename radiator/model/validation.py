@@ -192,14 +192,14 @@ def words_mistake(key: str) -> str:
 
 QUEUE: dict[str, Check] = {
     "persistent": flag,
-    "max_messages": whole(1, 10**12),
-    "max_bytes": size(1, 64 * TIB),
+    "max_messages": whole(0, 10**12),
+    "max_bytes": size(0, 64 * TIB),
     "overflow": choice(*OVERFLOWS),
     "dead_letter": queue_name,
     "dead_letter_exchange": dead_letter_exchange,
     "dead_letter_key": binding_key,
     "max_redeliveries": whole(0, 65_535),
-    "message_ttl_ms": whole(1, 10**12),
+    "message_ttl_ms": whole(0, 10**12),
     "ack_timeout_s": seconds(0.1, 365 * DAY_S),
     "dedup_window_s": seconds(0, 365 * DAY_S),
     "exclusive": flag,
@@ -266,6 +266,10 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
             if key in given and is_wrong(given[key]):
                 wrong = f"the queue has {key} = {shown(given[key])}, which one node cannot keep for all"
                 found.append(("scope", f'is "cluster", but {wrong}; remove one of the two'))
+    for key in ("max_messages", "max_bytes"):
+        if given.get(key) == 0 and given.get("overflow", BLOCK) == BLOCK:
+            wrong = "is 0, so every producer would wait for ever"
+            found.append((key, f'{wrong}; say what becomes of messages, with overflow = "drop-oldest", or raise it'))
     sources, window = given.get("partition_key"), given.get("partition_window", defaults.partition_window)
     if sources and given.get("scope") == CLUSTER:
         wrong = 'but the queue has scope = "cluster", and a key would have to be at one node at a time'
@@ -386,8 +390,8 @@ def with_bounds(settings: QueueSettings) -> QueueSettings:
         return settings
     return replace(
         settings,
-        max_messages=settings.max_messages or MEMORY_MESSAGES_MAX,
-        max_bytes=settings.max_bytes or MEMORY_BYTES_MAX,
+        max_messages=MEMORY_MESSAGES_MAX if settings.max_messages is None else settings.max_messages,
+        max_bytes=MEMORY_BYTES_MAX if settings.max_bytes is None else settings.max_bytes,
     )
 
 

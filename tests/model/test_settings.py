@@ -1,6 +1,6 @@
 """Which settings are in force for a queue, and what first use may create."""
 
-from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, REJECT, Declarations, QueueSettings
 
 OWN, BETTER, WORSE = (QueueSettings(max_messages=number) for number in (1, 2, 3))
 DECLARED = Declarations(queues={"a.b": OWN}, queue_patterns=[("a.*", BETTER), ("#", WORSE)])
@@ -17,6 +17,14 @@ def test_the_first_pattern_that_matches_wins_and_only_its_settings_count() -> No
 
 def test_a_queue_that_nothing_declares_has_the_defaults() -> None:
     assert Declarations(queues={"a": OWN}).queue_settings("b") == QueueSettings()
+
+
+def test_a_queue_keeps_nothing_where_its_bound_is_0_and_the_oldest_makes_way() -> None:
+    for overflow, makes_way in ((BLOCK, False), (REJECT, False), (DROP_OLDEST, True), (DEAD_LETTER, True)):
+        for bound in ("max_messages", "max_bytes"):
+            assert QueueSettings(**{bound: 0}, overflow=overflow).keeps_nothing is makes_way
+            assert not QueueSettings(**{bound: 1}, overflow=overflow).keeps_nothing
+        assert not QueueSettings(overflow=overflow).keeps_nothing
 
 
 def test_first_use_creates_what_a_pattern_or_create_allows() -> None:

@@ -123,7 +123,7 @@ def test_a_size_may_have_a_unit() -> None:
         ({"max_message": 1}, '"max_message" is no setting of a queue; did you mean "max_messages"?'),
         ({"\n\x1b[31m": 1}, '"\\n\\u001b[31m" is no setting of a queue; a queue has persistent, max_messages,'),
         ({"x" * 10_000: 1}, "... is no setting"),
-        ({"max_messages": 0}, "`max_messages` is 0; it must be a whole number from 1 to 1000000000000."),
+        ({"max_messages": -1}, "`max_messages` is -1; it must be a whole number from 0 to 1000000000000."),
         ({"max_messages": True}, "`max_messages` is true; it must be a whole number"),
         ({"persistent": None}, "`persistent` is null; it must be true or false."),
         ({"overflow": "drop"}, '`overflow` is "drop"; it must be one of'),

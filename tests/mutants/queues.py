@@ -97,12 +97,11 @@ MUTANTS = (
         "A message is READY as soon as it is accepted, before the disk has it.",
         function="DurableQueue.put",
         old="""
-            entry = Entry(position, message, _STORING, size)
             part.storing.append(entry)
             window.storing[position] = entry
         """,
         new="""
-            entry = Entry(position, message, State.READY, size)
+            entry.state = State.READY
             self.ready.append(entry)
         """,
     ),
@@ -141,7 +140,7 @@ MUTANTS = (
         "expired-delivered",
         "What has expired is delivered all the same.",
         function="Queue.take_head",
-        old="if 0 < entry.message.expires_ms <= self.context.now_ms:",
+        old="if 0 < entry.message.expires_ms <= self.context.now_ms and entry.is_over:",
         new="if 0 > entry.message.expires_ms:",
     ),
     Mutant(

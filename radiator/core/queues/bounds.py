@@ -2,9 +2,13 @@
 
 from typing import Protocol
 
+from radiator.core.queues.entry import Entry
+from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
 from radiator.model.writes import Ledger
+
+OVERFLOW = "overflow"  # a dead-letter-reason
 
 
 class BoundedQueue(Protocol):
@@ -15,6 +19,7 @@ class BoundedQueue(Protocol):
     ledger: Ledger
     reserved: int
     reserved_bytes: int
+    keeps_nothing: bool
 
     def kept(self) -> tuple[int, int]:
         """Messages that may not be dropped, and their bytes."""
@@ -27,6 +32,25 @@ class BoundedQueue(Protocol):
 
     def refill(self, is_needed: bool = False) -> None:
         """Have more read back."""
+
+
+class EvictingQueue(BoundedQueue, Protocol):
+    """What drops its oldest."""
+
+    def has_capacity(self, messages: int, size: int) -> bool:
+        """Whether there is room for so much more."""
+
+    def oldest(self) -> Entry | None:
+        """Takes out the oldest entry in memory that is not in flight, if there is one."""
+
+    def discard(self, entry: Entry, event: Event, reason: str) -> None:
+        """Makes it a dead letter, or counts it."""
+
+    def count_dropped(self, entry: Entry, reason: str) -> None:
+        """Counts it as dropped."""
+
+    def leave(self, entry: Entry, event: Event) -> None:
+        """Removes it."""
 
 
 def too_large(queue: BoundedQueue, size: int) -> Refusal:
@@ -42,6 +66,8 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
     producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
+    if queue.keeps_nothing:
+        return True
     too_many = settings.max_messages is not None and messages > settings.max_messages
     too_large = settings.max_bytes is not None and size > settings.max_bytes
     if settings.overflow == BLOCK and not (too_many or too_large):
@@ -76,3 +102,21 @@ def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
     if settings.max_messages is not None and messages + queue.reserved > settings.max_messages:
         return False
     return settings.max_bytes is None or size + queue.reserved_bytes <= settings.max_bytes
+
+
+def evict(queue: EvictingQueue, messages: int, size: int) -> None:
+    """Drops the oldest until there is room for so much more; none that a queue has which keeps nothing."""
+    while not (queue.keeps_nothing or queue.has_capacity(messages, size)):
+        entry = queue.oldest()
+        if entry is None:
+            return
+        push_out(queue, entry, Event.DROP)
+
+
+def push_out(queue: EvictingQueue, entry: Entry, event: Event) -> None:
+    """Removes a message for which there is no room."""
+    if queue.settings.overflow == DEAD_LETTER:
+        queue.discard(entry, event, OVERFLOW)
+    else:
+        queue.count_dropped(entry, OVERFLOW)
+        queue.leave(entry, event)

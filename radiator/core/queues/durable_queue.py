@@ -109,6 +109,8 @@ class DurableQueue(Queue):
         window = self.window
         if window.beyond == 0 and window.takes(size):
             entry = Entry(position, message, _STORING, size)
+            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
+                entry = part.passes(entry)
             part.storing.append(entry)
             window.storing[position] = entry
             window.end = position
@@ -138,6 +140,8 @@ class DurableQueue(Queue):
         # D2: READY comes from Committed, or from a read, which sees nothing that is not committed
         window, read_back = self.window, self.read_back
         self.make_ready(part)
+        if part.passing:
+            self.context.passing += [(self, entry) for entry in part.passing]
         for entry in part.removing:
             move(entry, _COMMITTED, PERSISTENT_MOVES)
         read_back.wait_for_commit = False
@@ -270,6 +274,8 @@ class DurableQueue(Queue):
         settings = self.settings
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
         if settings.has_dead_letters and (is_dead or entry.redeliveries >= settings.max_redeliveries):
+            return True
+        if self.keeps_nothing and not is_dead and settings.overflow == DEAD_LETTER:
             return True
         return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 

@@ -41,6 +41,11 @@ class Entry:
         return self.message.accepted_ms
 
     @property
+    def is_over(self) -> bool:
+        """Whether it is delivered to nobody once its time to live is over."""
+        return True
+
+    @property
     def is_stub(self) -> bool:
         """Whether its bytes must be read back before they can be used."""
         return type(self.message) is Stub
@@ -55,3 +60,16 @@ class DelayedEntry(Entry):
     @property
     def since_ms(self) -> int:
         return self.due_ms
+
+
+@dataclass(slots=True, eq=False)
+class PassingEntry(Entry):
+    """One that is delivered in the turn in which it becomes READY, or to nobody (passing.py). is_fresh: that turn is
+    not over.
+    """
+
+    is_fresh: bool = True
+
+    @property
+    def is_over(self) -> bool:
+        return not self.is_fresh

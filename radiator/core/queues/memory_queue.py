@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.queues.finding import Finder, MemoryFinder
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
@@ -57,9 +57,18 @@ class MemoryQueue(Queue):
         """READY at once; the caller delivers by `pump`."""
         size = message.size
         self.ledger.accept(size, message.expires_ms)
-        entry = Entry(self.context.next_position(), message, State.READY, size)
+        entry = self.made(message, size)
         self.ready.append(entry)
         return entry
+
+    def made(self, message: Message, size: int) -> Entry:
+        """An entry of a message that is accepted now."""
+        position = self.context.next_position()
+        if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
+            entry = PassingEntry(position, message, State.READY, size)
+            self.context.passing.append((self, entry))
+            return entry
+        return Entry(position, message, State.READY, size)
 
     def remove(self, entry: Entry, event: Event) -> None:
         """Removes the message."""

@@ -82,7 +82,7 @@ class Partitioned(Queue):
             if entry is None:
                 del partitions.matched[subscription]
                 continue
-            if 0 < entry.message.expires_ms <= now_ms:
+            if 0 < entry.message.expires_ms <= now_ms and entry.is_over:
                 self.took(entry)
             else:
                 partitions.hand(entry, subscription)
@@ -103,7 +103,7 @@ class Partitioned(Queue):
         """Takes out one that is READY. False: it has expired."""
         self.partitions.take(entry)
         self.left_ready(entry)
-        if 0 < entry.message.expires_ms <= self.context.now_ms:
+        if 0 < entry.message.expires_ms <= self.context.now_ms and entry.is_over:
             self.expire(entry)
             return False
         return True

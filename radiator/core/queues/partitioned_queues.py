@@ -40,7 +40,7 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
         size = message.size
         self.ledger.accept(size, message.expires_ms)
-        entry = Entry(self.context.next_position(), message, State.READY, size)
+        entry = self.made(message, size)
         self.partitions.put(self.partitions.of(message), entry)
         return entry
 
@@ -122,6 +122,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         count = len(partitions.entries) + len(window.storing) + len(window.due)  # `window.count`, written out
         if window.takes_beside(count, size) and partitions.has_place(partition, count):
             entry = Entry(position, message, State.STORING, size)
+            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
+                entry = part.passes(entry)
             part.storing.append(entry)
             window.storing[position] = entry
             window.end = position

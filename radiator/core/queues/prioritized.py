@@ -45,7 +45,7 @@ class Prioritized(Queue):
         assert entry is not None
         self.priorities.take(entry)
         self.left_ready(entry)
-        if 0 < entry.message.expires_ms <= self.context.now_ms:
+        if 0 < entry.message.expires_ms <= self.context.now_ms and entry.is_over:
             self.expire(entry)
             return None
         return entry

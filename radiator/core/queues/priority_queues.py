@@ -39,7 +39,7 @@ class PriorityMemoryQueue(MemoryQueue, Prioritized):
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
         size = message.size
         self.ledger.accept(size, message.expires_ms)
-        entry = Entry(self.context.next_position(), message, State.READY, size)
+        entry = self.made(message, size)
         self.priorities.put(self.priorities.of(message), entry)
         return entry
 
@@ -98,6 +98,8 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         context.write(Put(self.number, position, message, lane.hash), size + WRITE_COST_BYTES)
         if not lane.is_open and window.has_place(lane, size):
             entry = Entry(position, message, State.STORING, size)
+            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
+                entry = part.passes(entry)
             part.storing.append(entry)
             window.storing[position] = entry
             window.add(size)

@@ -29,11 +29,11 @@ from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
 from radiator.model.reads import Loaded
 from radiator.model.replies import MESSAGE_COST_BYTES
-from radiator.model.settings import DEAD_LETTER, QueueSettings
+from radiator.model.settings import QueueSettings
 from radiator.model.writes import Ledger
 
 # dead-letter-reason
-REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", "overflow"
+REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", bounds.OVERFLOW
 
 DeadLetter = Callable[["Queue", Entry, str], None]
 
@@ -61,9 +61,9 @@ class Queue(Consumable):
     dedup: Dedup | None = None
 
     __slots__ = (
-        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "ledger", "maker",
-        "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s",
-        "waiters",
+        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "keeps_nothing", "ledger",
+        "maker", "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked",
+        "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -78,6 +78,7 @@ class Queue(Consumable):
         self.unblocked = ports.unblocked
         self.next_due_ms = self.redelivered = self.damaged = 0
         self.calm_after: int | None = None
+        self.keeps_nothing = settings.keeps_nothing
         self.given = ""
         self.maker: Usage | None = None
         self.named: NamedConsumers | None = None
@@ -150,6 +151,7 @@ class Queue(Consumable):
     def use(self, settings: QueueSettings) -> None:
         """Puts these settings into force."""
         self.settings = settings
+        self.keeps_nothing = settings.keeps_nothing
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class Queue(Consumable):
         else:
             entry = self.ready.popleft()
         self.left_ready(entry)
-        if 0 < entry.message.expires_ms <= self.context.now_ms:
+        if 0 < entry.message.expires_ms <= self.context.now_ms and entry.is_over:
             self.expire(entry)
             return None
         return entry
@@ -290,6 +292,8 @@ class Queue(Consumable):
             self.expire(entry)
         elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
+        elif self.keeps_nothing:
+            bounds.push_out(self, entry, Event.GIVE_UP)
         else:
             if delay_ms is None:
                 delay_ms = self.redelivery_delay_ms(entry.redeliveries)
@@ -397,7 +401,7 @@ class Queue(Consumable):
         return settings.max_bytes is None or ledger.stored_bytes + self.reserved_bytes + size <= settings.max_bytes
 
     def check_size(self, size: int) -> None:
-        if self.settings.max_bytes is not None and size > self.settings.max_bytes:
+        if self.settings.max_bytes is not None and size > self.settings.max_bytes and not self.keeps_nothing:
             raise bounds.too_large(self, size)
 
     def judge(self, messages: int, size: int) -> bool:
@@ -429,15 +433,7 @@ class Queue(Consumable):
         """Drop (or dead-letter) the oldest that are not in flight. Dead letters that other queues of the same plan have
         put into this one since `judge` may exceed the bound, as dead letters always may.
         """
-        while not self.has_capacity(messages, size):
-            entry = self.oldest()
-            if entry is None:
-                return
-            if self.settings.overflow == DEAD_LETTER:
-                self.discard(entry, Event.DROP, OVERFLOW)
-            else:
-                self.count_dropped(entry, OVERFLOW)
-                self.leave(entry, Event.DROP)
+        bounds.evict(self, messages, size)
 
     def oldest(self) -> Entry | None:
         """Takes out the oldest entry in memory that is not in flight, if there is one."""

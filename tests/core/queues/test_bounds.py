@@ -157,6 +157,7 @@ class Full:
     def __init__(self, overflow: str, kept: int = 0, beyond: int = 0, held: int = 3, **bounds: int) -> None:
         self.name = "q"
         self.settings = QueueSettings(overflow=overflow, dead_letter="dead", **(bounds or {"max_messages": 3}))
+        self.keeps_nothing = self.settings.keeps_nothing
         self.ledger = Ledger(stored=held, stored_bytes=held)
         self.reserved = self.reserved_bytes = 0
         self.refills = 0

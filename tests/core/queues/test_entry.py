@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.core.queues.entry import DelayedEntry, Stub
+from radiator.core.queues.entry import DelayedEntry, PassingEntry, Stub
 from radiator.core.states import State
 from tests.core.bare import NOW_MS, entry, message
 
@@ -29,3 +29,11 @@ def test_entries_are_told_apart_though_they_are_alike() -> None:
 def test_a_delayed_one_may_be_delivered_from_its_time_on() -> None:
     one = DelayedEntry(1, message(), State.DELAYED, 1, due_ms=NOW_MS + 5)
     assert one.since_ms == NOW_MS + 5 and not one.was_out
+
+
+def test_one_that_may_not_wait_is_over_when_its_turn_is() -> None:
+    assert entry(7).is_over, "for the others the time to live alone counts"
+    one = PassingEntry(1, message(), State.READY, 1)
+    assert not one.is_over
+    one.is_fresh = False
+    assert one.is_over

@@ -1,0 +1,157 @@
+"""Messages that wait for nobody: delivered in the turn in which they become READY, or expired, or dropped."""
+
+import pytest
+
+from radiator.core.queues.entry import Stub
+from radiator.core.queues.passing import end, end_turn
+from radiator.core.states import Event
+from radiator.model.commands import AUTO
+from radiator.model.limits import STEP_MESSAGES
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST
+from tests.core.bare import consumer, durable, in_memory, message, out, stored
+from tests.core.node import Node
+from tests.core.words import ack, nack, queue, send, subscribe, unsubscribe
+
+KINDS = pytest.mark.parametrize("kind", [
+    {}, {"max_priority": 3}, {"partition_key": "header:k"}, {"single_active_consumer": True},
+])  # fmt: skip
+BOTH = pytest.mark.parametrize("persistent", [True, False])
+NOTHING = [{"max_messages": 0}, {"max_bytes": 0}]
+
+
+def settings_of(kind: dict[str, object]) -> dict[str, object]:
+    return {**kind, "partition_key": ("header:k",)} if "partition_key" in kind else kind
+
+
+def immediate(node: Node, body: bytes, **more: object) -> None:
+    node.say(send(9, "q", body, **more))
+
+
+@BOTH
+@KINDS
+def test_a_time_to_live_of_0_is_for_a_consumer_with_room(kind: dict[str, object], persistent: bool) -> None:
+    node = Node(queue(persistent=persistent, message_ttl_ms=0, dead_letter="dead", **settings_of(kind)))
+    node.open(1, 2, 9)
+    immediate(node, b"a")
+    assert (node.numbers("q")["messages"], node.numbers("q")["dead_lettered"]) == (0, 1), "nobody is there"
+    node.say(subscribe(1, "q", prefetch_count=1))
+    immediate(node, b"b")
+    immediate(node, b"c")
+    one = node.message(1)
+    assert one.message.body == b"b" and node.numbers("q")["dead_lettered"] == 2, "the second has no room"
+    node.say(nack(one))
+    assert node.bodies(1) == [] and node.numbers("q")["dead_lettered"] == 3, "it does not wait a second time"
+    immediate(node, b"d")
+    node.say(ack(node.message(1)))
+    node.say(subscribe(2, "dead", AUTO))
+    assert node.bodies(2) == [b"a", b"c", b"b"]
+    assert node.stored("q") == []
+
+
+@BOTH
+def test_the_expiration_0_of_a_message_is_the_same(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent))
+    node.open(1, 9)
+    immediate(node, b"a", expiration_ms=0)
+    assert (node.numbers("q")["messages"], node.numbers("q")["expired"]) == (0, 1)
+    node.say(subscribe(1, "q", AUTO))
+    immediate(node, b"b", expiration_ms=0)
+    immediate(node, b"c", expiration_ms=1)
+    assert node.bodies(1) == [b"b", b"c"]
+
+
+@BOTH
+def test_one_behind_others_expires_when_it_is_its_turn(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent))
+    node.open(1, 9)
+    for body, more in ((b"1", {}), (b"2", {"expiration_ms": 0}), (b"3", {})):
+        immediate(node, body, **more)
+    assert node.numbers("q")["messages"] == 3
+    node.say(subscribe(1, "q", AUTO))
+    assert node.bodies(1) == [b"1", b"3"] and node.numbers("q")["expired"] == 1
+
+
+@BOTH
+def test_what_is_before_it_in_one_turn_does_not_keep_it(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", AUTO))
+    node.say(send(9, "q", b"1"), send(9, "q", b"2", expiration_ms=0), send(9, "q", b"3"))
+    assert node.bodies(1) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("bound", NOTHING)
+@pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
+@BOTH
+@KINDS
+def test_a_queue_that_keeps_nothing(
+    kind: dict[str, object], persistent: bool, overflow: str, bound: dict[str, int]
+) -> None:
+    node = Node(queue(persistent=persistent, overflow=overflow, dead_letter="dead", **bound, **settings_of(kind)))
+    column = "dropped" if overflow == "drop-oldest" else "dead_lettered"
+    node.open(1, 9)
+    immediate(node, b"a")
+    assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (0, 1)
+    node.say(subscribe(1, "q", prefetch_count=2))
+    node.say(*(send(9, "q", body) for body in (b"b", b"c", b"d")))
+    first, second = node.messages(1)
+    assert (first.message.body, second.message.body) == (b"b", b"c"), "those of one batch do not push each other out"
+    assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (2, 2)
+    node.say(nack(first))
+    assert node.numbers("q")[column] == 3 and node.bodies(1) == [], "it has no place to come back to"
+    node.say(ack(second), send(9, "q", b"e"))
+    assert node.bodies(1) == [b"e"]
+    node.say(unsubscribe(1, "q"))
+    node.close(1)
+    assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (0, 4) and node.stored("q") == []
+
+
+@pytest.mark.parametrize("bound", NOTHING)
+@BOTH
+def test_one_that_rejects_at_0_takes_nothing(persistent: bool, bound: dict[str, int]) -> None:
+    node = Node(queue(persistent=persistent, overflow="reject", **bound))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", AUTO))
+    node.say(send(9, "q", b"a"))
+    assert node.refusal(9).code in ("queue-full", "too-large") and node.numbers("q")["accepted"] == 0
+
+
+def test_what_a_crash_has_left_is_delivered_once_more() -> None:
+    node = Node(queue(max_messages=0, overflow="drop-oldest"))
+    node.open(1, 9)
+    node.say(subscribe(1, "q"))
+    immediate(node, b"a")
+    again = node.crashed()
+    again.open(1)
+    again.say(subscribe(1, "q"))
+    assert again.message(1).redelivered
+
+
+def test_a_dead_letter_that_is_not_in_memory_is_read_back_first() -> None:
+    for overflow in (DROP_OLDEST, DEAD_LETTER):
+        keeper = durable(max_messages=0, overflow=overflow, dead_letter="dead")
+        consumer(keeper)
+        stored(keeper, b"a")
+        (delivery,) = out(keeper)
+        delivery.entry.message = Stub(delivery.entry.message)
+        assert keeper.needs_bytes(delivery.entry, Event.LOST) is (overflow == DEAD_LETTER)
+
+
+def test_a_turn_ends_as_many_as_a_slice_has() -> None:
+    queue_ = in_memory()
+    for _ in range(STEP_MESSAGES + 1):
+        queue_.put(message(expires_ms=message().accepted_ms))
+    context = queue_.context
+    assert end_turn(context) and len(context.passing) == 1
+    assert not end_turn(context) and not context.passing
+    assert queue_.ready_count == 0 and queue_.ledger.expired == STEP_MESSAGES + 1
+
+
+def test_one_that_was_taken_or_whose_queue_is_gone_is_let_be() -> None:
+    queue_ = in_memory()
+    entry = queue_.put(message(expires_ms=message().accepted_ms))
+    assert not entry.is_over
+    queue_.delete()
+    ((_, passing),) = queue_.context.passing
+    end(queue_, passing)
+    assert entry.is_over and queue_.ledger.expired == 0
