@@ -9,7 +9,7 @@ from typing import Any
 
 from radiator.model.checks import shown
 from radiator.model.priorities import PRIORITY_MAX
-from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
@@ -51,6 +51,9 @@ def _one_of(*values: str) -> Callable[[object], str]:
 
 
 def _overflow(value: object) -> str:
+    if value == "reject-publish-dlx":
+        sentence = "x-overflow is reject-publish-dlx, but what is refused goes nowhere here: drop-head moves the oldest"
+        raise BrokenAmqp(NOT_IMPLEMENTED, f"{sentence} to x-dead-letter-exchange, reject-publish only refuses")
     return _OVERFLOWS[_one_of(*_OVERFLOWS)(value)]
 
 
@@ -66,10 +69,10 @@ def _priority(value: object) -> int:
 
 
 _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
-    "x-message-ttl": ("message_ttl_ms", _whole(1)),
+    "x-message-ttl": ("message_ttl_ms", _whole(0)),
     "x-expires": ("expires_ms", _whole(1)),
-    "x-max-length": ("max_messages", _whole(1)),
-    "x-max-length-bytes": ("max_bytes", _whole(1)),
+    "x-max-length": ("max_messages", _whole(0)),
+    "x-max-length-bytes": ("max_bytes", _whole(0)),
     "x-overflow": ("overflow", _overflow),
     "x-delivery-limit": ("max_redeliveries", _whole(_UNLIMITED)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
@@ -118,12 +121,10 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
     if not settings.get("max_priority", 1):
         del settings["max_priority"]  # all messages have one priority
     has_bound = "max_messages" in settings or "max_bytes" in settings
-    if has_bound and settings.get("overflow", BLOCK) == BLOCK:
-        settings["overflow"] = DROP_OLDEST
-    elif not has_bound:
-        settings.pop("overflow", None)  # without a bound nothing overflows
-    if settings.get("overflow") == DROP_OLDEST and "dead_letter_exchange" in settings:
-        settings["overflow"] = DEAD_LETTER  # what is pushed out is a dead letter too
+    overflow = settings.pop("overflow", DROP_OLDEST)
+    if has_bound:  # without one nothing overflows
+        is_moved = overflow == DROP_OLDEST and "dead_letter_exchange" in settings
+        settings["overflow"] = DEAD_LETTER if is_moved else overflow
     return settings
 
 
