@@ -1,15 +1,16 @@
-"""Why dead letters of a queue that gives them to an exchange are dropped."""
+"""Why dead letters of a queue that gives them to an exchange are dropped; and that one without them drops messages."""
 
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
 from radiator.model.checks import shown
+from radiator.model.errors import count_text
 
 
 def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
     """A sentence, for now; "": they are not, or it has none of that kind, or it depends on the message's own key."""
     exchange, key = asked.settings.dead_letter_exchange, asked.settings.dead_letter_key
     if exchange is None:
-        return ""
+        return _of_dropped(asked)
     dropped = "Its dead letters are dropped and counted:"
     if exchange and exchange not in destinations.exchanges.all:
         return f"{dropped} /exchange/{exchange} is not declared."
@@ -22,3 +23,12 @@ def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
     if not exchange:
         return f"{dropped} there is no /queue/{key}."
     return f"{dropped} no binding of /exchange/{exchange} matches the key {shown(key)}."
+
+
+def _of_dropped(asked: Queue) -> str:
+    """What becomes of a message that comes back too often, where it has been so, or may be."""
+    most = asked.settings.drop_after_redeliveries
+    if most is None:
+        return ""
+    dropped = f"{count_text(asked.ledger.dropped, 'message')} dropped so far"
+    return f"It drops what comes back more than {count_text(most, 'time')} (drop_after_redeliveries); {dropped}."

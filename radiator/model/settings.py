@@ -5,6 +5,7 @@ does. Plain data; tools/config reads it from a file and checks it.
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ class QueueSettings:
     the text of the Avro schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key:
     where the keys of messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages
     of one key may be out at once. max_priority: the highest one of messages; None: they have none.
-    single_active_consumer: one consumer gets all, and the others stand by until it has gone.
+    single_active_consumer: one consumer gets all, and the others stand by until it has gone. drop_after_redeliveries:
+    without dead letters, how often a message comes back before it is dropped; None: without limit.
     """
 
     persistent: bool = True
@@ -107,11 +109,19 @@ class QueueSettings:
     partition_window: int = 1
     max_priority: int | None = None
     single_active_consumer: bool = False
+    drop_after_redeliveries: int | None = None
 
     @property
     def has_dead_letters(self) -> bool:
         """Whether what cannot be delivered goes on as a dead letter."""
         return self.dead_letter is not None or self.dead_letter_exchange is not None
+
+    @property
+    def redeliveries_most(self) -> float:
+        """How often a message comes back before it is a dead letter, or dropped."""
+        if self.has_dead_letters:
+            return self.max_redeliveries
+        return inf if self.drop_after_redeliveries is None else self.drop_after_redeliveries
 
     @property
     def keeps_nothing(self) -> bool:

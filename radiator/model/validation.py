@@ -214,6 +214,7 @@ QUEUE: dict[str, Check] = {
     "partition_window": whole(1, PARTITION_WINDOW_MAX),
     "max_priority": whole(1, PRIORITY_MAX),
     "single_active_consumer": flag,
+    "drop_after_redeliveries": whole(0, 65_535),
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
@@ -303,6 +304,10 @@ def _dead_letter_contradictions(given: Table) -> Iterator[tuple[str, str]]:
     if target is not None and exchange is not None:
         wrong = f"is {shown(exchange)}, but the queue has dead_letter = {shown(target)} too"
         yield "dead_letter_exchange", f"{wrong}, and a dead letter goes one way; remove one of the two"
+    most = given.get("drop_after_redeliveries")
+    if most is not None and (target is not None or exchange is not None):
+        wrong = f"is {most}, but what comes back too often is a dead letter of this queue"
+        yield "drop_after_redeliveries", f"{wrong}; give max_redeliveries"
     if key is not None and exchange is None:
         yield (
             "dead_letter_key",
@@ -325,7 +330,7 @@ def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int)
         found.append(("overflow", f"{wrong}; give max_messages or max_bytes"))
     if not settings.has_dead_letters and settings.max_redeliveries != defaults.max_redeliveries:
         wrong = f"is {settings.max_redeliveries}, but without dead_letter a message comes back without limit"
-        found.append(("max_redeliveries", f"{wrong}; name a dead_letter"))
+        found.append(("max_redeliveries", f"{wrong}; name a dead_letter, or give drop_after_redeliveries"))
     for key in ("redelivery_delay_factor", "redelivery_delay_max_ms"):
         value = getattr(settings, key)
         if value == getattr(defaults, key):

@@ -61,6 +61,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "dedup_window_s": (0, 60),
     "exclusive": (True, False),
     "single_active_consumer": (True, False),
+    "drop_after_redeliveries": (0, 5, 65_535),
     "auto_delete": (True, False),
     "expires_ms": (1, 500, 60_000),
     "redelivery_delay_ms": (0, 100, 10**12),

@@ -270,6 +270,13 @@ def test_a_message_that_has_come_back_too_often_is_dead() -> None:
     assert story(node) == [("accepted",), ("delivered",), ("nacked",), ("dead-lettered", "redeliveries")]
 
 
+def test_one_that_is_dropped_for_coming_back_is_told_of() -> None:
+    node = started(sentences_of(q=QueueSettings(drop_after_redeliveries=0)))
+    node.say(subscribe(2, "q"), send(1, "q"))
+    node.say(nack(node.message(2)))
+    assert story(node) == [("accepted",), ("delivered",), ("nacked",), ("dropped", "redeliveries")]
+
+
 @pytest.mark.parametrize("dead_letter", [None, "dead"])
 def test_an_expired_message_is_told_of(dead_letter: str | None) -> None:
     node = started(sentences_of(q=QueueSettings(dead_letter=dead_letter)))

@@ -4,6 +4,7 @@ import pytest
 
 from radiator.model.settings import Binding, Declarations, ExchangeSettings, QueueSettings
 from tests.core.node import Node
+from tests.core.words import nack, queue, send, subscribe
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,16 @@ def test_why_says_that_dead_letters_are_dropped(exchange: str | None, key: str |
     node.open(1)
     sentence = node.admin(1, do="why", queue="q")["sentence"]
     assert sentence.endswith(ending) and ("dropped and counted" in sentence) == bool(ending)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_why_says_that_a_queue_without_dead_letters_drops_what_comes_back_too_often(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent, drop_after_redeliveries=1))
+    node.open(1)
+    node.say(send(1, "q", b"a"), send(1, "q", b"b"), subscribe(1, "q", prefetch_count=1))
+    node.say(nack(node.message(1)))
+    node.say(nack(node.message(1)))
+    sentence = node.admin(1, do="why", queue="q")["sentence"]
+    assert sentence.endswith(
+        "It drops what comes back more than 1 time (drop_after_redeliveries); 1 message dropped so far."
+    )

@@ -51,6 +51,7 @@ EVERY: dict[str, Any] = {
     "partition_window": 3,
     "max_priority": None,  # not with a partition_key
     "single_active_consumer": False,  # nor this
+    "drop_after_redeliveries": None,  # not with dead letters
 }
 EVERY_SETTING = QueueSettings(**EVERY | {"partition_key": ("header:customer", "/customer/id")})
 
@@ -196,6 +197,16 @@ def test_a_size_may_have_a_unit() -> None:
             '`single_active_consumer` is true, but the queue has partition_key = "/a", which gives each consumer keys '
             "of its own; remove one of the two.",
         ),
+        (
+            {"dead_letter": "d", "drop_after_redeliveries": 5},
+            "`drop_after_redeliveries` is 5, but what comes back too often is a dead letter of this queue; give "
+            "max_redeliveries.",
+        ),
+        (
+            {"max_messages": 0},
+            "is 0, so every producer would wait for ever; say what becomes of messages, with overflow",
+        ),
+        ({"max_bytes": 0, "overflow": "block"}, "`max_bytes` is 0, so every producer would wait for ever"),
         ({"scope": "cluster", "single_active_consumer": True}, "the queue has single_active_consumer = true"),
         ({"scope": "cluster", "persistent": False}, "which one node cannot keep for all"),
         ({"scope": "cluster", "exclusive": True}, "the queue has exclusive = true"),
@@ -206,7 +217,7 @@ def test_a_size_may_have_a_unit() -> None:
 def test_a_mistake_is_one_sentence_of_bounded_length(given: dict[str, Any], expected: str) -> None:
     sentence = refused(given)
     assert expected in sentence
-    assert len(sentence) < 500
+    assert len(sentence) < 550
     assert "\n" not in sentence and "\x1b" not in sentence
 
 

@@ -202,7 +202,7 @@ def _of_memory(state: WhyPort) -> str:
 def is_full(asked: Queue) -> bool:
     """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
     ledger = asked.ledger
-    return not asked.has_capacity(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
+    return not asked.keeps_nothing and not asked.has_capacity(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
 
 
 def _evicts(asked: Queue) -> bool:

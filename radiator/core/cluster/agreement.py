@@ -18,6 +18,7 @@ from radiator.model.settings import CLUSTER, QueueSettings
 _ALIKE = (
     "scope", "dead_letter", "dead_letter_exchange", "dead_letter_key", "max_redeliveries", "message_ttl_ms", "overflow",
     "ack_timeout_s", "redelivery_delay_ms", "redelivery_delay_factor", "redelivery_delay_max_ms",
+    "drop_after_redeliveries",
 )  # fmt: skip
 
 NO_TEXT = '""'  # the value of a setting that is empty, as the default exchange is

@@ -290,7 +290,7 @@ class Queue(Consumable):
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.context.now_ms:
             self.expire(entry)
-        elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:
+        elif entry.redeliveries >= settings.redeliveries_most:
             self.discard(entry, Event.GIVE_UP, REDELIVERIES)
         elif self.keeps_nothing:
             bounds.push_out(self, entry, Event.GIVE_UP)

@@ -116,8 +116,7 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
     if settings.get("max_redeliveries") == _UNLIMITED:
         del settings["max_redeliveries"]
     if "max_redeliveries" in settings and "dead_letter_exchange" not in settings:
-        sentence = "x-delivery-limit needs x-dead-letter-exchange: no message is thrown away for coming back often"
-        raise BrokenAmqp(NOT_IMPLEMENTED, sentence)
+        settings["drop_after_redeliveries"] = settings.pop("max_redeliveries")
     if not settings.get("max_priority", 1):
         del settings["max_priority"]  # all messages have one priority
     has_bound = "max_messages" in settings or "max_bytes" in settings

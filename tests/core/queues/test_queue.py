@@ -8,7 +8,7 @@ from radiator.model.commands import CLIENT, Read
 from radiator.model.limits import Limits
 from radiator.model.replies import Deliver
 from tests.core.node import Node
-from tests.core.words import ack, header, nack, queue, send, subscribe
+from tests.core.words import ack, header, nack, queue, send, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False])
 
@@ -46,6 +46,29 @@ def test_message_comes_back_without_limit_where_there_is_no_dead_letter_queue(pe
         assert shown(deliver) == (b"x", count > 0, count)
         node.say(nack(deliver))
     assert node.numbers("q")["redelivered"] == 30
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("most", [0, 1, 3])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_message_that_comes_back_too_often_is_dropped_where_the_queue_says_so(
+    is_lost: bool, most: int, persistent: bool
+) -> None:
+    node = Node(queue(persistent=persistent, drop_after_redeliveries=most))
+    node.open(9)
+    node.say(send(9, "q", b"a"))
+    for number in range(1, most + 2):
+        assert node.numbers("q")["dropped"] == 0
+        node.open(number)
+        node.say(subscribe(number, "q"))
+        message = node.message(number)
+        assert message.redeliveries == number - 1
+        node.say(unsubscribe(number, "q"))
+        if not is_lost:
+            node.say(nack(message))
+        node.close(number)
+    assert (node.numbers("q")["dropped"], node.numbers("q")["messages"]) == (1, 0)
+    assert not persistent or node.stored("q") == []
 
 
 @BOTH

@@ -45,10 +45,11 @@ def test_a_number_becomes_a_setting_within_its_bounds(argument: str, setting: st
         assert code_of(queue_settings, {argument: wrong}, True, False) == WRONG
 
 
-def test_a_delivery_limit_needs_somewhere_to_go() -> None:
+def test_after_the_delivery_limit_a_message_is_a_dead_letter_or_dropped() -> None:
     letters = {"dead_letter_exchange": "dlx"}
     assert settings(x_delivery_limit=0, x_dead_letter_exchange="dlx") == {"max_redeliveries": 0, **letters}
-    assert code_of(queue_settings, {"x-delivery-limit": 5}, True, False) == NOT_IMPLEMENTED
+    assert settings(x_delivery_limit=5) == {"drop_after_redeliveries": 5}
+    assert settings(x_delivery_limit=0) == {"drop_after_redeliveries": 0}
     assert settings(x_delivery_limit=-1) == {}, "there is no limit"
     assert code_of(queue_settings, {"x-delivery-limit": -2, "x-dead-letter-exchange": ""}, True, False) == WRONG
 
