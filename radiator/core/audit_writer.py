@@ -124,12 +124,15 @@ class AuditWriter:
 
 def _client(connection: Connection) -> dict[str, Value]:
     principal: Principal = connection.principal
-    return {
+    found: dict[str, Value] = {
         "user": principal.name,
         "by": str(principal.recognised_by),
         "peer": connection.peer,
         "connection": connection.number,
     }
+    if connection.owner != connection.number:  # a channel, and who has logged in is its connection
+        found["channel_of"] = connection.owner
+    return found
 
 
 class PendingAct:

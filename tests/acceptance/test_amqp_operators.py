@@ -9,6 +9,7 @@ import pytest
 from amqp import exceptions
 
 from tests.acceptance.amqp_clients import WAIT_MAX_S, Inbox, connected, declare, publish
+from tests.acceptance.wire import Wire
 from tests.server.web import SECRET, USERS, WebBroker, WebClient, basic
 
 CONFIG = USERS.replace('"http://127.0.0.1:0",', '"http://127.0.0.1:0", "amqp://127.0.0.1:0",')
@@ -34,8 +35,10 @@ def connection(broker: WebBroker, web: WebClient) -> Iterator[amqp.Connection]:
         yield opened
 
 
-def ask(web: WebClient, path: str, method: str = "GET") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(web.ask(method, path, Authorization=basic("ann")).body)
+def ask(web: WebClient, path: str, method: str = "GET", body: dict[str, Any] | None = None) -> dict[str, Any]:
+    text, kind = (b"", None) if body is None else (json.dumps(body).encode(), "application/json")
+    answer = web.ask(method, path, text, Authorization=basic("ann"), Content_Type=kind)
+    found: dict[str, Any] = json.loads(answer.body)
     return found
 
 
@@ -114,3 +117,39 @@ def test_a_connection_is_closed_with_all_its_channels(broker: WebBroker, web: We
     assert ask(web, f"/v1/queues/{queue}")["code"] == "no-such-destination"
     gone = {whole["number"], *(one["number"] for one in channels)}
     assert not gone & {one["number"] for one in ask(web, "/v1/connections")["connections"]}
+
+
+def test_an_exclusive_queue_is_sent_to_looked_at_and_ended_by_others_and_not_used(
+    broker: WebBroker, connection: amqp.Connection, web: WebClient
+) -> None:
+    channel = connection.channel()
+    for queue in ("mine", "/amq/mine"):
+        declare(channel, queue, durable=False, exclusive=True)
+    for address in ("/queue/mine", "/amq/queue/mine"):
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect({"login": "ann", "passcode": SECRET})
+            wire.send_frame("SUBSCRIBE", {"id": "1", "destination": address})
+            refusal = wire.read("ERROR")
+            assert refusal["code"] == "locked" and b"/queue/mine is owned by connection" in refusal.body
+    with Wire((broker.host, broker.port)) as wire:
+        wire.connect({"login": "ann", "passcode": SECRET})
+        for text in ("1", "2"):
+            wire.send("/queue/mine", text)
+    assert channel.basic_get("mine", no_ack=True).body == b"1"
+    assert ask(web, "/v1/queues/mine/peek?count=5")["messages"][0]["body"] == "2"
+    assert ask(web, "/v1/queues/mine/receive", "POST", {"max": 1})["code"] == "locked"
+    assert ask(web, "/v1/queues/mine/move", "POST", {"to": "other"})["code"] in ("locked", "bad-request")
+    with connected(broker, userid="ann", password=SECRET) as other:
+        for do in (
+            lambda one: one.queue_purge("mine"),
+            lambda one: one.queue_delete("mine"),
+            lambda one: one.basic_get("mine"),
+            lambda one: one.queue_declare("mine", passive=True),
+        ):
+            with pytest.raises(
+                exceptions.ResourceLocked, match="cannot obtain exclusive access to locked queue 'mine'"
+            ):
+                do(other.channel())
+    assert ask(web, "/v1/queues/mine/purge", "POST", {})["purged"] == 1
+    assert ask(web, "/v1/queues/mine", "DELETE")["deleted"] == 0
+    assert ask(web, "/v1/queues/mine")["code"] == "no-such-destination"

@@ -35,7 +35,7 @@ def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
 
 def wait(request: Request[CheckoutsPort], command: AwaitQueue) -> None:
     """Answers as soon as a message of the queue is ready, or after a while."""
-    queue, checkouts = request.parts.destinations.there(command.queue), request.parts.checkouts
+    queue, checkouts = request.parts.destinations.there(command.queue, request.connection), request.parts.checkouts
     stored = checkouts.stored(queue)
     answered = request.begin_waiting()
 

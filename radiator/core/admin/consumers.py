@@ -30,7 +30,7 @@ class ConsumersPort(AnsweringPort, Protocol):
 
 def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None:
     """Registers a consumer, or hears that it lives."""
-    queue, name = there(request, command.queue), command.name
+    queue, name = _of_asker(request, command.queue), command.name
     held = 0 if queue.named is None else len(queue.named.held)
     created = request.parts.registrations.register(queue, name, command.is_ready, command.lease_ms)
     assert queue.named is not None, "a registration is in it"
@@ -53,7 +53,7 @@ def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None
 
 def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
     """Gives a consumer nothing more, and answers when it has nothing any more, or after a while."""
-    queue = there(request, command.queue)
+    queue = _of_asker(request, command.queue)
     answered = request.begin_waiting()
 
     def done(unacked: int) -> None:
@@ -114,6 +114,13 @@ def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
         )
 
     request.parts.context.open.then.append(lambda: queue.read_oldest_age(answer))
+
+
+def _of_asker(request: Request[ConsumersPort], name: str) -> Queue:
+    """The same, unless another connection alone may use it."""
+    queue = there(request, name)
+    request.parts.destinations.queues.owned.check(queue, request.connection)
+    return queue
 
 
 def there(request: Request[ConsumersPort], name: str) -> Queue:

@@ -35,7 +35,8 @@ class QueuesPort(AnsweringPort, Protocol):
 
 def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
     """Removes everything that is not unacked."""
-    queue = request.parts.destinations.there(command.queue, request.connection)
+    queue, owned = request.parts.destinations.there(command.queue), request.parts.destinations.queues.owned
+    owned.check_ended(queue, request.connection)
 
     def done(count: int) -> None:
         request.parts.context.note("info", "purged", queue=queue.name, messages=count)

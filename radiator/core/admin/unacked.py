@@ -115,7 +115,7 @@ def _as_ms(context: TurnContext, at_s: float) -> int:
 def extend(request: Request[UnackedPort], command: ExtendUnacked) -> None:
     """Lets the time of one message end so many seconds from now."""
     parts, seconds = request.parts, command.seconds
-    queue, context = parts.destinations.there(command.queue), parts.context
+    queue, context = parts.destinations.there(command.queue, request.connection), parts.context
     delivery = _out(queue, command.message_id, context)
     lease = _lease_of(delivery)
     if lease is not None:

@@ -115,6 +115,7 @@ class FanoutKind(Kind):
         if there is None:
             for child in children:
                 self.check_child(child, command.create)
+                self.destinations.check_owner(child, request.connection)
         created = self.make(name, children)
         if created:
             self.context.note("info", "declared", fanout=name)

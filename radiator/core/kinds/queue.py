@@ -204,7 +204,8 @@ class QueueKind(Kind):
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
         """Deletes the queue and its messages. if_unused: only without consumers; if_empty: only without messages."""
-        queue = self.destinations.there(command.name, request.connection)
+        queue = self.destinations.there(command.name)
+        self.destinations.queues.owned.check_ended(queue, request.connection)
         _check_deletable(request.parts, queue, command)
         undo, again = partial(_undo, self.destinations, queue), partial(self.delete, request, command)
         if unbinding.begins(request, lambda: [*self.destinations.bindings_of(queue)], undo, again):

@@ -151,6 +151,12 @@ class Destinations:
             self.queues.owned.check(found, user)
         return found
 
+    def check_owner(self, name: str, user: Connection) -> None:
+        """Raises Refusal where a queue of that name is there which another connection alone may use."""
+        found = self.queues.find(name)
+        if found is not None:
+            self.queues.owned.check(found, user)
+
     # ---- what leads to one ------------------------------------------------------------------------------------------
 
     def made(self, target: Target) -> None:

@@ -1,4 +1,8 @@
-"""Queues that one connection alone may use, with its channels. Anybody may send to them; they end with their owner."""
+"""Queues that one connection alone may use, with its channels. They end with it.
+
+Anybody may send to them, as far as his rights go. An operator, who asks by /admin or HTTP and not on a channel of AMQP,
+may look at them, purge and delete them; nobody but the owner takes a message out, or binds them.
+"""
 
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
@@ -34,6 +38,11 @@ class OwnedQueues:
     def is_left(self, queue: Queue) -> bool:
         """Whether its owner is gone: it is about to be deleted."""
         return queue in self.owners and self.owners[queue] not in self.all
+
+    def check_ended(self, queue: Queue, user: Connection) -> None:
+        """The same of a purge or a delete, which operators may ask for, too."""
+        if user.owner != user.number:
+            self.check(queue, user)
 
     def check(self, queue: Queue, user: Connection | None) -> None:
         """Raises Refusal where it is another connection's. user: None: a client that has no connection of its own."""

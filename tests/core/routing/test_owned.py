@@ -5,6 +5,7 @@ import pytest
 from radiator.model.administration import (
     AddBinding,
     AdminCommand,
+    AwaitQueue,
     DeclareDestination,
     DeleteDestination,
     DescribeDestination,
@@ -12,12 +13,17 @@ from radiator.model.administration import (
     PeekQueue,
     PurgeQueue,
     RemoveBinding,
+    TakeCheckout,
 )
 from radiator.model.answers import QueueDeclared, QueueDescribed
 from radiator.model.commands import Administer, Closed, Open
+from radiator.model.consumers import DrainConsumer, RegisterConsumer
 from radiator.model.errors import Refusal
 from radiator.model.limits import UNBINDINGS_PER_STEP
+from radiator.model.returning import ReturnMessages
+from radiator.model.unacked import ExtendUnacked
 from tests.core.admin.test_commands import Direct
+from tests.core.leased import answers, join, receive
 from tests.core.node import Node
 from tests.core.words import send, subscribe
 
@@ -53,9 +59,14 @@ def code(answer: object) -> str:
         OWNED,
         DeclareDestination("queue", "q", {}),
         DeclareDestination("queue", "q", {}, passive=True),
-        DeleteDestination("queue", "q"),
-        PurgeQueue("q"),
+        DeclareDestination("fanout", "f", {"children": ["q"]}),
         MoveMessages("q", "other"),
+        ReturnMessages("q"),
+        TakeCheckout("q", "g", 1),
+        AwaitQueue("q", 1000),
+        RegisterConsumer("q", "pod", True, 1000),
+        DrainConsumer("q", "pod", 0),
+        ExtendUnacked("q", "x-1-1", 5.0),
         AddBinding("amq.direct", "k", "q"),
         RemoveBinding("amq.direct", "k", "q"),
     ],
@@ -64,7 +75,19 @@ def code(answer: object) -> str:
 def test_others_are_refused_and_the_owner_and_its_channels_are_not(node: Node, command: AdminCommand) -> None:
     refusal = asked(node, 21, command)
     assert code(refusal) == code(asked(node, 2, command)) == "locked" and "/queue/q is owned by" in str(refusal)
-    assert code(asked(node, 12, command)) in ("", "declared-otherwise")
+    assert code(asked(node, 12, command)) != "locked"
+
+
+@pytest.mark.parametrize("command", [PurgeQueue("q"), DeleteDestination("queue", "q")])
+def test_an_operator_may_end_it_and_no_channel_of_another(node: Node, command: AdminCommand) -> None:
+    assert code(asked(node, 21, command)) == "locked"
+    assert not isinstance(asked(node, 2, command), Refusal)
+
+
+def test_nobody_leases_what_is_in_it(node: Node) -> None:
+    join(node, 3)
+    node.say(send(2, "q"), receive(3))
+    assert node.refusal(3).code == "locked" and answers(node, 3) == []
 
 
 def test_others_may_send_to_it_and_look_and_not_consume(node: Node) -> None:
