@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.amqp_beside import amqp_tables
 from benchmarks.before import Before
 from benchmarks.comparison import compare
 from benchmarks.flushes import count_flushes
@@ -71,6 +72,9 @@ def _run(wanted: argparse.Namespace) -> int:
         return 0
     if wanted.journal:
         _print(journal_table(wanted.bodies, wanted.dir / "run", wanted.rounds, wanted.seconds))
+        return 0
+    if wanted.amqp is not None:
+        _print(amqp_tables(wanted.dir / "run", wanted.rounds, wanted.seconds, wanted.amqp))
         return 0
     if wanted.instructions:
         _print(instructions_table(count_instructions(_before(wanted), wanted.dir / "run")))
@@ -216,6 +220,9 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--instructions", action="store_true",
                         help="count instructions a message (valgrind), instead of the comparison")  # fmt: skip
     parser.add_argument("--journal", action="store_true", help="what the journal costs, instead of the comparison")
+    parser.add_argument("--amqp", type=int, nargs="?", const=10_000, metavar="CONNECTIONS",
+                        help="Radiator over AMQP beside its STOMP and RabbitMQ, and the memory of so many connections"
+                             " (default 10000; 0 leaves it out), instead of the comparison")  # fmt: skip
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--written", action="store_true",
                         help="bytes that the disk writes for each byte of body, instead of the comparison")  # fmt: skip

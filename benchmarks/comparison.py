@@ -61,26 +61,36 @@ def compare(case: Case, peers: Sequence[Peer], directory: Path, rounds: int, sec
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one peer in one row, round by round."""
+    """Of one peer in one row, round by round. generator: the load's share of a CPU."""
 
     per_s: list[float]
     cpu_us: list[float]
+    generator: list[float]
 
 
 def in_turns(
     case: Case, one: Peer, other: Peer, directory: Path, rounds: int, seconds: float
 ) -> tuple[Figures, Figures]:
     """A row of two of which none may fail. Raises LoadFailed where one does not get through."""
-    row = compare(case, [one, other], directory, rounds, seconds)
+    first, second = all_in_turns(case, (one, other), directory, rounds, seconds)
+    return first, second
+
+
+def all_in_turns(case: Case, peers: Sequence[Peer], directory: Path, rounds: int, seconds: float) -> list[Figures]:
+    """The same of any number, in their order."""
+    row = compare(case, peers, directory, rounds, seconds)
     for result in row.results.values():
         if result.failed:
             raise LoadFailed(result.failed)
-    first, second = (row.results[peer.name].measured for peer in (one, other))
-    return _figures(first), _figures(second)
+    return [_figures(row.results[peer.name].measured) for peer in peers]
 
 
 def _figures(measured: Sequence[Measured]) -> Figures:
-    return Figures([m.per_s for m in measured], [m.broker_cpu_s / m.messages * 1e6 for m in measured])
+    return Figures(
+        [m.per_s for m in measured],
+        [m.broker_cpu_s / m.messages * 1e6 for m in measured],
+        [m.generator_share for m in measured],
+    )
 
 
 def _measure_once(
