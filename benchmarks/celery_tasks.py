@@ -9,8 +9,10 @@
     calls          one program calls a task and awaits its result, one after the other (rpc://, or Redis's own)
     results        one program publishes a group of tasks and collects all their results
 
-Each broker is a fresh process with fresh data; the figure is the median of the rounds, in tasks a second. What an
-answer to a publish means differs, and is the first row to read: see docs/CELERY.md.
+Each broker is a fresh process with fresh data; the figures are medians of the rounds: the CPU time of the broker's
+processes for each task, tasks a second, and both beside RabbitMQ's of the same meaning. What an answer to a publish
+means differs, and is the first thing to read: see docs/CELERY.md. Radiator takes part with its own transport
+(radiator://) and over AMQP, with the transport of kombu that RabbitMQ has.
 """
 
 import argparse
@@ -24,37 +26,45 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, group
 
 import radiator.kombu  # noqa: F401 - registers radiator://
-from benchmarks.peers import CHECKOUT, RabbitMQ, Radiator, Redis
+from benchmarks.peers import CHECKOUT, RabbitMQAmqp, Radiator, RadiatorAmqp, Redis
 from benchmarks.processes import Running, running
+from benchmarks.rounds import ratio
 from benchmarks.shapes import CASES
 
 MEASURES = ("publish", "publish x 8", "work", "work late", "calls", "results")
+PLACE = CHECKOUT / "build"  # where the brokers keep their data
 THREADS = 8
 TASK_S = 60.0  # for which everything of one measure is waited at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """peer: of benchmarks/peers.py. is_confirmed: a publish returns when the broker has answered it."""
+    """peer: of benchmarks/peers.py. is_confirmed: a publish returns when the broker has answered it. beside: who means
+    the same by that, and is compared."""
 
     name: str
     peer: Any
     is_confirmed: bool
     meaning: str
+    beside: str = ""
+
+    @property
+    def is_amqp(self) -> bool:
+        return self.peer.name in (RadiatorAmqp.name, RabbitMQAmqp.name)
 
     def broker(self, running: Running) -> str:
-        if self.peer.name == "rabbitmq":
-            return f"amqp://guest:guest@127.0.0.1:{running.launch.environment['RABBITMQ_AMQP_PORT']}//"
-        return {"radiator": "radiator", "redis": "redis"}[self.peer.name] + f"://127.0.0.1:{running.port}"
+        if self.is_amqp:
+            return f"amqp://guest:guest@127.0.0.1:{running.port}//"
+        return f"{self.peer.name}://127.0.0.1:{running.port}"
 
     def backend(self, running: Running) -> str:
         return f"redis://127.0.0.1:{running.port}" if self.peer.name == "redis" else "rpc://"
@@ -69,38 +79,61 @@ class EverySecond(Redis):
         return replace(launch, commands=[["everysec" if word == "always" else word for word in command]])
 
 
+SYNCED, UNANSWERED = "rabbitmq, confirmed", "rabbitmq"
 CONTESTANTS = (
-    Contestant(name="radiator", peer=Radiator(), is_confirmed=True, meaning="on the disk, synced"),
-    Contestant(name="radiator, unconfirmed", peer=Radiator(), is_confirmed=False, meaning="no answer awaited"),
-    Contestant(name="rabbitmq, confirmed", peer=RabbitMQ(), is_confirmed=True, meaning="on the disk"),
-    Contestant(name="rabbitmq", peer=RabbitMQ(), is_confirmed=False, meaning="no answer awaited (its default)"),
+    Contestant(name="radiator", peer=Radiator(), is_confirmed=True, meaning="on the disk, synced", beside=SYNCED),
+    Contestant(name="radiator, amqp", peer=RadiatorAmqp(), is_confirmed=True, meaning="on the disk, synced",
+               beside=SYNCED),
+    Contestant(name="radiator, unconfirmed", peer=Radiator(), is_confirmed=False, meaning="no answer awaited",
+               beside=UNANSWERED),
+    Contestant(name="radiator, amqp, unconfirmed", peer=RadiatorAmqp(), is_confirmed=False,
+               meaning="no answer awaited", beside=UNANSWERED),
+    Contestant(name=SYNCED, peer=RabbitMQAmqp(), is_confirmed=True, meaning="on the disk"),
+    Contestant(name=UNANSWERED, peer=RabbitMQAmqp(), is_confirmed=False, meaning="no answer awaited (its default)"),
     Contestant(name="redis, synced", peer=Redis(), is_confirmed=True, meaning="in the append-only file, synced"),
     Contestant(name="redis", peer=EverySecond(), is_confirmed=True, meaning="in memory; on the disk within 1 s"),
-)
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Of one measure: tasks a second, and the CPU of the broker's processes for each."""
+
+    per_s: float
+    cpu_us: float
+
+
+Found = dict[str, dict[str, list[Timed]]]
+"""Round by round, by contestant and measure."""
 
 
 def main() -> int:
     wanted = _arguments()
-    figures: dict[str, dict[str, list[float]]] = {one.name: {} for one in wanted.contestants}
+    figures: Found = {one.name: {} for one in wanted.contestants}
     for number in range(wanted.rounds):
         for one in wanted.contestants if number % 2 == 0 else reversed(wanted.contestants):
-            for measure, rate in measured(one, wanted.measures, wanted.tasks).items():
-                figures[one.name].setdefault(measure, []).append(rate)
-            latest = ", ".join(f"{measure} {rates[-1]:.0f}" for measure, rates in figures[one.name].items())
+            for measure, timed in measured(one, wanted.measures, wanted.tasks).items():
+                figures[one.name].setdefault(measure, []).append(timed)
+            latest = ", ".join(
+                f"{measure} {timed[-1].per_s:.0f}/s {timed[-1].cpu_us:.0f} us"
+                for measure, timed in figures[one.name].items()
+            )
             sys.stderr.write(f"round {number + 1}: {one.name}: {latest}\n")
-    sys.stdout.write(table(wanted.contestants, figures) + "\n")
+    tables = table(wanted.contestants, figures), cpu_table(wanted.contestants, figures)
+    sys.stdout.write("\n\n".join([*tables, beside_table(wanted.contestants, figures)]) + "\n")
+    sys.stdout.write(f"\nLoad average {os.getloadavg()[2]:.1f}.\n")
     if wanted.json:
-        wanted.json.write_text(json.dumps(figures, indent=1) + "\n")
+        wanted.json.write_text(json.dumps(figures, indent=1, default=asdict) + "\n")
     return 0
 
 
-def measured(one: Contestant, measures: list[str], tasks: int) -> dict[str, float]:
-    """Tasks a second."""
+def measured(one: Contestant, measures: list[str], tasks: int) -> dict[str, Timed]:
+    """One round of it, on a fresh broker."""
     persistent = CASES[0]
-    with tempfile.TemporaryDirectory(prefix="bench-celery-", dir=CHECKOUT / "build") as place:
+    with tempfile.TemporaryDirectory(prefix="bench-celery-", dir=PLACE) as place:
         directory = Path(place)
         with running(one.peer.launch(persistent), directory / "broker") as broker:
-            if one.peer.name == "rabbitmq":
+            if one.is_amqp:
                 _wait_for_amqp(one.broker(broker))
             surroundings = {
                 "BENCH_BROKER": one.broker(broker),
@@ -109,7 +142,7 @@ def measured(one: Contestant, measures: list[str], tasks: int) -> dict[str, floa
                 "BENCH_DONE": str(directory / "done"),
             }
             with program(surroundings) as app:
-                bench = Bench(app, surroundings, directory, tasks)
+                bench = Bench(app, surroundings, directory, tasks, broker.cpu_s)
                 return {measure: bench.measure(measure) for measure in MEASURES if measure in measures}
 
 
@@ -123,17 +156,33 @@ def program(surroundings: dict[str, str]) -> Iterator[Celery]:
         app.close()
 
 
+class Stretch:
+    """What is measured begins where it is made. broker_cpu_s: what the broker has used so far."""
+
+    def __init__(self, broker_cpu_s: Callable[[], float]) -> None:
+        self._broker_cpu_s = broker_cpu_s
+        self._cpu_s, self._began_s = broker_cpu_s(), time.perf_counter()
+
+    def ended(self, tasks: int) -> Timed:
+        """In which so many tasks were done."""
+        took_s = time.perf_counter() - self._began_s
+        return Timed(tasks / took_s, (self._broker_cpu_s() - self._cpu_s) / tasks * 1e6)
+
+
 class Bench:
     """One broker, with all that is measured on it."""
 
-    def __init__(self, app: Celery, surroundings: dict[str, str], directory: Path, tasks: int) -> None:
+    def __init__(
+        self, app: Celery, surroundings: dict[str, str], directory: Path, tasks: int, broker_cpu_s: Callable[[], float]
+    ) -> None:
         self.app = app
         self.surroundings = surroundings
         self.directory = directory
         self.tasks = tasks
+        self._broker_cpu_s = broker_cpu_s
 
-    def measure(self, name: str) -> float:
-        how: dict[str, Callable[[], float]] = {
+    def measure(self, name: str) -> Timed:
+        how: dict[str, Callable[[], Timed]] = {
             "publish": lambda: self.publish(1),
             "publish x 8": lambda: self.publish(THREADS),
             "work": lambda: self.work("count"),
@@ -143,6 +192,9 @@ class Bench:
         }
         return how[name]()
 
+    def stretch(self) -> Stretch:
+        return Stretch(self._broker_cpu_s)
+
     def task(self, name: str, *arguments: Any) -> Any:
         return self.app.signature(f"benchmarks.celery_project.{name}", args=arguments)
 
@@ -151,46 +203,46 @@ class Bench:
         for _ in range(count):
             task.apply_async(ignore_result=True)
 
-    def publish(self, threads: int) -> float:
+    def publish(self, threads: int) -> Timed:
         self.send("count", 20)
         each = self.tasks // threads
         crowd = [threading.Thread(target=self.send, args=("count", each)) for _ in range(threads)]
-        began_s = time.perf_counter()
+        stretch = self.stretch()
         for one in crowd:
             one.start()
         for one in crowd:
             one.join()
-        took_s = time.perf_counter() - began_s
+        timed = stretch.ended(each * threads)
         self.app.control.purge()
-        return each * threads / took_s
+        return timed
 
-    def work(self, name: str) -> float:
+    def work(self, name: str) -> Timed:
         """From the first task that is done to the last, so without the worker's start."""
         done = self.directory / "done"
         done.write_bytes(b"")
         self.send(name, self.tasks)
         with self.worker():
             _until(lambda: done.stat().st_size > self.tasks // 10)
-            first, began_s = done.stat().st_size, time.perf_counter()
+            first, stretch = done.stat().st_size, self.stretch()
             _until(lambda: done.stat().st_size >= self.tasks)
-            return (self.tasks - first) / (time.perf_counter() - began_s)
+            return stretch.ended(self.tasks - first)
 
-    def calls(self) -> float:
+    def calls(self) -> Timed:
         with self.worker():
             count = max(20, self.tasks // 4)
             self.task("add", 1, 1).delay().get(timeout=TASK_S)
-            began_s = time.perf_counter()
+            stretch = self.stretch()
             for number in range(count):
                 assert self.task("add", number, 1).delay().get(timeout=TASK_S) == number + 1
-            return count / (time.perf_counter() - began_s)
+            return stretch.ended(count)
 
-    def results(self) -> float:
+    def results(self) -> Timed:
         with self.worker():
             self.task("add", 1, 1).delay().get(timeout=TASK_S)
-            began_s = time.perf_counter()
+            stretch = self.stretch()
             got = group(self.task("add", number, 1) for number in range(self.tasks))().get(timeout=TASK_S)
             assert got[-1] == self.tasks
-            return self.tasks / (time.perf_counter() - began_s)
+            return stretch.ended(self.tasks)
 
     @contextmanager
     def worker(self) -> Iterator[None]:
@@ -226,15 +278,51 @@ class Bench:
                     process.wait()
 
 
-def table(contestants: list[Contestant], figures: dict[str, dict[str, list[float]]]) -> str:
-    """Markdown: medians."""
+def table(contestants: Sequence[Contestant], figures: Found) -> str:
+    """Markdown: medians of the rates."""
+
+    def rate(one: Contestant, measure: str) -> str:
+        return f"{statistics.median(timed.per_s for timed in figures[one.name][measure]):,.0f}"
+
+    return _table(
+        "tasks a second", contestants, figures, rate, "a publish that has returned is", lambda one: one.meaning
+    )
+
+
+def cpu_table(contestants: Sequence[Contestant], figures: Found) -> str:
+    def cpu(one: Contestant, measure: str) -> str:
+        return f"{statistics.median(timed.cpu_us for timed in figures[one.name][measure]):,.0f}"
+
+    return _table("CPU of the broker, us a task", contestants, figures, cpu)
+
+
+def beside_table(contestants: Sequence[Contestant], figures: Found) -> str:
+    """How many times as cheap, and as fast, as RabbitMQ: medians of the ratios of the rounds."""
+
+    def ratios(one: Contestant, measure: str) -> str:
+        ours, others = figures[one.name][measure], figures[one.beside][measure]
+        by_cpu = ratio([timed.cpu_us for timed in others], [timed.cpu_us for timed in ours])
+        return f"{by_cpu:.2f} · {ratio([timed.per_s for timed in ours], [timed.per_s for timed in others]):.2f}"
+
+    those = [one for one in contestants if one.beside in figures]
+    return _table("CPU · rate beside RabbitMQ", those, figures, ratios, "beside", lambda one: one.beside)
+
+
+def _table(
+    title: str,
+    contestants: Sequence[Contestant],
+    figures: Found,
+    cell: Callable[[Contestant, str], str],
+    last: str = "",
+    last_cell: Callable[[Contestant], str] | None = None,
+) -> str:
     measures = [measure for measure in MEASURES if any(measure in found for found in figures.values())]
-    lines = ["| tasks a second | " + " | ".join(measures) + " | a publish that has returned is |"]
-    lines.append("|---|" + "---:|" * len(measures) + "---|")
+    heads = [title, *measures] + ([last] if last_cell else [])
+    lines = [heads, ["---", *("--:" for _ in measures)] + (["---"] if last_cell else [])]
     for one in contestants:
-        cells = [f"{statistics.median(figures[one.name][measure]):,.0f}" for measure in measures]
-        lines.append(f"| {one.name} | " + " | ".join(cells) + f" | {one.meaning} |")
-    return "\n".join(lines)
+        cells = [cell(one, measure) for measure in measures]
+        lines.append([one.name, *cells] + ([last_cell(one)] if last_cell else []))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _until(is_done: Callable[[], bool]) -> None:
@@ -252,14 +340,14 @@ def _wait_for_amqp(url: str) -> None:
         connection.ensure_connection(max_retries=100, interval_start=0.1, interval_step=0)
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=2000, help="of each measure (2000); of calls a quarter")
     parser.add_argument("--measures", nargs="+", choices=MEASURES, default=list(MEASURES))
     parser.add_argument("--brokers", nargs="+", choices=[one.name for one in CONTESTANTS])
     parser.add_argument("--json", type=Path)
-    wanted = parser.parse_args()
+    wanted = parser.parse_args(words)
     asked = [one for one in CONTESTANTS if wanted.brokers is None or one.name in wanted.brokers]
     missing = {one.peer.name: reason for one in asked if (reason := one.peer.missing())}
     if importlib.util.find_spec("redis") is None:
@@ -267,7 +355,7 @@ def _arguments() -> argparse.Namespace:
     for name, reason in missing.items():
         sys.stderr.write(f"{name} is left out: {reason}; `scripts/bench --install-peers` installs what it can\n")
     wanted.contestants = [one for one in asked if one.peer.name not in missing]
-    (CHECKOUT / "build").mkdir(exist_ok=True)
+    PLACE.mkdir(exist_ok=True)
     return wanted
 
 
