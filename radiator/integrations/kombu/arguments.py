@@ -1,32 +1,52 @@
-"""The arguments that AMQP's programs declare a queue with, as the broker's settings of a queue."""
+"""The arguments that AMQP's programs declare queues, exchanges and consumers with, as what the broker calls them.
+
+Each that begins with `x-` means what it means to RabbitMQ, or is refused. Any other is a setting by the broker's own
+name, such as `dedup_window_s`; the broker judges names and values.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from radiator.integrations.kombu.failures import OperationRefused
-from radiator.model.settings import DIRECT, DROP_OLDEST, FANOUT, REJECT, TOPIC
+from radiator.model.checks import shown
+from radiator.model.header_bindings import arguments_key
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, HEADERS, REJECT
 
-EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)  # those whose bindings kombu has no arguments for
-
-# what RabbitMQ calls it -> what it is called here; the broker judges the values
+# what RabbitMQ calls it -> what it is called here
 _SAME = {
     "x-expires": "expires_ms",
     "x-message-ttl": "message_ttl_ms",
     "x-max-length": "max_messages",
     "x-max-length-bytes": "max_bytes",
+    "x-max-priority": "max_priority",
     "x-delivery-limit": "max_redeliveries",
+    "x-single-active-consumer": "single_active_consumer",
+    "x-dead-letter-exchange": "dead_letter_exchange",
+    "x-dead-letter-routing-key": "dead_letter_key",
 }
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 # every persistent queue is synced before it is confirmed: what other types of queue promise
-_SAYS_NOTHING = frozenset(["x-queue-type", "x-queue-mode", "x-queue-version", "x-dead-letter-strategy"])
-_PRIORITIES = "This transport has no priorities: take amqp:// for x-max-priority, or give what is urgent its own queue."
+_SAYS_NOTHING = frozenset(
+    [
+        "x-queue-type",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-dead-letter-strategy",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+        "x-quorum-initial-group-size",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+    ]
+)
+_UNLIMITED = -1  # an x-delivery-limit that is none
+_CONSUMER_PRIORITIES = range(-(1 << 31), 1 << 31)
 
 
 def queue_settings(
     arguments: Mapping[str, Any], *, durable: bool, exclusive: bool, auto_delete: bool, keeps_replies: bool = False
 ) -> dict[str, Any]:
-    """The settings to declare. A name that RabbitMQ does not have, such as `dedup_window_s`, is taken as the broker's
-    own.
+    """The settings to declare.
 
     An exclusive queue is deleted with its consumer and is never on the disk. Nor is one that is deleted with its
     consumer or when it is unused, such as the queue for the results of Celery, unless keeps_replies. A queue in memory
@@ -40,22 +60,87 @@ def queue_settings(
     for name, value in arguments.items():
         if name in _SAME:
             settings[_SAME[name]] = value
-        elif name == "x-max-priority":
-            raise OperationRefused(_PRIORITIES)
         elif name == "x-overflow" and value in _OVERFLOWS:
             settings["overflow"] = _OVERFLOWS[value]
-        elif name == "x-dead-letter-routing-key" and not arguments.get("x-dead-letter-exchange"):
-            settings["dead_letter"] = value
-        elif name == "x-dead-letter-exchange" and not value and "x-dead-letter-routing-key" in arguments:
-            pass  # the default exchange: the routing key is the queue
-        elif name.startswith("x-"):
-            if name not in _SAYS_NOTHING:
-                raise OperationRefused(
-                    f"The queue argument {name!r} = {value!r} means nothing to Radiator: leave it out."
-                )
-        else:
+        elif name == "x-consumer-timeout":
+            settings["ack_timeout_s"] = _seconds(value)
+        elif not name.startswith("x-"):
             settings[name] = value
+        elif name not in _SAYS_NOTHING or value == "stream":
+            raise OperationRefused(f"The queue argument {name!r} = {value!r} means nothing to Radiator: leave it out.")
+    if "x-dead-letter-routing-key" in arguments and "dead_letter_exchange" not in settings:
+        # RabbitMQ refuses a key alone; here it is the name of a queue for dead letters
+        settings["dead_letter"] = settings.pop("dead_letter_key")
+    if "x-delivery-limit" in arguments:
+        _settle_delivery_limit(settings)
+    if settings.get("max_priority") == 0 and "x-max-priority" in arguments:
+        del settings["max_priority"]  # all messages have one priority
     bounded = "x-max-length" in arguments or "x-max-length-bytes" in arguments
     if bounded or (settings["auto_delete"] and not settings["persistent"]):
         settings.setdefault("overflow", DROP_OLDEST)
+    if bounded and settings["overflow"] == DROP_OLDEST and "dead_letter_exchange" in settings:
+        settings["overflow"] = DEAD_LETTER  # what is pushed out is a dead letter too
     return settings
+
+
+def _settle_delivery_limit(settings: dict[str, Any]) -> None:
+    if settings["max_redeliveries"] == _UNLIMITED:
+        del settings["max_redeliveries"]
+    elif not settings.keys() & {"dead_letter", "dead_letter_exchange"}:
+        raise OperationRefused(
+            f"The queue argument 'x-delivery-limit' = {settings['max_redeliveries']!r} needs a place for what is over "
+            "it, x-dead-letter-exchange or dead_letter: no message is thrown away for coming back often."
+        )
+
+
+def _seconds(value_ms: Any) -> Any:
+    """The broker says what is wrong with anything else."""
+    return value_ms / 1000 if isinstance(value_ms, int) and not isinstance(value_ms, bool) else value_ms
+
+
+def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The type, and what the arguments ask for. Raises OperationRefused."""
+    if type not in EXCHANGE_TYPES:
+        raise OperationRefused(
+            f"The exchange {exchange!r} cannot be of type {type!r}: use {', '.join(EXCHANGE_TYPES)}."
+        )
+    settings: dict[str, Any] = {"type": type}
+    for name, value in (arguments or {}).items():
+        if name in ("alternate-exchange", "x-alternate-exchange"):
+            settings["alternate"] = value
+        elif name.startswith("x-"):
+            raise OperationRefused(
+                f"The argument {name!r} = {value!r} of the exchange {exchange!r} means nothing to Radiator: "
+                "leave it out."
+            )
+        else:
+            settings[name] = value
+    return settings
+
+
+def binding_key(target: str, type: str, arguments: Mapping[str, Any]) -> str:
+    """What stands for these arguments in the key of a binding. type: of the exchange. Raises OperationRefused."""
+    if type != HEADERS:
+        raise OperationRefused(
+            f"The binding of {target!r} has arguments, {shown(dict(arguments))}, "
+            f"which an exchange of type {type} does not look at: leave them out."
+        )
+    try:
+        return arguments_key(arguments)
+    except ValueError as mistake:
+        raise OperationRefused(f"The binding of {target!r} {mistake}.") from None
+
+
+def consumer_headers(arguments: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What a SUBSCRIBE says of the arguments of a consumer. Raises OperationRefused."""
+    headers: list[tuple[str, str]] = []
+    for name, value in (arguments or {}).items():
+        if name == "x-priority":
+            if not isinstance(value, int) or isinstance(value, bool) or value not in _CONSUMER_PRIORITIES:
+                raise OperationRefused(f"'x-priority' of a consumer is {value!r}: it is a whole number of 32 bits.")
+            headers.append(("consumer-priority", str(value)))
+        elif name.startswith("x-") and name != "x-cancel-on-ha-failover":
+            raise OperationRefused(
+                f"The argument {name!r} = {value!r} of a consumer means nothing to Radiator: leave it out."
+            )
+    return headers

@@ -6,6 +6,7 @@ there comes back when the connection ends, whatever becomes of this object.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,13 +15,14 @@ from uuid import uuid4
 from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
 from radiator.client import Message as Received
-from radiator.integrations.kombu.arguments import EXCHANGE_TYPES, queue_settings
+from radiator.integrations.kombu.arguments import binding_key, consumer_headers, exchange_settings, queue_settings
 from radiator.integrations.kombu.connection import DeclaredQueue, SharedConnection
-from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, refused
+from radiator.integrations.kombu.failures import ConnectionLost, Missing, OperationRefused, refused
 from radiator.integrations.kombu.message import Message, PreparedMessage
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.limits import PREFETCH_COUNT_MAX
 
+EXCHANGE = "/exchange/"
 QUEUE = "/amq/queue/"  # a queue that was declared; no use of it makes one
 GET_MAX_S = 2.0  # how long a message that is ready may take to come; it may have to be read from the disk
 GET_AGAIN_S = 0.02
@@ -38,6 +40,7 @@ class _Consumer:
     callback: Callable[[Any], None]
     subscription: str
     is_shared: bool  # it has no window of its own but the connection's
+    headers: list[tuple[str, str]]  # of its SUBSCRIBE
 
 
 class Channel(StdChannel):
@@ -76,21 +79,14 @@ class Channel(StdChannel):
         arguments: Any = None,
         **_: Any,
     ) -> None:
-        """An exchange of type direct, topic or fanout. Refused where it exists and is another."""
+        """An exchange of type direct, topic, fanout or headers. Refused where it exists and is another."""
         if not exchange:
             return
         if passive:
             self._open.admin("declare", exchange=exchange, passive=True)
             return
-        if type not in EXCHANGE_TYPES:
-            raise OperationRefused(
-                f"The exchange {exchange!r} cannot be of type {type!r}: use {', '.join(EXCHANGE_TYPES)}."
-            )
-        if arguments:
-            raise OperationRefused(
-                f"The exchange {exchange!r} has arguments, {arguments!r}, which this transport does not know: take amqp://."
-            )
-        self._open.admin("declare", exchange=exchange, type=type, durable=durable, auto_delete=auto_delete)
+        settings = exchange_settings(exchange, type, arguments)
+        self._open.admin("declare", exchange=exchange, **{"durable": durable, "auto_delete": auto_delete, **settings})
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
         connection = self._open
@@ -98,10 +94,17 @@ class Channel(StdChannel):
             raise refused(f"The exchange {exchange!r} has bindings.", "in-use")
         self._forgiving("delete", exchange=exchange)
 
-    def exchange_bind(self, destination: str, source: str = "", *_: Any, **__: Any) -> None:
-        raise OperationRefused(f"The exchange {destination!r} cannot be bound to {source!r}: bindings lead to queues.")
+    def exchange_bind(
+        self, destination: str, source: str = "", routing_key: str = "", nowait: bool = False, arguments: Any = None
+    ) -> None:
+        """What source gets, and the binding matches, goes on to destination with the same key."""
+        self._bind("bind", f"{EXCHANGE}{destination}", source, routing_key, arguments)
 
-    exchange_unbind = exchange_bind
+    def exchange_unbind(
+        self, destination: str, source: str = "", routing_key: str = "", nowait: bool = False, arguments: Any = None
+    ) -> None:
+        with suppress(Missing):
+            self._bind("unbind", f"{EXCHANGE}{destination}", source, routing_key, arguments)
 
     def queue_declare(
         self,
@@ -140,17 +143,22 @@ class Channel(StdChannel):
         self, queue: str, exchange: str = "", routing_key: str = "", arguments: Any = None, nowait: bool = False
     ) -> None:
         if exchange:
-            if arguments:
-                raise OperationRefused(
-                    f"The binding of {queue!r} has arguments, {arguments!r}, which this transport does not know: take amqp://."
-                )
-            self._open.admin("bind", exchange=exchange, key=routing_key or "", queue=queue)
+            self._bind("bind", queue, exchange, routing_key, arguments)
 
     def queue_unbind(
         self, queue: str, exchange: str = "", routing_key: str = "", arguments: Any = None, nowait: bool = False
     ) -> None:
         if exchange:
-            self._forgiving("unbind", exchange=exchange, key=routing_key or "", queue=queue)
+            with suppress(Missing):
+                self._bind("unbind", queue, exchange, routing_key, arguments)
+
+    def _bind(self, do: str, target: str, exchange: str, routing_key: str, arguments: Any) -> None:
+        """do: `bind` or `unbind`."""
+        key = routing_key or ""
+        if arguments:
+            type = self._open.admin("describe", exchange=exchange)["type"]
+            key = binding_key(target, type, arguments)
+        self._open.admin(do, exchange=exchange, key=key, queue=target)
 
     def queue_purge(self, queue: str, nowait: bool = False) -> int:
         """How many messages are gone; those that are out with consumers stay."""
@@ -181,15 +189,12 @@ class Channel(StdChannel):
         headers: dict[str, Any] | None = None,
         properties: dict[str, Any] | None = None,
     ) -> PreparedMessage:
-        if priority:
-            raise OperationRefused(
-                f"The message has priority {priority}, and Radiator has none: "
-                "leave it out, and give what is urgent a queue of its own."
-            )
         octets = body.encode(content_encoding or "utf-8") if isinstance(body, str) else bytes(body)
         properties = {} if properties is None else properties
         # kombu gives the same properties for each try of one publish
         properties.setdefault("message_id", str(uuid4()))
+        if priority:
+            properties["priority"] = priority
         return PreparedMessage(octets, content_type, content_encoding, headers or {}, properties)
 
     def basic_publish(
@@ -209,7 +214,7 @@ class Channel(StdChannel):
         connection = self._open
         if not isinstance(message, PreparedMessage):
             message = self.prepare_message(message)
-        headers, body = message.frame()
+        headers, body = message.frame(is_routed=bool(exchange))
         if mandatory:
             headers.append(("mandatory", "true"))
         if immediate:
@@ -221,7 +226,7 @@ class Channel(StdChannel):
         if not is_awaited:
             connection.look()
         # the nameless exchange knows every queue by its name; what is sent to one that is gone is dropped
-        destination = f"/exchange/{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
+        destination = f"{EXCHANGE}{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
         try:
             connection.ask(connection.broker.send, destination, body, headers, confirm=True if is_awaited else None)
         except OperationRefused as no:
@@ -271,12 +276,15 @@ class Channel(StdChannel):
         """Messages of the queue go to the callback, from drain_events or the event loop. Returns the consumer tag."""
         assert callback is not None, "a consumer without a callback would lose its messages"
         tag = consumer_tag or f"kombu.tag-{uuid4()}"
+        headers = consumer_headers(arguments)
         if tag in self._consumers:
             raise OperationRefused(
                 f"The consumer tag {tag!r} is in use on this channel: each must have one of its own."
             )
-        is_shared = self.prefetch_count > 0 and not no_ack
-        consumer = self._consumers[tag] = _Consumer(queue, no_ack, callback, f"{self.channel_id}/{tag}", is_shared)
+        # the turn of those that share a window goes round whatever their priorities are
+        is_shared = self.prefetch_count > 0 and not no_ack and not headers
+        consumer = _Consumer(queue, no_ack, callback, f"{self.channel_id}/{tag}", is_shared, headers)
+        self._consumers[tag] = consumer
         if no_ack:
             self.no_ack_consumers.add(tag)
         try:
@@ -297,6 +305,7 @@ class Channel(StdChannel):
             subscription=consumer.subscription,
             ack=AUTO if consumer.no_ack else CLIENT_INDIVIDUAL,
             prefetch=None if consumer.no_ack or consumer.is_shared else self.window,
+            headers=consumer.headers,
             callback=partial(connection.arrived, partial(self._hand_on, tag)),
         )
 

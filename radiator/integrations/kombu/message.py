@@ -1,9 +1,9 @@
 """A message of kombu as a frame of STOMP, and back.
 
-What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration, and the key of a
-partitioned queue or a log. The rest, above all the `headers` that Celery describes a task with, is one JSON object: in
-the header `kombu` where it is short, else in front of the body, with its length in the header `kombu-length`. A message
-without either came from somebody else than kombu: its headers are those of the frame.
+What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration, priority, and the key
+of a partitioned queue or a log. The rest, above all the `headers` that Celery describes a task with, is one JSON
+object: in the header `kombu` where it is short, else in front of the body, with its length in the header
+`kombu-length`. A message without either came from somebody else than kombu: its headers are those of the frame.
 """
 
 import logging
@@ -19,11 +19,15 @@ from kombu.message import Message as KombuMessage
 from kombu.utils import json
 
 from radiator.client import Message as Received
+from radiator.integrations.kombu import plain
+from radiator.integrations.kombu.deaths import death_headers
 from radiator.integrations.kombu.failures import OperationRefused
 
 _log = logging.getLogger(__name__)
 
 HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
+PRIORITY_MAX = 255  # that AMQP has an octet for; a queue takes what is above its own highest for that
+PRIORITY_DIGITS_MAX = 3
 LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
 KEY = "radiator_key"  # a property, or a header, as programs of kombu and Celery give it
 KEY_HEADER = "partition-key"  # of STOMP, as logs have it
@@ -53,8 +57,10 @@ class PreparedMessage:
         """Whether the program wants it to survive."""
         return bool(self.properties.get("delivery_mode", _PERSISTENT) == _PERSISTENT)
 
-    def frame(self) -> tuple[list[tuple[str, str]], bytes]:
-        """Headers and body of its SEND. Raises OperationRefused where its key cannot be one."""
+    def frame(self, is_routed: bool = False) -> tuple[list[tuple[str, str]], bytes]:
+        """Headers and body of its SEND. Raises OperationRefused where its key, or its priority, cannot be one.
+        is_routed: to an exchange, which may look at its headers.
+        """
         lines: list[tuple[str, str]] = []
         left: dict[str, Any] = {}
         due_ms = self._due_ms()
@@ -73,6 +79,8 @@ class PreparedMessage:
                 left[name] = value
             elif name in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
                 lines.append((_NATIVE[name], value))
+            elif name == "priority":
+                lines += self._priority(value)
             elif name == "delivery_mode":
                 lines.append(("persistent", "true" if value == _PERSISTENT else "false"))
             elif name not in _HAVE_HEADERS and value is not None and (name in _PROPERTIES or _is_json(value)):
@@ -82,12 +90,24 @@ class PreparedMessage:
         if due_ms is not None:
             lines.append(("deliver-at", str(due_ms)))
         headers = {name: value for name, value in self.headers.items() if name != KEY}
+        if is_routed:
+            lines += plain.lines(headers)
         text = json.dumps({"headers": headers, "properties": left}).encode()
         if len(text) <= HEADER_MAX_BYTES:
             lines.append(("kombu", text.decode()))
             return lines, self.body
         lines.append(("kombu-length", str(len(text))))
         return lines, text + self.body
+
+    @staticmethod
+    def _priority(value: Any) -> list[tuple[str, str]]:
+        if value is None:
+            return []
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= PRIORITY_MAX:
+            raise OperationRefused(
+                f"The priority of the message is {value!r}: it must be a whole number from 0 to {PRIORITY_MAX}."
+            )
+        return [("priority", str(value))] if value else []  # 0 is what a message has without any
 
     def _key(self) -> str | None:
         """The key that its program has given it; a task that Celery tries again has it in its headers."""
@@ -126,7 +146,7 @@ class Message(KombuMessage):
             "consumer_tag": consumer_tag,
             "delivery_tag": delivery_tag,
             "exchange": exchange,
-            "priority": 0,  # what others say where nobody has given one
+            "priority": _priority_in(received),
             "redelivered": received.headers.get("redelivered") == "true",
             "routing_key": routing_key,
         }
@@ -136,7 +156,8 @@ class Message(KombuMessage):
         except ValueError:
             mistakes.append(sys.exc_info())
             described, body = {"headers": {}, "properties": {}}, received.body
-        properties: dict[str, Any] = {"priority": 0}  # Celery's request.delivery_info has it from here
+        # Celery's request.delivery_info has it from here
+        properties: dict[str, Any] = {"priority": delivery_info["priority"]}
         for name, key in _NATIVE_NAMES.items():
             if name in received.headers:
                 properties[key] = received.headers[name]
@@ -146,6 +167,7 @@ class Message(KombuMessage):
         if KEY_HEADER in received.headers:
             # among the headers, since Celery gives these to the next try of a task
             described["headers"][KEY] = received.headers[KEY_HEADER]
+        described["headers"].update(death_headers(received.headers))
         content_type = properties.pop("content_type", None) or received.headers.get("content-type")
         super().__init__(
             body=body,
@@ -158,6 +180,13 @@ class Message(KombuMessage):
             headers=described["headers"],
         )
         self.errors += mistakes
+
+
+def _priority_in(received: Received) -> int:
+    """0, as others say, where nobody has given one."""
+    text = received.headers.get("priority", "")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= PRIORITY_DIGITS_MAX else 0
+    return number if number <= PRIORITY_MAX else 0
 
 
 def _is_json(value: Any) -> bool:

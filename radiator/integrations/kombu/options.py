@@ -30,9 +30,9 @@ _NOT_NEEDED = {
     "fanout_prefix": "exchanges are the broker's",
     "global_keyprefix": "give each application queues of its own names",
     "polling_interval": "nothing is polled",
-    "priority_steps": "there are no priorities: give what is urgent a queue of its own",
+    "priority_steps": "a queue with x-max-priority has them all, and the highest is the most urgent",
     "queue_order_strategy": "queues are served in turn",
-    "sep": "there are no priorities: give what is urgent a queue of its own",
+    "sep": "priorities need no queues of their own",
     "visibility_timeout": "a task belongs to the connection of its worker, however long it takes",
 }
 _warned_of: set[str] = set()

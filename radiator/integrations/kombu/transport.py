@@ -13,11 +13,10 @@ import radiator
 from radiator.client.address import DEFAULT_TLS_PORT
 from radiator.integrations.kombu import options
 from radiator.integrations.kombu.address import address_of
-from radiator.integrations.kombu.arguments import EXCHANGE_TYPES
 from radiator.integrations.kombu.channel import Channel
 from radiator.integrations.kombu.connection import SharedConnection
 from radiator.integrations.kombu.failures import ConnectionLost
-from radiator.model.settings import PORT
+from radiator.model.settings import EXCHANGE_TYPES, PORT
 
 CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
 CONNECT_AGAIN_S = 0.1

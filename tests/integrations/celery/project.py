@@ -125,6 +125,22 @@ def try_twice(self: Any, number: int, how: str) -> str | None:
     raise self.retry(countdown=0.3) if how == "retry" else Reject(requeue=True)
 
 
+@app.task(bind=True, max_retries=1)
+def priority_of_retry(self: Any) -> int:
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    return int(self.request.delivery_info["priority"])
+
+
+@app.task(bind=True, acks_late=True)
+def deaths(self: Any, rejections: int) -> None:
+    """Rejects itself so often; then it writes down what its message tells of it."""
+    died = {(death["queue"], death["reason"]): death["count"] for death in self.request.get("x-death") or ()}
+    if died.get((self.request.delivery_info["routing_key"], "rejected"), 0) < rejections:
+        raise Reject(requeue=False)
+    write_down("died", ",".join(f"{queue}:{reason}:{count}" for (queue, reason), count in died.items()))
+
+
 @app.task(acks_late=True, reject_on_worker_lost=True)
 def kill_child_once(marker: str) -> str:
     path = Path(marker)

@@ -11,7 +11,6 @@ from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
 from radiator.client import Client
-from radiator.integrations.kombu.failures import OperationRefused
 from tests.broker_process import BrokerProcess
 from tests.integrations.celery.publisher import publisher, task
 from tests.integrations.celery.worker_process import WorkerProcess
@@ -118,12 +117,6 @@ def test_a_task_is_acked_when_it_has_begun_and_an_acks_late_one_when_it_has_ende
     late.get(timeout=RESULT_S)
     while described(broker, "celery")["messages"]:
         assert time.monotonic() < end_s + 5
-
-
-def test_a_priority_is_refused_in_a_sentence(app: Celery) -> None:
-    with pytest.raises(OperationRefused, match="priority 5"):
-        task(app, "now").apply_async(priority=5)
-    assert task(app, "add", 1, 1).apply_async(priority=0).get(timeout=RESULT_S) == 2
 
 
 def test_a_chord_needs_another_result_backend_as_with_any_broker(

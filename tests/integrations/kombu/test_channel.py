@@ -116,14 +116,6 @@ def test_queue_arguments_are_settings_of_the_broker(broker: BrokerProcess, chann
     assert Collected(channel, name).wait_for(2).bodies == [b"1", b"2"]
 
 
-def test_priorities_are_refused_in_a_sentence(channel: Any, connection: kombu.Connection, name: str) -> None:
-    with pytest.raises(OperationRefused, match="priorities"):
-        declared(channel, name, arguments={"x-max-priority": 10})
-    with pytest.raises(OperationRefused, match="priority 5"):
-        connection.Producer().publish("x", routing_key=name, priority=5, retry=True)
-    assert connection.connected
-
-
 # ---- publishing and consuming
 
 

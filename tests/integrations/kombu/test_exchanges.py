@@ -4,6 +4,7 @@ from typing import Any
 
 import kombu
 import pytest
+from amqp.exceptions import NotFound
 from kombu.common import Broadcast
 from kombu.exceptions import ChannelError
 
@@ -68,9 +69,10 @@ def test_an_exchange_that_is_another_is_refused(channel: Any, name: str) -> None
     channel.exchange_declare(name, passive=True)
     with pytest.raises(OperationRefused):
         channel.exchange_declare(name, "topic", durable=True)
-    for wrong in ("headers", "x-consistent-hash"):
-        with pytest.raises(OperationRefused, match="direct, topic, fanout"):
-            channel.exchange_declare(name + "-2", wrong)
+    with pytest.raises(OperationRefused, match="use direct, topic, fanout, headers"):
+        channel.exchange_declare(name + "-2", "x-consistent-hash")
+    with pytest.raises(OperationRefused, match="`alternte`|alternte"):
+        channel.exchange_declare(name + "-2", "direct", arguments={"alternte": "x"})
 
 
 def test_to_an_exchange_that_is_not_there_the_publisher_hears_of_it(connect: Connect, name: str) -> None:
@@ -81,9 +83,38 @@ def test_to_an_exchange_that_is_not_there_the_publisher_hears_of_it(connect: Con
     declared(connection.channel(), name)  # on a new connection
 
 
-def test_exchanges_are_not_bound_to_exchanges(channel: Any, name: str) -> None:
-    with pytest.raises(OperationRefused):
-        kombu.Exchange(name)(channel).bind_to("other")
+def test_exchanges_are_bound_to_exchanges(channel: Any, name: str) -> None:
+    (queue,) = bound(channel, name, "topic", {name: "#"}).values()
+    source = kombu.Exchange(f"{name}-source")(channel)
+    source.declare()
+    target = kombu.Exchange(name, "topic")(channel)
+    target.bind_to(source, routing_key="a")
+    target.bind_to(source, routing_key="b")
+    target.unbind_from(source, routing_key="b")
+    target.unbind_from(source, routing_key="b")
+    target.unbind_from(f"{name}-nowhere", routing_key="b")
+    for key in ("a", "b"):
+        publish(channel, key.encode(), key, source.name)
+    assert queue.wait_for(1).bodies == [b"a"]
+    with pytest.raises(NotFound):
+        target.bind_to(f"{name}-nowhere")
+
+
+def test_an_alternate_gets_what_is_routed_nowhere(channel: Any, name: str) -> None:
+    (queue,) = bound(channel, f"{name}-rest", "fanout", {name: ""}).values()
+    channel.exchange_declare(name, "direct", durable=True, arguments={"alternate-exchange": f"{name}-rest"})
+    channel.queue_bind(name, f"{name}-rest", "")
+    publish(channel, b"x", "nobody", name)
+    assert queue.wait_for(1).bodies == [b"x"]
+
+
+def test_arguments_of_a_binding_are_for_exchanges_of_type_headers(channel: Any, name: str) -> None:
+    declared(channel, name)
+    channel.exchange_declare(name, "topic", durable=True)
+    with pytest.raises(OperationRefused, match="which an exchange of type topic does not look at"):
+        channel.queue_bind(name, name, "a", {"format": "pdf"})
+    with pytest.raises(NotFound):
+        channel.queue_bind(name, f"{name}-nowhere", "a", {"format": "pdf"})
 
 
 def test_a_broadcast_reaches_every_consumer(connect: Connect, name: str) -> None:

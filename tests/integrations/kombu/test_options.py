@@ -28,7 +28,7 @@ def test_own_options_are_read_and_kombus_left_alone(caplog: pytest.LogCaptureFix
         ("confirm_publishs", "there is no 'confirm_publishs'; did you mean"),
         ("xyzzy", "there is no 'xyzzy'."),
         ("visibility_timeout", "a task belongs to the connection of its worker"),
-        ("priority_steps", "there are no priorities"),
+        ("priority_steps", "a queue with x-max-priority has them all"),
     ],
 )
 def test_any_other_is_told_once(name: str, sentence: str, caplog: pytest.LogCaptureFixture) -> None:
