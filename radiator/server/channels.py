@@ -14,50 +14,63 @@ from radiator.server.outbox import ChannelsBuffer
 from radiator.server.shared import One, Shared
 
 _number = attrgetter("connection")
+_BOUNDS = frozenset((Open, Closed))
 
 
 class Channels(Generic[One]):
     """Those of `connection`, which has that number; `put` takes what its session has heard once it is open itself."""
 
-    __slots__ = ("_connection", "_number", "_numbers", "_outbox", "_shared")
+    __slots__ = ("_connection", "_held_bytes", "_number", "_numbers", "_outbox", "_shared")
 
     def __init__(self, shared: Shared[One], connection: One, number: int, outbox: ChannelsBuffer) -> None:
         self._shared = shared
         self._connection = connection
         self._number = number
         self._outbox = outbox
+        self._held_bytes = 0  # of the session, as the broker knows it
         self._numbers: set[int] = set()
 
     def put(self, commands: list[Heard], size: int, held_bytes: int, address: str, tls: str | None) -> int:
         """Hands them to the broker, as what one read of so many bytes has given. Returns the number of a connection
         that has put more than others wait for, or 0.
         """
-        inbox = self._shared.inbox
         behind = 0
-        run: list[Heard]
         for number, group in groupby(commands, _number):
-            run = []
-            for command in group:
-                if isinstance(command, Open):
-                    command.address, command.tls = address, tls
-                    self._numbers.add(number)
-                    self._shared.open[number] = self._connection
-                    inbox.put(command)
-                elif isinstance(command, Closed):
-                    self._put_read(number, run, 0)
-                    run = []
-                    self.over(number, command.cause)
-                else:
-                    run.append(command)
-            self._put_read(number, run, 0)
-            if len(run) > COMMANDS_AT_ONCE:
-                behind = number
-        inbox.put(Read(self._number, [], held_bytes), size)
+            run = [*group]
+            if not _BOUNDS.isdisjoint(map(type, run)):
+                run = self._put_bounds(number, run, address, tls)
+            if self._put_read(number, run, size):
+                size = 0  # it is counted with the first
+                if len(run) > COMMANDS_AT_ONCE:
+                    behind = number
+        if size or held_bytes != self._held_bytes:
+            self._held_bytes = held_bytes
+            self._shared.inbox.put(Read(self._number, [], held_bytes), size)
         return behind
 
-    def _put_read(self, number: int, run: list[Heard], size: int) -> None:
-        if run and (number in self._numbers or number == self._number):
-            self._shared.inbox.put(Read(number, run, 0), size)  # type: ignore[arg-type]  # Opens and Closeds are out
+    def _put_bounds(self, number: int, commands: list[Heard], address: str, tls: str | None) -> list[Heard]:
+        """Each Open and Closed of the commands of one connection, and what stands between them; returns the rest."""
+        run: list[Heard] = []
+        for command in commands:
+            if isinstance(command, Open):
+                command.address, command.tls = address, tls
+                self._numbers.add(number)
+                self._shared.open[number] = self._connection
+                self._shared.inbox.put(command)
+            elif isinstance(command, Closed):
+                self._put_read(number, run, 0)
+                run = []
+                self.over(number, command.cause)
+            else:
+                run.append(command)
+        return run
+
+    def _put_read(self, number: int, run: list[Heard], size: int) -> bool:
+        if not run or (number not in self._numbers and number != self._number):
+            return False
+        held_bytes = self._held_bytes if number == self._number else 0
+        self._shared.inbox.put(Read(number, run, held_bytes), size)  # type: ignore[arg-type]  # Opens and Closeds are out
+        return True
 
     def over(self, number: int, cause: str) -> None:
         """One has ended; may be called again."""

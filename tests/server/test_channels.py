@@ -71,6 +71,27 @@ def test_each_channel_is_opened_and_read_as_a_connection(shell: Shell) -> None:
     assert set(shell.connections.open) >= {first, second}
 
 
+def test_the_broker_is_told_what_the_session_holds_when_that_changes(shell: Shell) -> None:
+    client, (number, first, _) = opened(shell)
+    shell.events.clear()
+
+    def reads(count: int) -> list[tuple[int, int, int]]:
+        until(lambda: len(shell.heard()) >= count)
+        found = [(event.connection, len(event.commands), event.buffered_bytes) for event in shell.heard()]  # type: ignore[union-attr]
+        shell.events.clear()
+        return found
+
+    whole = publish(1)
+    client.send(whole)
+    assert reads(1) == [(first, 1, 0)]
+    client.send(whole + whole[:3])
+    assert reads(2) == [(first, 1, 0), (number, 0, 3)]
+    client.send(whole[3:])
+    assert reads(2) == [(first, 1, 0), (number, 0, 0)]
+    client.send(whole)
+    assert reads(1) == [(first, 1, 0)] and shell.heard() == []
+
+
 def test_a_channel_is_closed_once_and_its_number_is_used_again(shell: Shell) -> None:
     client, (_, first, _) = opened(shell)
     client.send(method(1, m.ChannelClose()))
