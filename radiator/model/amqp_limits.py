@@ -9,3 +9,6 @@ AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in
 AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
 AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
 AMQP_NAMES_KEPT = 1000  # forgotten: names that one AMQP connection got for its queues, and may declare again
+AMQP_PUBLISHES_KEPT = 1024  # forgotten, and decoded again: a basic.publish that says the same as an earlier one
+AMQP_PROPERTIES_KEPT = 1024  # forgotten, and decoded again: properties that many messages have
+AMQP_PROPERTIES_KEPT_BYTES = 32  # longer ones are not kept: most often they have an id of their own message

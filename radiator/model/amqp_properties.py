@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from radiator.model.amqp_limits import AMQP_PROPERTIES_KEPT, AMQP_PROPERTIES_KEPT_BYTES
 from radiator.model.amqp_tables import TABLE_NAME_BYTES, LetteredInt, Value, check_table, decode_table, encode_table
 from radiator.model.errors import Violation, count_text, shown
 from radiator.model.headers import (
@@ -57,6 +58,7 @@ _LIST: tuple[tuple[str, int], ...] = (
     ("cluster_id", _TEXT),
 )
 """In the order of the wire: the first has the highest of sixteen bits."""
+_HAS_TABLE = 0x20  # in the first byte of the flags
 _NAMES = {
     "message_id": b"amqp-message-id",
     "timestamp": b"amqp-timestamp",
@@ -192,9 +194,14 @@ def _header(name: str) -> str:
 
 
 def stored_block(data: bytes) -> tuple[bytes, Properties]:
-    """The header block of a message with these properties, escaped as ESCAPING_ALL says, and what they are. Violation
-    as `parse` has it.
+    """The header block of a message with these properties, escaped as ESCAPING_ALL says, and what they are, which may
+    be changed where they have a table. Violation as `parse` has it.
     """
+    is_kept = 2 <= len(data) <= AMQP_PROPERTIES_KEPT_BYTES and not data[0] & _HAS_TABLE
+    return _kept_block(data) if is_kept else _stored_block(data)
+
+
+def _stored_block(data: bytes) -> tuple[bytes, Properties]:
     properties = parse(data)
     parts = [BEGINNING, b2a_base64(data)]
     for field, value in (
@@ -220,6 +227,9 @@ def stored_block(data: bytes) -> tuple[bytes, Properties]:
                     )
                 parts.append(field.line(raw, ESCAPING_ALL))
     return b"".join(parts), properties
+
+
+_kept_block = lru_cache(AMQP_PROPERTIES_KEPT)(_stored_block)
 
 
 def check_stored(block: bytes, escaping: int) -> None:

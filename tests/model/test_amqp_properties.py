@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_limits import AMQP_PROPERTIES_KEPT_BYTES
 from radiator.model.amqp_properties import (
     BEGINNING,
     X_DEATH,
@@ -424,3 +425,19 @@ def test_any_message_comes_out_as_it_went_in_and_can_be_shown() -> None:
         dead = block + block_of(ESCAPING_ALL, (DEAD_LETTER_REASON, b"expired"))
         assert parse(properties_of(dead, ESCAPING_ALL)).headers["dead-letter-reason"] == "expired"
     assert good > 2000
+
+
+def test_properties_that_may_be_changed_are_nobody_elses() -> None:
+    with_table = b"\x20\0\0\0\0\3\1aV"
+    (_, first), (_, second) = stored_block(with_table), stored_block(with_table)
+    assert first == second and first is not second
+    first.table = b"\0\0\0\0"
+    assert stored_block(with_table)[1].headers == {"a": None}
+
+
+def test_short_properties_are_stored_as_long_ones_are() -> None:
+    for size in range(AMQP_PROPERTIES_KEPT_BYTES + 2):
+        data = b"\0\x08" + bytes((size,)) + b"x" * size  # app_id
+        for _ in range(2):
+            block, properties = stored_block(data)
+            assert (properties.app_id, properties_of(block, ESCAPING_ALL)) == ("x" * size, data)

@@ -29,8 +29,8 @@ from radiator.protocols.amqp.copies import with_copies
 from radiator.protocols.amqp.delivery_tags import DeliveryTags
 from radiator.protocols.amqp.frame import (
     AmqpFrame,
+    AmqpMessage,
     BrokenAmqp,
-    decode_content_header,
     deliver_pieces,
     encode_ack,
     encode_deliver,
@@ -51,7 +51,7 @@ from radiator.protocols.amqp.methods import (
     TxCommitOk,
     TxRollbackOk,
 )
-from radiator.protocols.amqp.publishing import Publishing, expiration_ms
+from radiator.protocols.amqp.publishing import Publishing, begun, expiration_ms
 from radiator.protocols.amqp.sentences import in_words
 
 RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
@@ -168,6 +168,21 @@ class Channel:
                 raise
             self.fail(failure, commands)
 
+    def take_message(self, message: AmqpMessage, commands: list[Heard]) -> bool:
+        """A message that came whole. False: nothing has happened, and its frames are to be taken one by one, since it
+        is not its turn, or something is wrong with it, which one of them tells.
+        """
+        if self.state != OPEN or self.must_hold or self._publishing is not None:
+            return False
+        try:
+            publishing = begun(decode_method(message.method))
+            publishing.announce(message.header, self._connection)
+            self._published(publishing, message.body, commands)
+        except BrokenAmqp:
+            return False
+        self._method = BasicPublish
+        return True
+
     def fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
         """The client has broken a rule of channels: it is told so behind what is due to it before."""
         self._failure = failure
@@ -190,29 +205,14 @@ class Channel:
 
     def publish(self, arguments: Any, commands: list[Heard]) -> None:
         """basic.publish: the content follows."""
-        if arguments.immediate:
-            raise BrokenAmqp(spec.NOT_IMPLEMENTED, "immediate=true")
-        if "/" in arguments.exchange:  # what follows it would be taken for the key
-            raise BrokenAmqp(spec.NOT_FOUND, f"no exchange {arguments.exchange!r:.80}: none has a / in its name")
-        self._publishing = Publishing(arguments.exchange, arguments.routing_key, arguments.mandatory)
+        self._publishing = begun(arguments)
 
     def _take_header(self, payload: bytes, commands: list[Heard]) -> None:
         publishing = self._publishing
         if publishing is None or publishing.body_bytes >= 0:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content header came where no method has announced it")
-        class_id, body_bytes, properties = decode_content_header(payload)
-        if class_id != spec.CLASS_BASIC:
-            raise BrokenAmqp(spec.FRAME_ERROR, f"the content is of class {class_id}: {spec.CLASS_BASIC} was announced")
-        most = self._connection.header_max_bytes
-        if len(properties) > most:
-            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {most}"
-            raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
-        size = body_bytes + len(properties)
-        if size > self._connection.body_max_bytes:
-            sentence = f"message size {size} is larger than {self._connection.body_max_bytes} (max_frame_bytes)"
-            raise BrokenAmqp(spec.PRECONDITION_FAILED, sentence)
-        publishing.body_bytes, publishing.properties = body_bytes, properties
-        if not body_bytes:
+        publishing.announce(payload, self._connection)
+        if not publishing.body_bytes:
             self._published(publishing, b"", commands)
 
     def _take_body(self, payload: bytes, commands: list[Heard]) -> None:
@@ -248,6 +248,7 @@ class Channel:
         is_asking = properties.reply_to == REPLY_TO
         if is_asking and True not in self.tags.values():
             raise BrokenAmqp(spec.PRECONDITION_FAILED, "fast reply consumer does not exist")
+        expires_in_ms = expiration_ms(properties)  # behind it nothing is wrong with the message
         receipt = None
         if self.confirms:
             self._sent += 1
@@ -261,7 +262,7 @@ class Channel:
                 body,
                 receipt,
                 self.transaction(commands),
-                expiration_ms=expiration_ms(properties),
+                expiration_ms=expires_in_ms,
                 reply_to=REPLY_TO if is_asking else None,
                 mandatory=publishing.mandatory,
                 survives_refusal=self.confirms,

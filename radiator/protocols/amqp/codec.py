@@ -5,8 +5,10 @@ What a client sends for each message, basic.publish and basic.ack, has readers o
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, get_type_hints
 
+from radiator.model.amqp_limits import AMQP_PUBLISHES_KEPT
 from radiator.model.amqp_tables import decode_table, encode_table
 from radiator.model.errors import Violation, shown
 from radiator.protocols.amqp.frame import BrokenAmqp, encode_frame
@@ -122,6 +124,7 @@ def _method(payload: bytes) -> Method:
     return _tuple(kind, values)
 
 
+@lru_cache(AMQP_PUBLISHES_KEPT)
 def _publish(payload: bytes) -> BasicPublish:
     key_at = 7 + payload[6]
     bits_at = key_at + 1 + payload[key_at]

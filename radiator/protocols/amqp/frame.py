@@ -46,6 +46,32 @@ class AmqpFrame(NamedTuple):
     channel: int
     payload: bytes
 
+    @property
+    def frames(self) -> "tuple[AmqpFrame]":
+        """This one, as of AmqpMessage."""
+        return (self,)
+
+
+class AmqpMessage(NamedTuple):
+    """A basic.publish, its content header and its only body as they were read: three frames, one behind the other. The
+    header announces as many bytes as the body has, and there are some.
+    """
+
+    channel: int
+    method: bytes
+    header: bytes
+    body: bytes
+
+    @property
+    def frames(self) -> tuple[AmqpFrame, AmqpFrame, AmqpFrame]:
+        """The same, one by one."""
+        channel, method, header, body = self
+        return (
+            AmqpFrame(FRAME_METHOD, channel, method),
+            AmqpFrame(FRAME_HEADER, channel, header),
+            AmqpFrame(FRAME_BODY, channel, body),
+        )
+
 
 class BrokenAmqp(Violation):
     """A Violation that closes an AMQP connection: `code` is AMQP's, `method` the class and number that it is about."""

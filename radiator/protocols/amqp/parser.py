@@ -3,14 +3,18 @@
 The bytes of a whole frame are looked at once, those of an unfinished one once more when it is whole. A frame's size is
 compared with what was agreed on as soon as its head is there, before anything behind that is held. `frames` raises
 BrokenAmqp, and after it the parser must not be used again.
+
+Three frames for each message would cost more than all else that is read of it: where they are whole and right, they are
+given as one. Else each is given, or refused, for itself.
 """
 
 import struct
 from collections.abc import Iterator
 
 from radiator.model.errors import shown
-from radiator.protocols.amqp.frame import AmqpFrame, BrokenAmqp
+from radiator.protocols.amqp.frame import AmqpFrame, AmqpMessage, BrokenAmqp
 from radiator.protocols.amqp.spec import (
+    CLASS_BASIC,
     FRAME_BODY,
     FRAME_END,
     FRAME_ERROR,
@@ -25,6 +29,10 @@ from radiator.protocols.amqp.spec import (
 
 _HEAD = struct.Struct(">BHI")  # type, channel, bytes of the payload
 _HEAD_BYTES = _HEAD.size
+_HEADER_HEAD = struct.Struct(">BHI4xQ")  # of a content header: up to the bytes of the body
+_HEADER_BYTES = _HEADER_HEAD.size - _HEAD_BYTES
+_BETWEEN = struct.Struct(">BBHI")  # the end of a frame, and the head of the next
+_PUBLISH = struct.pack(">HH", CLASS_BASIC, 40)
 _END = FRAME_END[0]
 _TYPES = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
 _tuple = tuple.__new__
@@ -59,8 +67,10 @@ class FrameParser:
         """The size of the unfinished frame where it is known, else the bytes held of it."""
         return max(self._whole_bytes, self.held_bytes) if self.held_bytes else 0
 
-    def frames(self, data: bytes) -> Iterator[AmqpFrame]:
-        """The frames that `data` makes whole, in order. Raises BrokenAmqp after the last good one."""
+    def frames(self, data: bytes) -> Iterator[AmqpFrame | AmqpMessage]:
+        """The frames that `data` makes whole, in order; three that are a message as one, where all of them are in it.
+        Raises BrokenAmqp after the last good one.
+        """
         if self._held is not None:
             self._held += data
             if len(self._held) < self._whole_bytes:
@@ -93,9 +103,42 @@ class FrameParser:
                     f"A frame of {payload_bytes} bytes ends with {data[end]:#04x}: 0xce ends each.",
                 )
             position = end + 1
-            yield _tuple(AmqpFrame, (type_, channel, data[start:end]))
+            payload = data[start:end]
+            if type_ == FRAME_METHOD and payload.startswith(_PUBLISH):
+                body_at, body_end = self._content(data, position, channel)
+                if body_end:
+                    header = data[position + _HEAD_BYTES : body_at - _BETWEEN.size]
+                    position = body_end + 1
+                    yield _tuple(AmqpMessage, (channel, payload, header, data[body_at:body_end]))
+                    continue
+            yield _tuple(AmqpFrame, (type_, channel, payload))
         if position < size:
             self._hold(data[position:], wanted)
+
+    def _content(self, data: bytes, at: int, channel: int) -> tuple[int, int]:
+        """Where the body begins and ends of a header that begins there: two frames that are whole, and in which nothing
+        is wrong; else 0, and each frame tells for itself what it lacks.
+        """
+        try:
+            type_, header_channel, header_bytes, size = _HEADER_HEAD.unpack_from(data, at)
+            header_end = at + _HEAD_BYTES + header_bytes
+            end, body_type, body_channel, body_bytes = _BETWEEN.unpack_from(data, header_end)
+            body_at = header_end + _BETWEEN.size
+            body_end = body_at + body_bytes
+            if (
+                type_ == FRAME_HEADER
+                and body_type == FRAME_BODY
+                and header_channel == body_channel == channel
+                and size == body_bytes > 0
+                and header_bytes <= self._payload_max
+                and body_bytes <= self._payload_max
+                and header_bytes >= _HEADER_BYTES
+                and end == data[body_end] == _END
+            ):
+                return body_at, body_end
+        except (struct.error, IndexError):
+            pass  # they are not whole
+        return 0, 0
 
     def _hold(self, data: bytes, wanted: int) -> None:
         self._held = bytearray(data)

@@ -1,9 +1,12 @@
 """A message on its way from a client: basic.publish, then its header, then its body in as many frames as it needs."""
 
+from typing import Any
+
 from radiator.model.amqp_properties import Properties
 from radiator.model.limits import TIME_MAX_MS
-from radiator.protocols.amqp.frame import BrokenAmqp
-from radiator.protocols.amqp.spec import PRECONDITION_FAILED
+from radiator.protocols.amqp.common import CommonToChannels
+from radiator.protocols.amqp.frame import BrokenAmqp, decode_content_header
+from radiator.protocols.amqp.spec import CLASS_BASIC, FRAME_ERROR, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED
 
 
 class Publishing:
@@ -18,6 +21,29 @@ class Publishing:
         self.properties = b""
         self.body_bytes = -1  # before its header
         self.body = bytearray()  # not a list: frames may be as small as a client likes
+
+    def announce(self, header: bytes, most: CommonToChannels) -> None:
+        """Its content header is there: what the body will have, and the properties. Raises BrokenAmqp."""
+        class_id, body_bytes, properties = decode_content_header(header)
+        if class_id != CLASS_BASIC:
+            raise BrokenAmqp(FRAME_ERROR, f"the content is of class {class_id}: {CLASS_BASIC} was announced")
+        if len(properties) > most.header_max_bytes:
+            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {most.header_max_bytes}"
+            raise BrokenAmqp(PRECONDITION_FAILED, sentence)
+        size = body_bytes + len(properties)
+        if size > most.body_max_bytes:
+            sentence = f"message size {size} is larger than {most.body_max_bytes} (max_frame_bytes)"
+            raise BrokenAmqp(PRECONDITION_FAILED, sentence)
+        self.body_bytes, self.properties = body_bytes, properties
+
+
+def begun(arguments: Any) -> Publishing:
+    """What a basic.publish announces. Raises BrokenAmqp."""
+    if arguments.immediate:
+        raise BrokenAmqp(NOT_IMPLEMENTED, "immediate=true")
+    if "/" in arguments.exchange:  # what follows it would be taken for the key
+        raise BrokenAmqp(NOT_FOUND, f"no exchange {arguments.exchange!r:.80}: none has a / in its name")
+    return Publishing(arguments.exchange, arguments.routing_key, arguments.mandatory)
 
 
 def expiration_ms(properties: Properties) -> int | None:

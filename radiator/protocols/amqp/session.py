@@ -37,7 +37,7 @@ from radiator.protocols.amqp.connection_methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp
+from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, AmqpMessage, BrokenAmqp
 from radiator.protocols.amqp.handlers import TAKES
 from radiator.protocols.amqp.login import Greeting, greeting_of, start_for
 from radiator.protocols.amqp.methods import NAMES, ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, Method
@@ -209,11 +209,16 @@ class AmqpSession:
     # ---- frames -----------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, commands: list[Heard]) -> None:
-        for frame in self._parser.frames(data):
-            if self.pending is not None:
-                self._early.append(frame)
-            elif self._state != _ENDED:
-                self._take(frame, commands)
+        for read in self._parser.frames(data):
+            if type(read) is AmqpMessage and self.pending is None and self._state == _OPEN:
+                channel = self._channels.get(read.channel)
+                if channel is not None and channel.take_message(read, commands):
+                    continue
+            for frame in read.frames:
+                if self.pending is not None:
+                    self._early.append(frame)
+                elif self._state != _ENDED:
+                    self._take(frame, commands)
 
     def _take_early(self) -> list[AmqpFrame]:
         early, self._early = self._early, []

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radiator.model.amqp_limits import AMQP_FRAME_BYTES, AMQP_HELD_BYTES
-from radiator.model.commands import Administer, Closed, Fail, Heard
+from radiator.model.commands import Administer, Closed, Fail, Heard, Send
 from radiator.model.limits import Limits
 from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse, Resume
 from radiator.protocols.amqp import methods as m
+from radiator.protocols.amqp.channel import Channel
 from radiator.protocols.amqp.frame import HEARTBEAT, encode_frame
 from radiator.protocols.amqp.session import AmqpSession
 from radiator.protocols.amqp.spec import FRAME_MIN_BYTES, PROTOCOL_HEADER
@@ -81,6 +82,62 @@ def test_a_conversation_is_the_same_however_it_is_cut(places: list[int]) -> None
 
 def test_a_conversation_is_the_same_byte_by_byte() -> None:
     assert shape(hear(made(), [TALK[n : n + 1] for n in range(len(TALK))])[0]) == shape(hear(made(), [TALK])[0])
+
+
+# ---- messages that come whole ---------------------------------------------------------------------------------------
+
+
+def message(chance: random.Random) -> bytes:
+    """A message, which may be wrong in one of the ways that one can be."""
+    wire, body = chance.choice((1, 1, 1, 2, 3)), chance.randbytes(chance.choice((0, 1, 5, 2000)))
+    properties = chance.choice((
+        b"\0\0", b"\x10\0\x02", b"\x10\0\x02", b"\1\0\x03100", b"\1\0\3soon", b"\0\x10\4shop", b"\0\x10\5other",
+        b"\2\0\x15amq.rabbitmq.reply-to", b"\0\1", b"", b"\x80\0\xff", bytes(60),
+        b"\x20\0\0\0\0\x0b\2CCA\0\0\0\3S\0\0", b"\x20\0" + b"\0\0\0\x0e\2CCA\0\0\0\6S\0\0\0\1k",
+    ))  # fmt: skip
+    return publish(wire, chance.choice(("q", "p")), body, chance.choice(("", "", "e", "a/b")), properties=properties,
+                   mandatory=chance.random() < 0.2, immediate=chance.random() < 0.1)  # fmt: skip
+
+
+def message_talk(chance: random.Random) -> bytes:
+    others = (
+        method(1, m.ConfirmSelect(True)), method(1, m.TxSelect()), method(1, m.ChannelClose()),
+        method(1, m.BasicAck(3)), method(2, m.BasicQos(0, 5)), method(2, m.BasicPublish(0, "", "q")), HEARTBEAT,
+        method(0, m.ChannelOpen()),
+    )  # fmt: skip
+    parts = [message(chance) if chance.random() < 0.8 else chance.choice(others) for _ in range(chance.randrange(12))]
+    if chance.random() < 0.5:
+        parts = [mutated(chance, part) if chance.random() < 0.2 else part for part in parts]
+    opening = [method(1, m.ChannelOpen()), method(2, m.ChannelOpen())]
+    is_confirmed = chance.random() < 0.5
+    return b"".join([*opening, *[method(wire, m.ConfirmSelect(True)) for wire in (1, 2) if is_confirmed], *parts])
+
+
+@pytest.mark.parametrize("nth", range(200))
+def test_what_comes_whole_is_heard_as_what_comes_byte_by_byte(nth: int) -> None:
+    """No message comes whole then: each frame is taken for itself."""
+    chance = random.Random(nth)
+    limits = Limits(max_frame_bytes=1500, max_header_bytes=50)
+    wire = b"".join(message_talk(chance) for _ in range(2))
+    ways = [[wire], [wire[at : at + 1] for at in range(len(wire))], cut(chance.choices(range(9000), k=6), wire)]
+    ended = []
+    for pieces in ways:
+        session = made(None, limits)
+        session.receive(greeting())
+        commands, outgoing = hear(session, pieces)
+        # what the client is told of a failure, and what the next method has to say
+        outgoing += session.encode(Refuse(NUMBER, "protocol", "x")) if commands and type(commands[-1]) is Fail else b""
+        ended.append(
+            (shape(commands), sorted(map(str, methods_in(outgoing))), session.buffered_bytes, session.is_closing)
+        )
+    assert ended[0] == ended[1] == ended[2]
+
+
+def test_a_message_that_comes_whole_is_taken_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = made()
+    session.receive(greeting() + method(1, m.ChannelOpen()))
+    monkeypatch.setattr(Channel, "take", None)
+    assert [type(command) for command in session.receive(publish(1) * 3)] == [Send] * 3
 
 
 # ---- any bytes ------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, BrokenAmqp, encode_frame
+from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, AmqpMessage, BrokenAmqp, encode_frame
+from radiator.protocols.amqp.methods import BasicPublish
 from radiator.protocols.amqp.parser import FrameParser, WrongProtocol
 from radiator.protocols.amqp.spec import (
     FRAME_BODY,
@@ -13,6 +14,7 @@ from radiator.protocols.amqp.spec import (
     PROTOCOL_HEADER,
     PROTOCOL_OPENING,
 )
+from tests.protocols.amqp.talking import content, method, publish
 
 OPENING = AmqpFrame(PROTOCOL_OPENING, 0, PROTOCOL_HEADER)
 WIRE = PROTOCOL_HEADER + b"".join(
@@ -22,6 +24,7 @@ WIRE = PROTOCOL_HEADER + b"".join(
         encode_frame(2, 1, bytes(14)),
         encode_frame(3, 1, b""),
         encode_frame(3, 65_535, b"\xce" * 300),
+        publish(1) + publish(258, properties=b"\x10\0\x02"),
         HEARTBEAT,
     ]
 )
@@ -32,8 +35,8 @@ def outcome(parser: FrameParser, pieces: list[bytes]) -> tuple[list[AmqpFrame], 
     found: list[AmqpFrame] = []
     try:
         for piece in pieces:
-            for frame in parser.frames(piece):
-                found.append(frame)
+            for read in parser.frames(piece):
+                found += read.frames
     except BrokenAmqp as broken:
         assert broken.code == FRAME_ERROR
         return found, str(broken)
@@ -60,7 +63,7 @@ def cuts(data: bytes) -> list[list[bytes]]:
 
 def test_the_frames_are_the_same_however_the_bytes_are_cut() -> None:
     wanted = outcome(FrameParser(), [WIRE])
-    assert wanted[1] is None and len(wanted[0]) == 7 and wanted[0][0] == OPENING
+    assert wanted[1] is None and len(wanted[0]) == 13 and wanted[0][0] == OPENING
     for pieces in cuts(WIRE):
         parser = FrameParser()
         assert outcome(parser, pieces) == wanted
@@ -137,7 +140,7 @@ def test_the_protocol_header_comes_in_its_time() -> None:
 @pytest.mark.parametrize("frame_max", [FRAME_MIN_BYTES, 131_072])
 def test_a_frame_of_the_size_that_was_agreed_on_and_one_byte_more(frame_max: int) -> None:
     largest = encode_frame(FRAME_BODY, 1, bytes(frame_max - 8))
-    assert [len(frame.payload) for frame in opened(frame_max).frames(largest)] == [frame_max - 8]
+    assert [len(frame.payload) for frame in outcome(opened(frame_max), [largest])[0]] == [frame_max - 8]
     found, sentence = outcome(opened(frame_max), [encode_frame(FRAME_BODY, 1, bytes(frame_max - 7))])
     assert found == []
     assert sentence == f"A frame has {frame_max + 1} bytes: at most {frame_max} may come."
@@ -163,7 +166,8 @@ def test_a_size_counts_from_the_next_frame_on() -> None:
     data = PROTOCOL_HEADER + encode_frame(1, 0, b"tune-ok") + encode_frame(1, 0, bytes(5000))
     parser = FrameParser()
     sizes = []
-    for frame in parser.frames(data):
+    for read in parser.frames(data):
+        (frame,) = read.frames
         sizes.append(len(frame.payload))
         if frame.payload == b"tune-ok":
             parser.use(8192)
@@ -204,3 +208,68 @@ def test_an_unfinished_frame_is_not_looked_at_again_for_each_byte_that_comes() -
         buffers.add(id(parser._held))
     assert len(buffers) <= 2
     assert len([*parser.frames(frame[-1:])]) == 1
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+PUBLISH = method(1, BasicPublish(0, "", "q"))
+
+
+def header(body_bytes: int, channel: int = 1, properties: bytes = b"\0\0") -> bytes:
+    return encode_frame(2, channel, (60).to_bytes(2) + bytes(2) + body_bytes.to_bytes(8) + properties)
+
+
+def test_a_message_that_comes_whole_is_one() -> None:
+    first, second = publish(1, body=b"one"), publish(2, body=b"two")
+    found = [*opened().frames(first + second + first[:-1])]
+    assert [type(read) for read in found] == [AmqpMessage, AmqpMessage, AmqpFrame, AmqpFrame]
+    assert [(read.channel, read.frames[-1].payload) for read in found[:2]] == [(1, b"one"), (2, b"two")]
+    assert [frame for read in found for frame in read.frames] == outcome(opened(), [first, second, first[:-1]])[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "frames"),
+    [
+        (PUBLISH + header(4) + encode_frame(3, 1, b"bod"), 3),  # it goes on
+        (PUBLISH + header(4) + encode_frame(3, 1, b"body!"), 3),
+        (PUBLISH + header(0) + encode_frame(3, 1, b""), 3),
+        (PUBLISH + header(0) + PUBLISH, 3),
+        (PUBLISH + header(4, 2) + encode_frame(3, 1, b"body"), 3),
+        (PUBLISH + header(4) + encode_frame(3, 2, b"body"), 3),
+        (PUBLISH + header(4) + encode_frame(1, 1, b"body"), 3),
+        (PUBLISH + encode_frame(3, 1, header(4)[7:-1]) + encode_frame(3, 1, b"body"), 3),
+        (PUBLISH + encode_frame(2, 1, b"\0\x3c\0\0\0\0\0\0\0\0\0") + encode_frame(3, 1, b"body"), 3),
+        (PUBLISH + HEARTBEAT + content(1), 4),
+        (PUBLISH + PUBLISH + content(1), 2),  # the second is a message
+        (method(1, BasicPublish(0, "", "q")).replace(b"\0\x3c\0\x28", b"\0\x3c\0\x29") + content(1), 3),
+    ],
+)
+def test_what_is_no_whole_message_comes_as_frames(data: bytes, frames: int) -> None:
+    found = [*opened().frames(data)]
+    assert len(found) == frames
+    one_by_one = outcome(opened(), [data[at : at + 1] for at in range(len(data))])
+    assert ([frame for read in found for frame in read.frames], None) == one_by_one
+
+
+@pytest.mark.parametrize(("header_bytes", "body_bytes", "is_one"), [
+    (4088, 4088, True), (4089, 4088, False), (4088, 4089, False), (12, 1, True), (11, 1, False)
+])  # fmt: skip
+def test_a_message_at_the_bounds_of_its_frames(header_bytes: int, body_bytes: int, is_one: bool) -> None:
+    head = ((60).to_bytes(2) + bytes(2) + body_bytes.to_bytes(8) + bytes(4100))[:header_bytes]
+    data = PUBLISH + encode_frame(2, 1, head) + encode_frame(3, 1, bytes(body_bytes))
+    reads: list[AmqpFrame | AmqpMessage] = []
+    try:
+        for read in opened().frames(data):
+            reads.append(read)
+    except BrokenAmqp as broken:
+        assert str(broken) == "A frame has 4097 bytes: at most 4096 may come."
+    assert [type(read) is AmqpMessage for read in reads][:1] == [is_one]
+
+
+@pytest.mark.parametrize(("at", "frames"), [(-1, 2), (-13, 1)])
+def test_a_frame_of_a_message_that_has_another_end_is_refused(at: int, frames: int) -> None:
+    data = bytearray(publish(1, body=b"body"))
+    data[at] = 0xCD
+    found, sentence = outcome(opened(), [bytes(data)])
+    assert len(found) == frames
+    assert sentence is not None and "ends with 0xcd: 0xce ends each" in sentence
