@@ -4,6 +4,13 @@ from tests.mutants import Edit, Mutant
 
 MUTANTS = (
     Mutant(
+        "body-over-its-size-taken",
+        "The body of a message may have more bytes than its header has said.",
+        function="Channel._take_body",
+        old="elif size == publishing.body_bytes:",
+        new="elif size >= publishing.body_bytes:",
+    ),
+    Mutant(
         "close-beside-a-refusal-unanswered",
         "A channel.close that meets a refusal of the broker gets no close-ok.",
         function="Channel._close_frame",
@@ -38,6 +45,13 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "frame-end-not-awaited",
+        "A frame that has come but for its last byte is taken for whole.",
+        function="FrameParser.frames",
+        old="if end >= size:",
+        new="if end > size:",
+    ),
+    Mutant(
         "full-for-ever",
         "A session that holds much is full though it can go on.",
         function="AmqpSession.is_full",
@@ -48,11 +62,38 @@ MUTANTS = (
         new="",
     ),
     Mutant(
+        "heard-behind-the-end",
+        "What is broken behind the end of a connection is answered.",
+        function="AmqpSession.receive",
+        old="""
+            if self._state != _ENDED:  # else it has come behind the end
+                self._fail(failure, commands)
+        """,
+        new="self._fail(failure, commands)",
+    ),
+    Mutant(
+        "last-words-overtaken",
+        "What a connection says at its end overtakes what its channels have said.",
+        function="AmqpSession._say",
+        old="""
+            self._outgoing += self._shared.out
+            self._shared.out.clear()
+        """,
+        new="",
+    ),
+    Mutant(
         "multiple-ack-past-the-tag",
         "An ack of many acks the delivery behind its tag too.",
         function="DeliveryTags.named_by",
         old="if one > tag:",
         new="if one > tag + 1:",
+    ),
+    Mutant(
+        "owned-queue-of-everybody",
+        "Other connections may use an exclusive queue.",
+        function="OwnedQueues.check",
+        old="if owner is not None and (user is None or user.owner != owner):",
+        new="if owner is not None and user is None:",
     ),
     Mutant(
         "return-after-the-confirm",
@@ -84,6 +125,38 @@ MUTANTS = (
                     self._shared.out.clear()
                 """,
             ),
+        ),
+    ),
+    Mutant(
+        "table-of-any-depth",
+        "Tables and arrays may stand within each other as deep as a client likes.",
+        function="_Walk._long",
+        old="if depth == 1:",
+        new="if depth == -10_000:",
+    ),
+    Mutant(
+        "table-of-any-size",
+        "A table may have as many fields as a client likes.",
+        function="_Walk._count",
+        old="if self._fields > TABLE_FIELDS_MAX:",
+        new="if False:",
+    ),
+    Mutant(
+        "tag-of-another-channel",
+        "An ack takes a tag that this channel does not have for that of another.",
+        function="DeliveryTags.add",
+        old="self._ids[tag] = message_id",
+        new="""
+            self._ids[tag] = message_id
+            globals().setdefault("_everybody", {})[tag] = message_id
+        """,
+        also=(
+            Edit(
+                function="DeliveryTags.named_by",
+                old="message_id = ids.get(tag)",
+                new='message_id = ids.get(tag) or globals().get("_everybody", {}).get(tag)',
+            ),
+            Edit(function="DeliveryTags.settled", old="del self._ids[tag]", new="self._ids.pop(tag, None)"),
         ),
     ),
     Mutant(

@@ -149,7 +149,8 @@ class AmqpSession:
             if data:
                 self._read(data, commands)
         except BrokenAmqp as failure:
-            self._fail(failure, commands)
+            if self._state != _ENDED:  # else it has come behind the end
+                self._fail(failure, commands)
         return commands
 
     def answered(self, verdict: Verdict) -> list[Heard]:
@@ -425,6 +426,9 @@ class AmqpSession:
             self._end("closed")
 
     def _say(self, method: Method) -> None:
+        """Behind what the channels have said."""
+        self._outgoing += self._shared.out
+        self._shared.out.clear()
         self._outgoing.append(encode_method(0, method))
 
     def _end(self, cause: str) -> None:

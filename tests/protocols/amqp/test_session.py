@@ -406,6 +406,22 @@ def test_the_broker_closes_a_connection_behind_what_is_due() -> None:
     assert session.receive(method(0, m.ConnectionCloseOk()) + publish(1)) == []
 
 
+def test_nothing_of_a_channel_comes_behind_the_answer_to_close() -> None:
+    session = opened()
+    session.encode(Refuse(FIRST, "locked", "No."))
+    session.receive(method(1, m.ChannelClose()) + method(0, m.ConnectionClose()))
+    assert kinds(session.take_outgoing()) == [(1, m.ChannelCloseOk), (0, m.ConnectionCloseOk)]
+
+
+def test_what_is_broken_behind_the_end_is_passed_over() -> None:
+    session = opened(channels=0)
+    assert session.receive(method(0, m.ConnectionClose()) + b"noise behind it") == []
+    assert methods_in(session.take_outgoing()) == [(0, m.ConnectionCloseOk())]
+    refused = made(StubLogin(is_at_once=True))
+    assert refused.receive(PROTOCOL_HEADER + start_ok(response=b"\0shop\0wrong") + b"noise behind it") == []
+    assert kinds(refused.take_outgoing()) == [(0, m.ConnectionStart)]
+
+
 def test_both_close_a_connection_at_once() -> None:
     session = opened()
     assert session.receive(method(0, m.ConnectionClose())) == [Disconnect(FIRST, RPC)]
