@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from radiator.core.producer import Producer
@@ -312,12 +313,13 @@ class Connection(Producer):
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
-        "buffered_bytes", "channels", "client", "closes_at", "found_bytes", "had_auto", "had_topic", "held_reply_bytes",
-        "idle_subscriptions", "is_closing", "is_idle", "is_link", "keyed_subscriptions", "last_own_place", "last_place",
-        "next_place", "number", "opened_s", "outbox_bytes", "outbox_max_bytes", "owner", "peer", "posted_turn",
-        "principal", "protocol", "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls",
-        "topic_subscriptions", "transaction_bytes", "transactions",
-        "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage", "waits_for", "weighed_bytes", "written",
+        "buffered_bytes", "channels", "client", "closes_at", "found_bytes", "had_auto", "had_topic",
+        "headers_max_bytes", "held_reply_bytes", "idle_subscriptions", "is_closing", "is_idle", "is_link",
+        "keyed_subscriptions", "last_own_place", "last_place", "next_place", "number", "opened_s", "outbox_bytes",
+        "outbox_max_bytes", "owner", "peer", "posted_turn", "principal", "properties_max_bytes", "protocol",
+        "queue_subscriptions", "shared_in_flight", "shared_window", "temp_queues", "tls", "topic_subscriptions",
+        "transaction_bytes", "transactions", "unacked", "unlisted_private", "unlisted_shared", "unwritten", "usage",
+        "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int, awake: "list[Connection] | None" = None) -> None:
@@ -346,6 +348,9 @@ class Connection(Producer):
         self.next_place = self.keyed_subscriptions = 0
         self.last_place = self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
+        # bytes of properties that it can be sent at most; headers up to this are not looked at for that (untaken.py)
+        self.properties_max_bytes: float = inf
+        self.headers_max_bytes: float = inf
         self.had_auto = self.had_topic = False
         self.temp_queues: dict[str, TempQueue] = {}
         # requests to /admin: those that wait; the bytes of the long answer being made, and of what was found for others

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.untaken import HEADERS_GROWTH
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import TurnContext
 from radiator.model.ack_modes import AUTO
@@ -88,6 +89,9 @@ class Getting:
                 "bad-request", f"The window is {command.messages}: it must be 0 (no bound) to {PREFETCH_COUNT_MAX}."
             )
         connection.shared_window = command.messages
+        if command.properties_max_bytes is not None:
+            connection.properties_max_bytes = command.properties_max_bytes
+            connection.headers_max_bytes = command.properties_max_bytes // HEADERS_GROWTH
         connection.receipt(self.context, command.receipt)
         connection.offer()
 

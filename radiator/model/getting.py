@@ -20,9 +20,11 @@ class Get:
 @dataclass(slots=True)
 class SetWindow:
     """How many messages the connection's subscriptions that share its window may have unacked together; 0: no bound.
-    Answered by the RECEIPT.
+    Answered by the RECEIPT. properties_max_bytes: of a message that can be sent to its client, as properties of AMQP;
+    None: as it was.
     """
 
     connection: int
     messages: int
     receipt: bytes | None = None
+    properties_max_bytes: int | None = None

@@ -203,8 +203,8 @@ MUTANTS = (
         "max-redeliveries-off-by-one",
         "A message is redelivered once more than max_redeliveries.",
         function="Queue.give_back",
-        old="elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:",
-        new="elif settings.has_dead_letters and entry.redeliveries > settings.max_redeliveries:",
+        old="elif entry.redeliveries >= settings.redeliveries_most:",
+        new="elif entry.redeliveries > settings.redeliveries_most:",
     ),
     Mutant(
         "nack-delay-in-two-batches",
@@ -241,8 +241,8 @@ MUTANTS = (
         "poison-never-dead-lettered",
         "A message comes back however often it did: max_redeliveries is not looked at.",
         function="Queue.give_back",
-        old="elif settings.has_dead_letters and entry.redeliveries >= settings.max_redeliveries:",
-        new="elif settings.has_dead_letters and settings.max_redeliveries < 0:",
+        old="elif entry.redeliveries >= settings.redeliveries_most:",
+        new="elif settings.redeliveries_most < 0:",
     ),
     Mutant(
         "purge-not-told",

@@ -16,6 +16,7 @@ from radiator.core.queues.finding import Finder
 from radiator.core.queues.picking import Picker
 from radiator.core.queues.single_consumer import SingleConsumer
 from radiator.core.queues.timeouts import AckTimeouts
+from radiator.core.queues.untaken import Untaken, fits, refuse
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, CLIENT
@@ -35,7 +36,8 @@ class Consumable:
     ready, returned: READY entries, in order: those that never were out, and a heap of those that came back. ring:
     subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
     is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
-    may be delayed. order: which consumer is next; None: each has its turn.
+    may be delayed. order: which consumer is next; None: each has its turn. untaken: the last message that could not be
+    sent to its consumer.
     """
 
     moves: dict[tuple[State, Event], State]
@@ -47,7 +49,7 @@ class Consumable:
 
     __slots__ = (
         "context", "entries_out", "had_consumer", "is_gone", "name", "order", "out_bytes", "ready", "returned", "ring",
-        "settings", "subscriptions", "timeouts",
+        "settings", "subscriptions", "timeouts", "untaken",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, context: TurnContext) -> None:
@@ -64,6 +66,7 @@ class Consumable:
         self.timeouts: AckTimeouts | None = None
         self.had_consumer = False
         self.order: ConsumerOrder | None = None
+        self.untaken: Untaken | None = None
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
@@ -237,6 +240,9 @@ class Consumable:
             self.journal.delivered(self.name, entry, subscription)
         if subscription.ack_timeout_s is not None:
             self.begin_timeout(delivery, subscription.ack_timeout_s)
+        if len(entry.message.headers) > connection.headers_max_bytes and not fits(entry.message, connection):
+            self.untaken = refuse(self, delivery)
+            return
         connection.post(
             context,
             Deliver(

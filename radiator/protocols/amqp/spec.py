@@ -12,6 +12,7 @@ PROTOCOL_OPENING = 0  # no type of AMQP: what a parser calls the protocol header
 FRAME_END = b"\xce"
 FRAME_MIN_BYTES = 4096  # what each side takes before a size is agreed on; no smaller one can be
 FRAME_OVERHEAD_BYTES = 8  # head and end
+CONTENT_HEAD_BYTES = 12  # of a content header, before the properties
 CLASS_BASIC = 60
 CLASSES_NOT_IMPLEMENTED = {70: "file", 80: "stream", 100: "dtx", 110: "tunnel", 120: "test"}  # of older versions
 

@@ -133,7 +133,7 @@ def open_channel(session: AmqpSession, wire: int) -> int:
     """Returns its number."""
     first, window = session.receive(method(wire, ChannelOpen()))
     assert isinstance(first, Open) and first.channel_of == NUMBER
-    assert window == SetWindow(first.connection, 0)
+    assert isinstance(window, SetWindow) and (window.connection, window.messages) == (first.connection, 0)
     assert methods_in(session.take_outgoing()) == [(wire, ChannelOpenOk())]
     return first.connection
 

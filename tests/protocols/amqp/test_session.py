@@ -154,7 +154,8 @@ def test_a_login_that_is_checked_holds_what_comes_behind_it(
     commands = session.answered(session.pending())
     assert session.pending is None and session.is_open
     assert commands == [
-        Open(NUMBER, principal=SHOP), Open(FIRST, principal=SHOP, channel_of=NUMBER), SetWindow(FIRST, 0),
+        Open(NUMBER, principal=SHOP), Open(FIRST, principal=SHOP, channel_of=NUMBER),
+        SetWindow(FIRST, 0, properties_max_bytes=AMQP_FRAME_BYTES - 20),
     ]  # fmt: skip
     assert kinds(session.take_outgoing())[1:] == [(0, m.ConnectionOpenOk), (1, m.ChannelOpenOk)]
     assert isinstance(only(session.receive(behind[-5:])), Send)
@@ -255,6 +256,15 @@ def test_the_size_of_frames_is_agreed_on(frame_max: int, agreed: int | None) -> 
     fail = only(session.receive(b"\1\0\0" + (agreed - 7).to_bytes(4)))
     assert isinstance(fail, Fail)
     assert kinds(session.encode(Refuse(NUMBER, "protocol", fail.sentence))) == [(0, m.ConnectionClose)]
+
+
+@pytest.mark.parametrize("frame_max", [FRAME_MIN_BYTES, AMQP_FRAME_BYTES])
+def test_properties_have_room_in_one_frame_with_what_is_around_them(frame_max: int) -> None:
+    session = made()
+    session.receive(greeting(frame_max))
+    _, window = session.receive(method(1, m.ChannelOpen()))
+    assert window == SetWindow(FIRST, 0, properties_max_bytes=frame_max - 20)
+    assert len(encode_frame(2, 1, b"\0\x3c\0\0" + (0).to_bytes(8) + b"x" * (frame_max - 20))) == frame_max
 
 
 @pytest.mark.parametrize("heartbeat", [0, 1, 60, 65535])
