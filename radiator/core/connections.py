@@ -70,6 +70,9 @@ class ConsumedQueue(Protocol):
     def is_idle(self) -> bool: ...
 
     @property
+    def is_left(self) -> bool: ...
+
+    @property
     def memory_bytes(self) -> int: ...
 
     @property

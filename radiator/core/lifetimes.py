@@ -38,8 +38,8 @@ class Lifetimes:
             self.end(queue)
 
     def left(self, queue: ConsumedQueue) -> None:
-        """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
-        is_over = queue.settings.auto_delete and queue.had_consumer and queue.is_idle and not queue.is_gone
+        """auto_delete: it had consumers, the last of them has gone, and nothing is unacked that it waits for."""
+        is_over = queue.settings.auto_delete and queue.had_consumer and queue.is_left and not queue.is_gone
         if is_over and not self.context.is_stopping:
             named = self.destinations.queues.find(queue.name)
             if named is not None and named is queue and not self.checkouts.has(named):
@@ -49,9 +49,9 @@ class Lifetimes:
         """It goes by itself: at once, unless it has very many bindings."""
         exchanges = self.destinations.exchanges
         if len(exchanges.bound.get(queue, ())) <= STEP_MESSAGES and queue not in exchanges.unbinding:
-            self.delete(queue)
+            self.delete(queue, takes_unacked=True)
         elif queue not in exchanges.unbinding:
-            self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue)))
+            self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue, takes_unacked=True)))
 
     def owner_left(self, number: int) -> None:
         """The queues that the connection owned go, with all that is in them."""

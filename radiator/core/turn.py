@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
+from radiator.core.queues.bounds import PassingQueue
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.model.leases import Leased, Settled
 from radiator.model.message import message_id, position_of
@@ -187,7 +188,9 @@ class TurnContext:
         self.turn_number = 0
         self.handled = 0  # messages that long works have handled in this turn
         self.open = Batch(1)
-        self.passing: list[tuple[object, PassingEntry]] = []  # what has become READY in this turn, and may not wait
+        self.passing: list[
+            tuple[PassingQueue, PassingEntry]
+        ] = []  # what has become READY in this turn, and may not wait
         self.being_committed: Batch | None = None
         self.committed = 0
         self.is_stopping = False  # nothing is begun any more

@@ -3,6 +3,7 @@
 import pytest
 
 from radiator.model.commands import AUTO, CLIENT
+from radiator.model.getting import Get
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe, unsubscribe
@@ -101,6 +102,25 @@ def test_auto_delete_waits_for_what_is_unacked(persistent: bool, way: str) -> No
     else:
         node.say((ack if way == "ack" else nack)(deliver))
     assert not node.has("tmp")
+
+
+@BOTH
+def test_auto_delete_queue_goes_with_its_last_consumer_of_amqp_whatever_is_unacked(persistent: bool) -> None:
+    node = Node(queue("tmp", persistent=persistent, auto_delete=True))
+    node.open(1, 2, 3)
+    node.say(*(send(1, "tmp") for _ in range(4)))
+    node.say(subscribe(2, "tmp", prefetch_count=1, reports_end=True), subscribe(3, "tmp", prefetch_count=1))
+    mine, other = node.message(2), node.message(3)
+    node.say(unsubscribe(2, "tmp"))
+    assert node.has("tmp"), "another consumer is there"
+    node.say(subscribe(2, "tmp", prefetch_count=1, reports_end=True), unsubscribe(3, "tmp"), Get(3, "/queue/tmp", b"r"))
+    more, got = node.message(2), node.message(3)
+    node.say(unsubscribe(2, "tmp"))
+    assert not node.has("tmp")
+    node.say(ack(mine), nack(other), nack(more), ack(got))
+    assert not (node.is_refused(2) or node.is_refused(3)), "an answer to what is gone has no effect"
+    node.say(subscribe(2, "other", prefetch_count=1), send(1, "other"))
+    assert node.message(2), "its window is free"
 
 
 def test_auto_delete_queue_of_an_auto_consumer_goes_when_its_last_message_is_written() -> None:

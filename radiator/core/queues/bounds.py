@@ -53,6 +53,18 @@ class EvictingQueue(BoundedQueue, Protocol):
         """Removes it."""
 
 
+class PassingQueue(EvictingQueue, Protocol):
+    """What has messages that may not wait (passing.py)."""
+
+    is_gone: bool
+
+    def head(self) -> Entry | None:
+        """The message that is next."""
+
+    def take_head(self) -> Entry | None:
+        """Takes it out; None: it has expired."""
+
+
 def too_large(queue: BoundedQueue, size: int) -> Refusal:
     """Of a message that could never fit."""
     return Refusal(

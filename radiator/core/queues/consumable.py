@@ -16,7 +16,7 @@ from radiator.core.queues.finding import Finder
 from radiator.core.queues.picking import Picker
 from radiator.core.queues.single_consumer import SingleConsumer
 from radiator.core.queues.timeouts import AckTimeouts
-from radiator.core.queues.untaken import Untaken, fits, refuse
+from radiator.core.queues.untaken import Unsendable, fits, refuse
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, CLIENT
@@ -37,7 +37,8 @@ class Consumable:
     subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
     is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
     may be delayed. order: which consumer is next; None: each has its turn. untaken: the last message that could not be
-    sent to its consumer.
+    sent to its consumer. lets_go: the last consumer that has left was one of AMQP, where an auto_delete queue goes with
+    its last consumer, whatever is unacked.
     """
 
     moves: dict[tuple[State, Event], State]
@@ -48,8 +49,8 @@ class Consumable:
     number = 0  # identifies it on the disk; 0: it is not there
 
     __slots__ = (
-        "context", "entries_out", "had_consumer", "is_gone", "name", "order", "out_bytes", "ready", "returned", "ring",
-        "settings", "subscriptions", "timeouts", "untaken",
+        "context", "entries_out", "had_consumer", "is_gone", "lets_go", "name", "order", "out_bytes", "ready",
+        "returned", "ring", "settings", "subscriptions", "timeouts", "untaken",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, context: TurnContext) -> None:
@@ -64,9 +65,9 @@ class Consumable:
         self.entries_out: dict[int, Delivery] = {}
         self.out_bytes = 0
         self.timeouts: AckTimeouts | None = None
-        self.had_consumer = False
+        self.had_consumer = self.lets_go = False
         self.order: ConsumerOrder | None = None
-        self.untaken: Untaken | None = None
+        self.untaken: Unsendable | None = None
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
@@ -179,6 +180,8 @@ class Consumable:
     def unsubscribe(self, subscription: Subscription) -> None:
         """Removes a consumer: nothing more is delivered to it. What is unacked stays with its connection."""
         subscription.is_over = True
+        if not subscription.is_getter:
+            self.lets_go = subscription.reports_end
         del self.subscriptions[subscription]
         subscription.connection.forget(subscription)
         if subscription.is_listed:
@@ -289,5 +292,10 @@ class Consumable:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no consumer and nothing unacked, as auto_delete requires."""
+        """Whether it has no consumer and nothing unacked."""
         return not self.subscriptions and not self.entries_out
+
+    @property
+    def is_left(self) -> bool:
+        """Whether everybody is done with it, as auto_delete requires."""
+        return self.is_idle or (self.lets_go and not self.subscriptions)

@@ -4,9 +4,8 @@ Those are the messages with a time to live of 0, and all messages of a queue tha
 and whose oldest message makes way.
 """
 
-from radiator.core.queues.bounds import push_out
+from radiator.core.queues.bounds import PassingQueue, push_out
 from radiator.core.queues.entry import PassingEntry
-from radiator.core.queues.queue import Queue
 from radiator.core.states import Event, State
 from radiator.core.turn import TurnContext
 from radiator.model.limits import STEP_MESSAGES
@@ -20,12 +19,11 @@ def end_turn(context: TurnContext) -> bool:
     some = passing[:STEP_MESSAGES]
     del passing[:STEP_MESSAGES]
     for queue, entry in some:
-        assert isinstance(queue, Queue)
         end(queue, entry)
     return bool(passing)
 
 
-def end(queue: Queue, entry: PassingEntry) -> None:
+def end(queue: PassingQueue, entry: PassingEntry) -> None:
     """The turn in which that entry became READY is over. One that stands behind others expires when it is their
     turn.
     """

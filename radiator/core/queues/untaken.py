@@ -18,14 +18,14 @@ from radiator.model.replies import Scope
 HEADERS_GROWTH = 4  # how many times as large headers may be as properties: the line `a:` has 3 bytes, and then 7
 
 
-class Untaken(NamedTuple):
+class Unsendable(NamedTuple):
     """position: of the message. sentence: who could not be sent it, and why."""
 
     position: int
     sentence: str
 
 
-class OfferingQueue(Protocol):
+class UnsendingQueue(Protocol):
     """What has offered it."""
 
     context: TurnContext
@@ -43,7 +43,7 @@ def fits(message: Message, connection: Connection) -> bool:
     return len(properties_of(message.headers, message.escaping)) <= connection.properties_max_bytes
 
 
-def refuse(queue: OfferingQueue, delivery: Delivery) -> Untaken:
+def refuse(queue: UnsendingQueue, delivery: Delivery) -> Unsendable:
     """The message goes back to its place, and the client is told."""
     connection, message = delivery.subscription.connection, delivery.entry.message
     size = len(properties_of(message.headers, message.escaping))
@@ -54,10 +54,10 @@ def refuse(queue: OfferingQueue, delivery: Delivery) -> Untaken:
         f"connection has room for {connection.properties_max_bytes}. A larger frame_max takes them."
     )
     connection.refuse(queue.context, "too-large", sentence, scope=Scope.CHANNEL)
-    return Untaken(delivery.entry.position, f"{connection.address}: {sentence}")
+    return Unsendable(delivery.entry.position, f"{connection.address}: {sentence}")
 
 
-def of_untaken(untaken: Untaken | None, head: Entry | None) -> str:
+def of_untaken(untaken: Unsendable | None, head: Entry | None) -> str:
     """What `why` adds, while that message is the next one; else ""."""
     if untaken is None or head is None or head.position != untaken.position:
         return ""

@@ -19,7 +19,7 @@ def unbound_first(context: TurnContext, exchanges: Exchanges, queue: Queue, dele
             exchanges.undo(*binding, queue)
 
     def then() -> None:
-        is_unused = exchanges.unbinding.pop(queue, None) is not None and queue.is_idle
+        is_unused = exchanges.unbinding.pop(queue, None) is not None and queue.is_left
         if queue.is_gone:
             return
         if is_unused and (accepted, used_s) == (queue.ledger.accepted, queue.unused_since_s):

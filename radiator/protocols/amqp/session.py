@@ -318,8 +318,8 @@ class AmqpSession:
             channel.held, channel.held_bytes = before.held, before.held_bytes
         self._channels[wire] = self._by_number[channel.number] = channel
         commands.append(self._opened(channel.number, f"AMQP 0-9-1 channel {wire}", self._connection))
-        room = self._shared.frame_max - spec.FRAME_OVERHEAD_BYTES - spec.CONTENT_HEAD_BYTES
-        commands.append(SetWindow(channel.number, 0, properties_max_bytes=room))
+        most = self._shared.frame_max - spec.FRAME_OVERHEAD_BYTES - spec.CONTENT_HEAD_BYTES
+        commands.append(SetWindow(channel.number, 0, properties_max_bytes=most))
         self._shared.out.append(encode_method(wire, ChannelOpenOk()))
 
     # ---- methods of the connection ----------------------------------------------------------------------------------
