@@ -12,3 +12,4 @@ AMQP_NAMES_KEPT = 1000  # forgotten: names that one AMQP connection got for its 
 AMQP_PUBLISHES_KEPT = 1024  # forgotten, and decoded again: a basic.publish that says the same as an earlier one
 AMQP_PROPERTIES_KEPT = 1024  # forgotten, and decoded again: properties that many messages have
 AMQP_PROPERTIES_KEPT_BYTES = 32  # longer ones are not kept: most often they have an id of their own message
+AMQP_MESSAGES_IN_PART = 8  # times max_frame_bytes: what a connection may hold of messages that have not come whole

@@ -176,7 +176,7 @@ class Channel:
             return False
         try:
             publishing = begun(decode_method(message.method))
-            publishing.announce(message.header, self._connection)
+            self._announce(publishing, message.header)
             self._published(publishing, message.body, commands)
         except BrokenAmqp:
             return False
@@ -187,8 +187,13 @@ class Channel:
         """The client has broken a rule of channels: it is told so behind what is due to it before."""
         self._failure = failure
         self.state = ENDING
-        self._publishing = None
+        self._give_up()
         commands.append(Fail(self.number, str(failure)))
+
+    def _give_up(self) -> None:
+        """What has come of a message is let go of."""
+        self._connection.forget(self._publishing)
+        self._publishing = None
 
     def _take_method(self, payload: bytes, commands: list[Heard]) -> None:
         if self._publishing is not None:
@@ -211,9 +216,14 @@ class Channel:
         publishing = self._publishing
         if publishing is None or publishing.body_bytes >= 0:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content header came where no method has announced it")
-        publishing.announce(payload, self._connection)
+        self._announce(publishing, payload)
         if not publishing.body_bytes:
             self._published(publishing, b"", commands)
+        else:
+            self._connection.count(publishing, len(publishing.properties))
+
+    def _announce(self, publishing: Publishing, header: bytes) -> None:
+        publishing.announce(header, self._connection.header_max_bytes, self._connection.body_max_bytes)
 
     def _take_body(self, payload: bytes, commands: list[Heard]) -> None:
         publishing = self._publishing
@@ -222,6 +232,7 @@ class Channel:
         body = publishing.body
         size = len(body) + len(payload)
         if size < publishing.body_bytes:
+            self._connection.count(publishing, len(payload))
             body += payload
         elif size == publishing.body_bytes:
             self._published(publishing, bytes(body) + payload if body else payload, commands)
@@ -230,7 +241,7 @@ class Channel:
             raise BrokenAmqp(spec.FRAME_ERROR, sentence)
 
     def _published(self, publishing: Publishing, body: bytes, commands: list[Heard]) -> None:
-        self._publishing = None
+        self._give_up()
         more_keys: tuple[str, ...] = ()
         try:
             block, properties = stored_block(publishing.properties)
@@ -329,7 +340,7 @@ class Channel:
         """
         self.state = ENDING
         self.is_close_asked, self.is_last = is_asked, False
-        self._publishing = None
+        self._give_up()
         commands.append(Disconnect(self.number, RPC))
 
         def done() -> bytes:
@@ -470,7 +481,7 @@ class Channel:
         self.is_answered = True
         self.is_last = False
         self._done = _nothing
-        self._publishing = None
+        self._give_up()
         close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *method))
         # a client that has closed it in the meantime waits for that to be answered, whatever else comes
         return close + encode_method(self.wire, ChannelCloseOk()) if self.is_close_asked else close

@@ -3,13 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from radiator.model.amqp_limits import AMQP_MESSAGES_IN_PART
+from radiator.protocols.amqp.frame import BrokenAmqp
+from radiator.protocols.amqp.publishing import Publishing
+from radiator.protocols.amqp.spec import PRECONDITION_FAILED
+
 
 @dataclass(slots=True)
 class CommonToChannels:
     """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
     header_max_bytes: of its properties. user: whom messages may name as their sender. new_name: gives a name that
     nobody can guess. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names that the broker has
-    given, the last ones. out: frames that are sent before those of the broker's replies.
+    given, the last ones. out: frames that are sent before those of the broker's replies. content_bytes: of messages
+    that have come in part, on all channels together.
     """
 
     frame_max: int
@@ -20,3 +26,19 @@ class CommonToChannels:
     can_cancel: bool
     own_queues: dict[str, None] = field(default_factory=dict)
     out: list[bytes] = field(default_factory=list)
+    content_bytes: int = 0
+
+    def count(self, publishing: Publishing, size: int) -> None:
+        """So much more of that message has come. Raises BrokenAmqp."""
+        publishing.counted_bytes += size
+        self.content_bytes += size
+        most = AMQP_MESSAGES_IN_PART * self.body_max_bytes
+        if self.content_bytes > most:
+            sentence = f"on its channels this connection has {self.content_bytes} bytes of messages that are not whole"
+            bound = f"{most} is the most, {AMQP_MESSAGES_IN_PART} times max_frame_bytes"
+            raise BrokenAmqp(PRECONDITION_FAILED, f"{sentence}: {bound}")
+
+    def forget(self, publishing: Publishing | None) -> None:
+        """It has come whole, or is given up."""
+        if publishing is not None:
+            self.content_bytes -= publishing.counted_bytes

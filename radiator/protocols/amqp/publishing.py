@@ -4,15 +4,16 @@ from typing import Any
 
 from radiator.model.amqp_properties import Properties
 from radiator.model.limits import TIME_MAX_MS
-from radiator.protocols.amqp.common import CommonToChannels
 from radiator.protocols.amqp.frame import BrokenAmqp, decode_content_header
 from radiator.protocols.amqp.spec import CLASS_BASIC, FRAME_ERROR, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED
 
 
 class Publishing:
-    """A basic.publish whose content is on its way. body: as far as it has come."""
+    """A basic.publish whose content is on its way. body: as far as it has come. counted_bytes: what it is part of
+    CommonToChannels.content_bytes with.
+    """
 
-    __slots__ = ("body", "body_bytes", "exchange", "key", "mandatory", "properties")
+    __slots__ = ("body", "body_bytes", "counted_bytes", "exchange", "key", "mandatory", "properties")
 
     def __init__(self, exchange: str, key: str, mandatory: bool) -> None:
         self.exchange = exchange
@@ -20,19 +21,22 @@ class Publishing:
         self.mandatory = mandatory
         self.properties = b""
         self.body_bytes = -1  # before its header
+        self.counted_bytes = 0
         self.body = bytearray()  # not a list: frames may be as small as a client likes
 
-    def announce(self, header: bytes, most: CommonToChannels) -> None:
-        """Its content header is there: what the body will have, and the properties. Raises BrokenAmqp."""
+    def announce(self, header: bytes, header_max_bytes: int, body_max_bytes: int) -> None:
+        """Its content header is there: what the body will have, and the properties, of at most so many bytes. Raises
+        BrokenAmqp.
+        """
         class_id, body_bytes, properties = decode_content_header(header)
         if class_id != CLASS_BASIC:
             raise BrokenAmqp(FRAME_ERROR, f"the content is of class {class_id}: {CLASS_BASIC} was announced")
-        if len(properties) > most.header_max_bytes:
-            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {most.header_max_bytes}"
+        if len(properties) > header_max_bytes:
+            sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {header_max_bytes}"
             raise BrokenAmqp(PRECONDITION_FAILED, sentence)
         size = body_bytes + len(properties)
-        if size > most.body_max_bytes:
-            sentence = f"message size {size} is larger than {most.body_max_bytes} (max_frame_bytes)"
+        if size > body_max_bytes:
+            sentence = f"message size {size} is larger than {body_max_bytes} (max_frame_bytes)"
             raise BrokenAmqp(PRECONDITION_FAILED, sentence)
         self.body_bytes, self.properties = body_bytes, properties
 
