@@ -9,6 +9,9 @@ from radiator.core.request import Request
 from radiator.core.routing.destinations import Destinations
 from radiator.model.administration import AddBinding, RemoveBinding
 from radiator.model.answers import Declared, Deleted
+from radiator.model.checks import shown
+from radiator.model.errors import Refusal
+from radiator.model.header_bindings import NO_ARGUMENTS
 from radiator.model.settings import HEADERS
 
 
@@ -26,6 +29,9 @@ def bind(request: Request[BindingsPort], command: AddBinding) -> None:
     """Binds the queue: what is sent to the exchange with a key that matches goes into the queue too."""
     exchange, target = command.exchange, command.target
     key = _key(request, command)
+    if _is_alien(request, command):
+        sentence = f"/exchange/{exchange} is not of type headers, so a binding of it has a key alone; this one has"
+        raise Refusal("bad-request", f"{sentence} {shown(command.if_headers)}: leave the arguments out.")
     created = request.parts.destinations.bind(exchange, key, target, request.connection)
     if created:
         request.parts.context.note("info", "bound", exchange=exchange, key=key, queue=target)
@@ -42,10 +48,20 @@ def _key(request: Request[BindingsPort], command: AddBinding | RemoveBinding) ->
     return key
 
 
+def _is_alien(request: Request[BindingsPort], command: AddBinding | RemoveBinding) -> bool:
+    """Whether it has arguments, and its exchange has no such bindings."""
+    if command.if_headers in ("", NO_ARGUMENTS):
+        return False
+    return request.parts.destinations.exchanges.get(command.exchange).type != HEADERS
+
+
 def unbind(request: Request[BindingsPort], command: RemoveBinding) -> None:
     """Removes that binding."""
     exchange, target = command.exchange, command.target
     key = _key(request, command)
+    if _is_alien(request, command):
+        request.answer_synced(lambda: Deleted(0))
+        return
     is_gone = request.parts.destinations.unbind(exchange, key, target, request.connection)
     if is_gone:
         request.parts.context.note("info", "unbound", exchange=exchange, key=key, queue=target)

@@ -154,9 +154,27 @@ def test_arguments_of_an_exchange_of_type_headers_are_judged_as_any_key(
                 authorizer=rights_of(users, 0))  # fmt: skip
     node.inbox[1], node.delivers[1] = [], 0
     node.turn([Open(1, principal=Principal("ann", RecognisedBy.PASSWORD))])
-    direct = Direct(command(exchange, "mine", "q", '{"a":"1"}'))
+    direct = Direct(command(exchange, "mine", "q", "{}" if exchange == "x" else '{"a":"1"}'))
     node.say(Administer(1, b"0", direct, 2, b"r", is_answered=True))
     (answer,) = direct.answers
     assert isinstance(answer, Declared | Deleted) if may else isinstance(answer, Refusal)
     if isinstance(answer, Refusal):
         assert answer.code == ("no-such-destination" if exchange == "none" else "forbidden")
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic", "fanout"])
+def test_arguments_are_those_of_exchanges_of_type_headers_alone(kind: str) -> None:
+    node = Node(replace(DECLARED, exchanges={"x": ExchangeSettings(type=kind)}))
+    node.open(1)
+    for arguments, is_taken in (("", True), ("{}", True), ('{"a":"1"}', False)):
+        for command, answer in ((AddBinding, Declared), (RemoveBinding, Deleted)):
+            direct = Direct(command("x", "k", "q", arguments))
+            node.say(Administer(1, b"0", direct, 2, b"r", is_answered=True))
+            (found,) = direct.answers
+            if is_taken:
+                assert isinstance(found, answer)
+            elif command is AddBinding:
+                assert isinstance(found, Refusal) and found.code == "bad-request"
+                assert "/exchange/x is not of type headers" in str(found) and '{\\"a\\":\\"1\\"}' in str(found)
+            else:
+                assert found == Deleted(0), "there is no such binding"
