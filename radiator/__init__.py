@@ -1,3 +1,3 @@
-"""Radiator: a durable STOMP message broker. Where to start reading: docs/READING.md."""
+"""Radiator: a durable message broker for STOMP and AMQP 0-9-1. Where to start reading: docs/READING.md."""
 
 __version__ = "0.1.0"

@@ -50,7 +50,9 @@ _CHECKED = 32  # its client's identity is being checked
 _UNANSWERED = 64  # its session reads no further before the broker has answered
 _COSTLY = 128  # its session's next step takes long, and waits for its turn
 
-_SPEAKS_TLS = "the client speaks TLS at a listener without it: it needs stomp://, or the port of stomps://"
+_SPEAKS_TLS = (
+    "the client speaks TLS at a listener without it: it needs stomp:// or amqp://, or the port of stomps:// or amqps://"
+)
 
 _LAST_WORDS = (Disconnect, Fail)
 _HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR about unsent bytes: it goes first

@@ -302,7 +302,7 @@ class AcceptedTls(TlsTransport):
         with contextlib.suppress(OSError):
             self._below.send(NEEDS_TLS if self._is_link else needs_tls(data))
         if not self._is_link:
-            self._fail("the client does not speak TLS: it needs stomps:// or https://, or another port")
+            self._fail("the client does not speak TLS: it needs stomps://, amqps:// or https://, or another port")
         self._fail("the other side does not speak TLS: it must have peers:// in this node's address")
 
     def _recognise(self) -> None:

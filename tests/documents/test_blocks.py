@@ -50,6 +50,7 @@ class Need:
 
 NEEDS: dict[tuple[str, str], Need] = {
     ("README.md", IMPORT): Need(prints="hello\n"),
+    ("docs/AMQP.md", "import pika"): Need(prints="two coffees\n"),
     ("docs/AMQP.md", "from kombu import"): Need(prints="order.paid {'number': 17}\n"),
     ("docs/AMQP.md", "import time"): Need(prints="[('retry', 'expired', 1), ('work', 'rejected', 1)]\n"),
     ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),

@@ -218,7 +218,7 @@ def test_nothing_is_sent_before_the_handshake_is_over(opened: Open) -> None:
     [
         (
             b"CONNECT\naccept-version:1.2\n\n\0",
-            "the client does not speak TLS: it needs stomps:// or https://, or another port",
+            "the client does not speak TLS: it needs stomps://, amqps:// or https://, or another port",
         ),
         (b"\x16\x03\x01\x00\x05hello", "unexpected message|length mismatch|bad"),
         (b"\x16" + bytes(64), "wrong version number"),
@@ -458,13 +458,15 @@ def test_a_plain_client_at_this_port_and_one_with_tls_at_the_other_are_told_apar
     with socket.create_connection((broker.host, broker.tls_port)) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert browser.recv(4096).startswith(b"HTTP/1.1 400 ")
-    broker.wait_for_log('reason="the client does not speak TLS: it needs stomps:// or https://, or another port"')
+    broker.wait_for_log(
+        'reason="the client does not speak TLS: it needs stomps://, amqps:// or https://, or another port"'
+    )
     with (
         pytest.raises(ssl.SSLError),
         socket.create_connection((broker.host, broker.port)) as caller,
     ):
         ssl.create_default_context().wrap_socket(caller, server_hostname="localhost")
-    broker.wait_for_log('reason="the client speaks TLS at a listener without it: it needs stomp://')
+    broker.wait_for_log('reason="the client speaks TLS at a listener without it: it needs stomp:// or amqp://')
 
 
 def test_a_client_that_does_not_trust_the_certificate_is_a_line(broker: TlsBroker) -> None:

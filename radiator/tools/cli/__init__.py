@@ -99,7 +99,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     """
     top = _Parser(
         prog="radiator",
-        description="A durable STOMP message broker, and the tools to look after it.",
+        description="A durable message broker for STOMP and AMQP 0-9-1, and the tools to look after it.",
         epilog="`radiator COMMAND --help` explains each command, with an example.",
         allow_abbrev=False,
     )
