@@ -399,17 +399,8 @@ class Channel:
         body, frame_max = reply.message.body, self._connection.frame_max
         if reply.left is not None:
             self._answer()
-            return encode_get_ok(
-                self.wire,
-                tag,
-                reply.redelivered,
-                exchange,
-                key,
-                reply.left,
-                properties,
-                body,
-                self._connection.frame_max,
-            )
+            left, redelivered = reply.left, reply.redelivered
+            return encode_get_ok(self.wire, tag, redelivered, exchange, key, left, properties, body, frame_max)
         consumer = reply.subscription or b""
         return encode_deliver(self.wire, consumer, tag, reply.redelivered, exchange, key, properties, body, frame_max)
 

@@ -178,7 +178,7 @@ class AmqpWire:
             if data[:1] == b"A":
                 raise WireLost(f"{self.name[:1].upper()}{self.name[1:]} at {self.place} does not speak AMQP 0-9-1.")
         try:
-            for frame in self._parser.frames(data):
+            for frame in (frame for read in self._parser.frames(data) for frame in read.frames):
                 if frame.type == FRAME_METHOD:
                     self._take_method(frame.channel, decode_method(frame.payload))
                 elif frame.type == FRAME_HEADER:
