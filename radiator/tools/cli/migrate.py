@@ -25,12 +25,13 @@ from radiator.tools.cli.things import ArgumentWord, add_words
 from radiator.tools.config import load
 from radiator.tools.migrate.definitions import read_definitions
 from radiator.tools.migrate.link import AmqpLink
-from radiator.tools.migrate.migration import Migration, MigrationWishes
+from radiator.tools.migrate.migration import INTERRUPTED, Migration, MigrationWishes
 from radiator.tools.migrate.place import UNIX, AmqpPlace
 from radiator.tools.migrate.plan import MigrationPlan, as_json, plan_of
 from radiator.tools.migrate.queue_move import QueueMoved
 
 DEFAULT_TO = "amqp://127.0.0.1:5672"
+EXIT_INTERRUPTED = 130  # as an interrupt ends other commands
 OLD_PASSWORD_ENVIRONMENT = "RADIATOR_OLD_PASSWORD"
 WINDOW, WINDOW_MAX = 500, 65535
 _HEADS = ("queue", "moved", "size", "left", "why")
@@ -156,13 +157,12 @@ def _migrated(
         "is_whole": is_whole,
         "lost_connection": migration.lost,
     }
-    print_answer(arguments, answer, "\n".join(_moved_lines(found, arguments.window)))
+    print_answer(arguments, answer, "\n".join(_moved_lines(found)))
     if migration.lost:
         note(f"{migration.lost} Say it again: it goes on where it was.")
-    if arguments.follow and stop.is_set() and not migration.lost:
-        return 0
-    if stop.is_set():
-        return 130
+    if stop.is_set() and not migration.lost:
+        has_ended = all(one.why in ("", INTERRUPTED) for one in found) and not plan.left
+        return (0 if has_ended else EXIT_REFUSED) if arguments.follow else EXIT_INTERRUPTED
     return 0 if is_whole else EXIT_REFUSED
 
 
@@ -263,7 +263,7 @@ def _row_json(one: QueueMoved) -> dict[str, Any]:
     }
 
 
-def _moved_lines(found: list[QueueMoved], window: int) -> list[str]:
+def _moved_lines(found: list[QueueMoved]) -> list[str]:
     if not found:
         return ["No queue was moved."]
     rows = [
@@ -284,10 +284,10 @@ def _moved_lines(found: list[QueueMoved], window: int) -> list[str]:
                 "forgets, if it was killed."
             )
         if one.redelivered:
-            most = min(window, one.redelivered)
+            many = count_text(one.redelivered, "message")
             lines.append(
-                f"{name}: {count_text(one.redelivered, 'message')} had been delivered before. Where a migration was "
-                f"killed in this queue, at most {most} of them (its window) are here twice."
+                f"{name}: {many} had been delivered before, to whomever. Where a migration was killed in this queue, "
+                f"so many at most are here twice, and no more than its window ({WINDOW}, or --window) has."
             )
     return lines
 

@@ -4,9 +4,7 @@ A message is published a second time here, to the one queue that it was in. What
 has sent it, and how often it was delivered is no order to the new one.
 """
 
-from collections import Counter
-
-from radiator.model.amqp_properties import Properties, encode, parse
+from radiator.model.amqp_properties import Properties, encode, parse, stored_block
 from radiator.model.amqp_tables import encode_table
 from radiator.model.errors import Violation
 from radiator.model.headers import PARTITION_KEY
@@ -24,57 +22,56 @@ BIG_PROPERTIES_BYTES = 4096
 _HAS_USER_ID, _HAS_EXPIRATION = 1 << 4, 1 << 8
 _HAS_HEADERS = 1 << 13
 _WORDS = tuple(word.encode() for word in (*RENAMED, *REMOVED))
-_TO_BE_SEEN_ALONE = (PARTITION_KEY.name, TRACEPARENT.name)
+_READ_BY_RADIATOR = (PARTITION_KEY.name, TRACEPARENT.name)
 
 
-def adapted(data: bytes, user: str | None, notes: Counter[str]) -> tuple[bytes, bool]:
-    """Flags and list for the new broker, and whether it may refuse them. user: whom a message may name as its sender
-    there. notes: how many messages were changed, or will be other than they were, by how.
+def adapted(data: bytes, user: str | None) -> tuple[bytes, bool, tuple[str, ...]]:
+    """Flags and list for the new broker, whether it may refuse them, and in what the message is not what it was. user:
+    whom a message may name as its sender there; None: nobody.
     """
     flags = int.from_bytes(data[:2])
-    if flags & _HAS_EXPIRATION:
-        notes["expiration"] += 1
+    notes = ("expiration",) if flags & _HAS_EXPIRATION else ()
     has_words = flags & _HAS_HEADERS and any(word in data for word in _WORDS)
     if not has_words and not flags & _HAS_USER_ID:
-        return data, len(data) > BIG_PROPERTIES_BYTES or _is_odd(data, flags)
+        return data, _is_odd(data, flags), notes
     try:
         properties = parse(data)
     except Violation:
-        return data, True
-    if _changed(properties, user, notes):
+        return data, True, notes
+    changes = _changed(properties, user)
+    if changes:
         data = encode(properties)
-    return data, len(data) > BIG_PROPERTIES_BYTES
+    return data, _is_odd(data, flags), (*notes, *changes)
 
 
 def _is_odd(data: bytes, flags: int) -> bool:
     """Whether the new broker may find something to say about them."""
+    if len(data) > BIG_PROPERTIES_BYTES:
+        return True
     if not flags & _HAS_HEADERS:
         return False
-    if any(word in data for word in _TO_BE_SEEN_ALONE):
-        return True
     try:
-        parse(data)
+        # what Radiator does with each; without these words it looks at the table alone
+        (stored_block if any(word in data for word in _READ_BY_RADIATOR) else parse)(data)
     except Violation:
         return True
     return False
 
 
-def _changed(properties: Properties, user: str | None, notes: Counter[str]) -> bool:
+def _changed(properties: Properties, user: str | None) -> list[str]:
     headers = properties.headers
-    was = len(notes), notes.total()
+    changes = []
     if properties.user_id is not None and properties.user_id != user:
         headers.setdefault(USER_ID, properties.user_id)
         properties.user_id = None
-        notes["user-id"] += 1
+        changes.append("user-id")
     for name, other in RENAMED.items():
         if name in headers:
             headers[other] = headers.pop(name)
-            notes[name] += 1
+            changes.append(name)
     for name in REMOVED:
-        if name in headers:
-            del headers[name]
-            notes[name] += 1
-    if (len(notes), notes.total()) == was:
-        return False
-    properties.table = encode_table(headers) if headers else None
-    return True
+        if headers.pop(name, None) is not None:
+            changes.append(name)
+    if changes:
+        properties.table = encode_table(headers) if headers else None
+    return changes

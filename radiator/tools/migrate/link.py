@@ -92,12 +92,16 @@ class AmqpLink(AmqpWire):
         start = self._answer(0, ConnectionStart)
         properties: Any = start.server_properties
         self.product = f"{properties.get('product', '')} {properties.get('version', '')}".strip()[:80]
-        if b"PLAIN" not in start.mechanisms.split():
-            raise WireLost(f"{self.name[:1].upper()}{self.name[1:]} takes no user and password (PLAIN).")
-        secret = self.place.password or (GUEST if self.user == GUEST else "")
-        response = b"\0%b\0%b" % (self.user.encode(), secret.encode())
+        mechanisms = start.mechanisms.split()
         mine = {"product": "radiator migrate", "version": __version__, "capabilities": _CAPABILITIES}
-        self.send_method(0, ConnectionStartOk(mine, "PLAIN", response))
+        if self.place.path and not self.place.user and b"EXTERNAL" in mechanisms:
+            self.send_method(0, ConnectionStartOk(mine, "EXTERNAL", b""))  # the socket says whose process this is
+        elif b"PLAIN" in mechanisms:
+            secret = self.place.password or (GUEST if self.user == GUEST else "")
+            response = b"\0%b\0%b" % (self.user.encode(), secret.encode())
+            self.send_method(0, ConnectionStartOk(mine, "PLAIN", response))
+        else:
+            raise WireLost(f"{self.name[:1].upper()}{self.name[1:]} takes no user and password (PLAIN).")
         tune = self._answer(0, ConnectionTune)
         frame_max = max(FRAME_MIN_BYTES, min(tune.frame_max or FRAME_MAX_BYTES, FRAME_MAX_BYTES))
         # no heart-beats: while one side has no room the other would wait for ours

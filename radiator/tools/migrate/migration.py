@@ -1,10 +1,10 @@
 """The whole of it: both brokers, what is declared in the new one, and one queue after the other."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from radiator.model.errors import RadiatorError, Violation
+from radiator.model.errors import RadiatorError, Violation, count_text
 from radiator.protocols.amqp.codec import encode_method
 from radiator.protocols.amqp.methods import (
     ExchangeBind,
@@ -28,6 +28,7 @@ from radiator.tools.migrate.wire import WireLost
 PASSES_MAX = 3
 """So often a queue is begun that has messages again: those that died in another queue of the old broker come late."""
 FOLLOW_S = 0.2
+INTERRUPTED = "It was interrupted."
 
 
 @dataclass(slots=True, frozen=True)
@@ -127,21 +128,28 @@ class Migration:
         self._sender = self._new.user if self._new.takes_user_id() else None
         self.moved = {name: QueueMoved(name) for name, _ in self._plan.to_move}
         try:
-            for number in self._passes():
-                if not self._pass(number) and not self._wishes.is_following:
-                    return
+            number = 0
+            while not self._wishes.is_stopping() and (self._wishes.is_following or number < PASSES_MAX):
+                if not self._pass() and not self._wishes.is_following:
+                    break
+                number += 1
+                if self._wishes.is_following:
+                    time.sleep(FOLLOW_S)
         except WireLost as lost:
             self.lost = str(lost)
+        for moved in self.moved.values():
+            moved.why = moved.why or self._why_left(moved)
 
-    def _passes(self) -> Iterator[int]:
-        number = 0
-        while not self._wishes.is_stopping() and (self._wishes.is_following or number < PASSES_MAX):
-            yield number
-            number += 1
-            if self._wishes.is_following:
-                time.sleep(FOLLOW_S)
+    def _why_left(self, moved: QueueMoved) -> str:
+        if self.lost and (moved.left is None or moved.left):
+            return "A connection was lost."
+        if not moved.left:
+            return ""
+        if moved.refused:
+            return "The new broker has refused some, one by one."
+        return INTERRUPTED if self._wishes.is_stopping() else "More came meanwhile: --follow goes on with what comes."
 
-    def _pass(self, number: int) -> bool:
+    def _pass(self) -> bool:
         """Whether a queue had something."""
         had = False
         for name, is_consumed in self._plan.to_move:
@@ -156,9 +164,10 @@ class Migration:
             moved.left = found.message_count
             if found.consumer_count and name not in self._consumers_noted:
                 self._consumers_noted.add(name)
+                many = count_text(found.consumer_count, "consumer")
                 self._wishes.note(
-                    f"{queue_title(name)} has {found.consumer_count} consumers in the old broker, which take messages "
-                    "out of it too; what they hold unacked is not seen."
+                    f"{queue_title(name)} has {many} in the old broker: messages go to these too, and what they hold "
+                    "unacked is not seen."
                 )
             if found.message_count:
                 had = True

@@ -1,6 +1,6 @@
 """What is to be done, before anything is: what is declared, what is moved, what is left, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,38 +74,38 @@ def _plan_exchanges(plan: MigrationPlan, definitions: Definitions) -> None:
         if not exchange.name or exchange.name.startswith(RESERVED):
             continue  # each broker has its own
         title = exchange_title(exchange.name)
-        found = with_policies(exchange, definitions.policies)
-        _note_policies(plan, title, found.applied, found.not_applied)
         mistake = exchange_name_mistake(exchange.name)
+
+        def check(arguments: Mapping[str, Any], one: DefinedExchange = exchange) -> None:
+            exchange_settings(one.type, one.durable, one.auto_delete, one.internal, arguments)
+
         try:
             if mistake:
                 raise Violation(f"its name {mistake}")
-            exchange_settings(exchange.type, exchange.durable, exchange.auto_delete, exchange.internal, found.arguments)
+            check(exchange.arguments)
         except Violation as refused:
             plan.leave(title, str(refused))
-        else:
-            plan.exchanges.append(exchange._replace(arguments=found.arguments))
+            continue
+        found = with_policies(exchange, definitions.policies, check)
+        _note_policies(plan, title, found.applied, found.not_applied)
+        plan.exchanges.append(exchange._replace(arguments=found.arguments))
 
 
 def _plan_queue(plan: MigrationPlan, queue: DefinedQueue, definitions: Definitions) -> None:
     title = queue_title(queue.name)
-    found = with_policies(queue, definitions.policies)
+
+    def check(arguments: Mapping[str, Any]) -> None:
+        queue_settings(arguments, queue.durable, queue.auto_delete)
+
     try:
         if queue.name.startswith(RESERVED):
             raise Violation(f"its name begins with {RESERVED}, which its own broker has given it")
         queue_name(queue.name)
-        queue_settings(queue.arguments, queue.durable, queue.auto_delete)
+        check(queue.arguments)
     except (ValueError, Violation) as refused:
         plan.leave(title, f"{str(refused).rstrip('.')}. Declare one that will do, then --queue moves its messages")
         return
-    try:
-        queue_settings(found.arguments, queue.durable, queue.auto_delete)
-    except Violation as refused:
-        # the queue goes, and what the policy says does not: it is said so
-        lost = [f"{one} ({refused})" for one in found.applied]
-        _note_policies(plan, title, [], [*lost, *found.not_applied])
-        plan.queues.append(queue)
-        return
+    found = with_policies(queue, definitions.policies, check)
     _note_policies(plan, title, found.applied, found.not_applied)
     plan.queues.append(queue._replace(arguments=found.arguments))
 

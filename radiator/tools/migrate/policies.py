@@ -2,10 +2,11 @@
 exchange, that stood in a policy alone would else be gone without a word.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from radiator.model.checks import shown
+from radiator.model.errors import Violation
 from radiator.tools.migrate.definitions import DefinedExchange, DefinedPolicy, DefinedQueue
 
 _LEAST = {
@@ -17,13 +18,15 @@ _LEAST = {
     "consumer-timeout": "x-consumer-timeout",
 }
 """Where the queue has one itself, the lower one counts."""
-_ARGUMENT_FIRST = {
+_FIRST_COMES_FIRST = {
     "dead-letter-exchange": "x-dead-letter-exchange",
     "dead-letter-routing-key": "x-dead-letter-routing-key",
     "dead-letter-strategy": "x-dead-letter-strategy",
     "overflow": "x-overflow",
 }
+"""Where the queue has one itself, that one counts. Those that others need stand first."""
 _OF_EXCHANGES = {"alternate-exchange": "alternate-exchange"}
+_OF_QUEUES = {*_LEAST, *_FIRST_COMES_FIRST}
 _WITHOUT_MEANING = frozenset(
     (
         "queue-mode", "queue-version", "queue-master-locator", "queue-leader-locator", "ha-mode", "ha-params",
@@ -38,6 +41,9 @@ _KINDS = {
 }  # fmt: skip
 
 
+CheckArguments = Callable[[Mapping[str, Any]], object]
+
+
 class WithPolicies(NamedTuple):
     """Arguments with those of policies. applied, not_applied: sentences."""
 
@@ -46,15 +52,17 @@ class WithPolicies(NamedTuple):
     not_applied: list[str]
 
 
-def with_policies(thing: DefinedQueue | DefinedExchange, policies: Iterable[DefinedPolicy]) -> WithPolicies:
-    """What holds for it in the old broker."""
+def with_policies(
+    thing: DefinedQueue | DefinedExchange, policies: Iterable[DefinedPolicy], check: CheckArguments
+) -> WithPolicies:
+    """What holds for it in the old broker. check: raises Violation where the new broker takes no such arguments."""
     is_queue = isinstance(thing, DefinedQueue)
     holding = [policy for policy in policies if _holds(policy, thing, is_queue)]
     found = WithPolicies(dict(thing.arguments), [], [])
     for is_operator in (False, True):
         mine = [policy for policy in holding if policy.is_operator is is_operator]
         if mine:
-            _apply(found, max(mine, key=lambda policy: policy.priority), thing.name, is_queue)
+            _apply(found, max(mine, key=lambda policy: policy.priority), is_queue, check)
     return found
 
 
@@ -68,25 +76,27 @@ def _holds(policy: DefinedPolicy, thing: DefinedQueue | DefinedExchange, is_queu
     ) == kind
 
 
-def _apply(found: WithPolicies, policy: DefinedPolicy, name: str, is_queue: bool) -> None:
+def _apply(found: WithPolicies, policy: DefinedPolicy, is_queue: bool, check: CheckArguments) -> None:
     arguments: Any = found.arguments
     what = f"{'operator ' * policy.is_operator}policy {shown(policy.name)}"
-    for key, value in policy.definition.items():
-        argument = _LEAST.get(key) or _ARGUMENT_FIRST.get(key) if is_queue else _OF_EXCHANGES.get(key)
-        if argument is None:
-            if key not in _WITHOUT_MEANING and (key not in _OF_EXCHANGES or not is_queue) and _is_of(key, is_queue):
-                found.not_applied.append(f"{key} = {shown(value)} of the {what}")
+    known = {**_FIRST_COMES_FIRST, **_LEAST} if is_queue else _OF_EXCHANGES
+    for key, argument in known.items():
+        if key not in policy.definition:
             continue
-        before = arguments.get(argument)
+        value, before = policy.definition[key], arguments.get(argument)
         if before is not None and (key not in _LEAST or not _is_less(value, before)):
             continue
-        arguments[argument] = value
-        found.applied.append(f"{argument} = {shown(value)}, from the {what}")
-
-
-def _is_of(key: str, is_queue: bool) -> bool:
-    """Whether a key says something of that kind of thing."""
-    return is_queue or (key not in _LEAST and key not in _ARGUMENT_FIRST)
+        try:
+            check({**arguments, argument: value})
+        except Violation as refused:
+            found.not_applied.append(f"{key} = {shown(value)} of the {what}: {refused}")
+        else:
+            arguments[argument] = value
+            found.applied.append(f"{argument} = {shown(value)}, from the {what}")
+    without_effect = {*known, *_WITHOUT_MEANING, *(_OF_EXCHANGES if is_queue else _OF_QUEUES)}
+    for key, value in policy.definition.items():
+        if key not in without_effect:
+            found.not_applied.append(f"{key} = {shown(value)} of the {what}")
 
 
 def _is_less(value: object, before: object) -> bool:

@@ -49,6 +49,8 @@ EMPTY_LOOKS = 2
 """So often the old broker must say that it has nothing more: what it has given out may be behind its first answer."""
 REFUSALS = frozenset((NOT_ALLOWED, NOT_IMPLEMENTED, FRAME_ERROR, SYNTAX_ERROR, COMMAND_INVALID, UNEXPECTED_FRAME))
 """Codes of a connection that is closed for what came over it, not because the broker ends."""
+BLOCKED_MAX_S = 5.0
+"""Who wants an end waits so long for a broker without room."""
 REFUSED_MAX = 50
 """As many messages may stay behind, one by one, before the queue is left."""
 
@@ -81,6 +83,7 @@ class _Delivered:
     body: bytes
     is_alone: bool
     is_redelivered: bool
+    notes: tuple[str, ...]
 
 
 class QueueMove:
@@ -116,9 +119,9 @@ class QueueMove:
         self._requested = 0  # by basic.get, and not answered
         self._is_out = False  # the last basic.get found nothing
         self._held = 0  # delivered, and neither acked nor on their way: refused ones
-        self._nacked = 0
         self._is_returned = False
         self._confirmed_s = time.monotonic()
+        self._written_bytes = 0  # when that was looked at
 
     def run(self) -> None:
         """Moves until the queue is empty, or cannot go on. Raises WireLost; what it has moved stands in `moved`."""
@@ -188,8 +191,9 @@ class QueueMove:
         return came
 
     def _check_confirms(self) -> None:
-        if not self._unconfirmed or self._new.blocked:
-            self._confirmed_s = time.monotonic()
+        is_writing = self._new.written_bytes != self._written_bytes
+        if not self._unconfirmed or self._new.blocked or is_writing:
+            self._confirmed_s, self._written_bytes = time.monotonic(), self._new.written_bytes
         elif time.monotonic() - self._confirmed_s > CONFIRM_MAX_S:
             raise self._new.lost(f"it has confirmed nothing for {CONFIRM_MAX_S:.0f} s")
 
@@ -214,7 +218,12 @@ class QueueMove:
         """Waits for what is on its way, acks it, and gives back the rest."""
         if self._is_consumed:
             self._old.send_method(CHANNEL, BasicCancel("migrate", no_wait=True))
+        until_s = time.monotonic() + BLOCKED_MAX_S
         while self._unconfirmed and not self._is_returned:
+            if self._new.blocked and time.monotonic() > until_s:
+                self._moved.why = self._moved.why or f"The new broker has no room: {self._new.blocked}."
+                self._held += len(self._unconfirmed)
+                break
             self._waiting.clear()
             wait([self._new], QUIET_S, silent=[self._old])
             self._take_new()
@@ -252,10 +261,10 @@ class QueueMove:
             method = event.method
             if isinstance(method, BasicDeliver | BasicGetOk):
                 self._requested -= isinstance(method, BasicGetOk)
-                properties, is_odd = adapted(event.properties, self._sender, self._moved.notes)
+                properties, is_odd, notes = adapted(event.properties, self._sender)
                 is_alone = is_odd or len(event.body) > BIG_BYTES
                 self._waiting.append(
-                    _Delivered(method.delivery_tag, properties, event.body, is_alone, method.redelivered)
+                    _Delivered(method.delivery_tag, properties, event.body, is_alone, method.redelivered, notes)
                 )
             elif isinstance(method, BasicGetEmpty):
                 self._requested -= 1
@@ -300,7 +309,6 @@ class QueueMove:
         for number in self._numbers(method.delivery_tag, method.multiple):
             del self._unconfirmed[number]
             self._held += 1
-            self._nacked += 1
         self._moved.why = f"The new broker takes no more into {self._queue!r:.80}: it is full (basic.nack)."
 
     def _numbers(self, last: int, is_multiple: bool) -> list[int]:
@@ -316,33 +324,34 @@ class QueueMove:
     def _take_close(self, method: ChannelClose) -> None:
         """The new broker refuses something. Alone on its way it is what was refused, and stays; the others go on."""
         refused = self._new.refused(CHANNEL, method)
-        alone = [one for one in self._unconfirmed.values() if one.is_alone]
-        if len(self._unconfirmed) != 1 or not alone:
+        if len(self._unconfirmed) != 1:
             self._moved.twice_at_most += len(self._unconfirmed)
             self._held += len(self._unconfirmed)
             self._unconfirmed.clear()
             self._moved.why = str(refused)
             return
-        self._stays(alone[0], str(refused))
+        self._stays(str(refused))
         self._open_new()
 
     def _goes_on_without(self) -> bool:
         """The new broker has closed the connection for a message that was alone on its way: that one stays."""
-        alone = [one for one in self._unconfirmed.values() if one.is_alone]
-        if len(self._unconfirmed) != 1 or not alone or self._new.closed_for not in REFUSALS:
+        if len(self._unconfirmed) != 1 or self._new.closed_for not in REFUSALS:
             return False
         why = self._new.closed_why
         self._new.reconnect()
-        self._stays(alone[0], why)
+        self._stays(why)
         self._open_new()
         return True
 
-    def _stays(self, one: _Delivered, why: str) -> None:
+    def _stays(self, why: str) -> None:
+        """The only one that is on its way."""
+        (one,) = self._unconfirmed.values()
         self._unconfirmed.clear()
         self._held += 1
         self._moved.refused.append(f"A message of {count_text(len(one.body), 'byte')} stays: {why}")
         if len(self._moved.refused) >= min(REFUSED_MAX, self._window):
-            self._moved.why = f"{REFUSED_MAX} messages were refused one by one."
+            many = count_text(len(self._moved.refused), "message")
+            self._moved.why = f"The new broker has refused {many}: no more of the queue is tried."
 
     # ---- what goes out
 
@@ -371,5 +380,7 @@ class QueueMove:
         self._moved.moved += len(tags)
         self._moved.moved_bytes += sum(len(one.body) for one in self._confirmed)
         self._moved.redelivered += sum(one.is_redelivered for one in self._confirmed)
+        for one in self._confirmed:
+            self._moved.notes.update(one.notes)
         self._in_doubt = min(self._window, self._in_doubt + len(tags))
         self._confirmed.clear()

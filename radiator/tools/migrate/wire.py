@@ -66,12 +66,14 @@ class AmqpEvent(NamedTuple):
 class AmqpWire:
     """One connection. name: "the old broker", as sentences begin. blocked: why it takes no messages now; "": it does.
 
-    events: what came and has not been taken. closed_for: the code with which the broker has closed it, and why.
+    events: what came and has not been taken. written_bytes: in all. closed_for: the code with which the broker has
+    closed it, and why.
     """
 
     def __init__(self, name: str, place: AmqpPlace) -> None:
         self.name = name
         self.place = place
+        self.written_bytes = 0
         self.connect()
 
     def connect(self) -> None:
@@ -133,6 +135,7 @@ class AmqpWire:
                 self.read()  # it may have said why
                 raise self.lost(failed.strerror or str(failed)) from None
             del self._pending[:sent]
+            self.written_bytes += sent
 
     def read(self) -> None:
         """Takes what has come, at most once READ_BYTES."""

@@ -21,9 +21,9 @@ WAIT_MAX_S = 30.0
 class Side:
     """One of the two brokers, with a channel of a client that others have written."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, **login: str) -> None:
         self.address = address
-        connection = amqp.Connection(address.removeprefix("amqp://"), connect_timeout=WAIT_MAX_S)
+        connection = amqp.Connection(address.removeprefix("amqp://"), connect_timeout=WAIT_MAX_S, **login)
         connection.connect()
         self.channel = connection.channel()
 
@@ -89,16 +89,16 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMq]:
 
 
 def command(old: str, new: str, *words: str) -> subprocess.Popen[str]:
-    """`radiator migrate` as a process of its own."""
-    line = [sys.executable, "-m", "radiator", "migrate", old, "--to", new, *words]
+    """`radiator migrate` as a process of its own. new: "" where other words say it."""
+    line = [sys.executable, "-m", "radiator", "migrate", old, *(["--to", new] if new else []), *words]
     return subprocess.Popen(
         line, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def migrate(old: Side, new: Side, *words: str, status: int = 0) -> dict[str, Any]:
-    """Its JSON, once it has ended so."""
-    process = command(old.address, new.address, "--json", *words)
+def migrate(old: Side, new: Side | str, *words: str, status: int = 0) -> dict[str, Any]:
+    """Its JSON, once it has ended so. new: or its address."""
+    process = command(old.address, new if isinstance(new, str) else new.address, "--json", *words)
     out, err = process.communicate(timeout=120)
     assert process.returncode == status, (out, err)
     found: dict[str, Any] = json.loads(out) if out else {}

@@ -6,8 +6,10 @@ from pathlib import Path
 import amqp
 import pytest
 
-from tests.acceptance.amqp_clients import CONFIG, port_of
-from tests.broker_process import BrokerProcess
+from radiator.auth.scrypt import Cost, made
+from tests.acceptance.amqp_clients import CONFIG, LISTENING, port_of
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.certificates import Authority
 from tests.tools.migrate.conftest import WAIT_MAX_S, Side, command, definitions, migrate, side_of
 
 MANY = 3000
@@ -244,3 +246,58 @@ def test_a_broker_that_is_killed_is_told_and_nothing_is_lost(tmp_path: Path, whi
     assert set(found) == set(numbers(MANY))
     # a broker that is killed may have forgotten acks that it had taken: how many is its own
     assert len(found) - MANY <= (MANY if which == "old" else 100)
+
+
+# ---- ways to a broker -----------------------------------------------------------------------------------------------
+
+
+SECRET = "cor:rect horse"
+USERS = f"""
+[user."shop"]
+password = "{made(SECRET.encode(), bytes(16), Cost(ln=10))}"
+role = "operator"
+"""
+TLS = '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
+
+
+def test_under_tls_as_a_user_and_by_a_unix_socket(old: Side, tmp_path: Path) -> None:
+    old.declare("guarded")
+    old.fill("guarded", *numbers(1200))
+    old.fill("guarded", "x" * 3_000_000, user_id="")
+    authority = Authority(tmp_path)
+    authority.pair("server")
+    password = tmp_path / "password"
+    password.write_text(SECRET + "\n")
+    password.chmod(0o600)
+    listen = LISTENING.replace('"amqp:', '"amqps://127.0.0.1:0", "amqp+unix:amqp.sock", "amqp:')
+    with BrokerProcess(tmp_path, listen + TLS + EVERYTHING_MAY_BE_CREATED + USERS) as broker:
+        ways = ["--queue", "guarded", "--ca", str(authority.certificate), "--to-password-file", str(password)]
+        tls = f"amqps://shop@localhost:{port_of(broker, 'amqps')}"
+        new = Side(f"amqp://127.0.0.1:{port_of(broker)}", userid="shop", password=SECRET)
+        new.declare("guarded")
+        (row,) = migrate(old, tls, *ways)["queues"]
+        assert (row["moved"], row["left"]) == (1201, 0)
+        assert "cannot be spoken to under TLS" in migrate(old, tls, *ways[:2], *ways[4:], status=1)["stderr"]
+        wrong = migrate(old, tls.replace("shop@", "eve@"), *ways, status=1)["stderr"]
+        assert "403 ACCESS_REFUSED" in wrong and SECRET not in wrong
+        bodies = new.bodies("guarded")
+        assert bodies[:-1] == numbers(1200) and len(bodies[-1]) == 3_000_000
+        old.fill("guarded", "1")
+        unix = migrate(old, "", "--queue", "guarded", "--config", str(broker.config_file))
+        assert unix["to"].startswith("amqp+unix:") and new.bodies("guarded") == ["1"]
+
+
+def test_a_death_is_kept_until_the_next_one(old: Side, new: Side) -> None:
+    old.declare("dying")
+    new.declare("dying", x_dead_letter_exchange="", x_dead_letter_routing_key="dead-here")
+    new.declare("dead-here")
+    death = {"count": 3, "reason": "rejected", "queue": "dying", "time": 5, "exchange": "", "routing-keys": ["dying"]}
+    old.fill("dying", "1", application_headers={"x-death": [death], "x-first-death-queue": "dying", "n": 1})
+    migrate(old, new, "--queue", "dying")
+    message = new.channel.basic_get("dying")
+    assert message.headers["x-death"] == [death]
+    new.channel.basic_reject(message.delivery_tag, requeue=False)
+    new.wait_for("dead-here", 1)
+    (dead,) = new.messages("dead-here")
+    (here,) = dead.headers["x-death"]
+    assert (here["reason"], here["count"], dead.headers["n"]) == ("rejected", 1, 1)
