@@ -161,9 +161,7 @@ def agree(one: Outcome, other: Outcome, is_checked: bool) -> None:
 
 
 class Liar:
-    """A client with two channels. It breaks one rule, in pieces of any size; `code` is what it is told then: 0:
-    nothing, it goes on.
-    """
+    """A client with two channels that breaks one rule, in pieces of any size."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance

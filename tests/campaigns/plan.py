@@ -8,6 +8,7 @@ MODULES: tuple[str, ...] = (
     "crash_points",
     "power_states",
     "web_crashes",
+    "amqp_crashes",
     "power_cuts",
     "kill",
     "leases",

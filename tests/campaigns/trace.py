@@ -131,9 +131,10 @@ class DirectorySynced:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Bytes that left for anything that is no file under the root: a socket, the log."""
+    """Bytes that left for anything that is no file under the root: a socket, the log. descriptor: which of them."""
 
     data: bytes
+    descriptor: int = -1
 
 
 Event = Made | Renamed | Removed | Written | Resized | Synced | DirectorySynced | Answered
@@ -213,7 +214,7 @@ class _Reading:
             self._name([one.decode() for one in strings], call, arguments)
         elif descriptor not in self._opened:
             if call in (*ANSWER_CALLS, "writev"):
-                self.events.append(Answered(b"".join(strings)[:result]))
+                self.events.append(Answered(b"".join(strings)[:result], descriptor))
         else:
             self._use(descriptor, call, arguments, b"".join(strings), result)
 
