@@ -221,8 +221,8 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
     owned.check(queue, connection)
     is_owned = queue in owned.owners
     if not command.passive and is_owned != command.is_owned:
-        here, wanted = ("owned", "not owned") if is_owned else ("not owned", "owned")
-        raise Refusal("declared-otherwise", f"{queue.address} is there already: it is {here}, not {wanted}.")
+        here = "belongs to this connection alone" if is_owned else "is everybody's"
+        raise Refusal("locked", f"{queue.address} is there already, and {here}: declared again it must be the same.")
 
 
 def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:

@@ -21,7 +21,13 @@ class SingleConsumer(ConsumerOrder):
         self.leaving: dict[Subscription, None] = {}
 
     def check(self, subscription: Subscription) -> None:
-        """A Get does not stand by: it takes one now, or is refused."""
+        """A Get does not stand by: it takes one now, or is refused. Nobody can be alone here: others may stand by."""
+        if subscription.exclusive:
+            raise Refusal(
+                "exclusive",
+                f"/queue/{self.queue.name} has single_active_consumer: one of its consumers gets all, and none is "
+                "exclusive.",
+            )
         if not subscription.is_get:
             return
         self._forget_gone()

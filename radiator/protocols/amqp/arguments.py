@@ -7,7 +7,7 @@ Others are the application's own notes, which mean nothing to RabbitMQ either.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from radiator.model.checks import shown
+from radiator.model.checks import TIB, shown
 from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
 from radiator.protocols.amqp.frame import BrokenAmqp
@@ -15,15 +15,16 @@ from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
 _OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 _LONGEST = (1 << 31) - 1
+_TEN_YEARS_MS = 10 * 365 * 86_400_000  # as RabbitMQ has it
 _UNLIMITED = -1  # an x-delivery-limit that is none
 
 
-def _whole(least: int) -> Callable[[object], int]:
+def _whole(least: int, most: int = _LONGEST) -> Callable[[object], int]:
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError("is no whole number")
-        if not least <= value <= _LONGEST:
-            raise ValueError(f"is out of range: {least} to {_LONGEST}")
+        if not least <= value <= most:
+            raise ValueError(f"is out of range: {least} to {most}")
         return int(value)  # without the letter that it was written with
 
     return check
@@ -58,7 +59,7 @@ def _overflow(value: object) -> str:
 
 
 def _seconds(value: object) -> float:
-    return _whole(1)(value) / 1000
+    return _whole(1, _TEN_YEARS_MS)(value) / 1000
 
 
 def _priority(value: object) -> int:
@@ -69,10 +70,10 @@ def _priority(value: object) -> int:
 
 
 _QUEUE: dict[str, tuple[str, Callable[[object], Any]]] = {
-    "x-message-ttl": ("message_ttl_ms", _whole(0)),
-    "x-expires": ("expires_ms", _whole(1)),
-    "x-max-length": ("max_messages", _whole(0)),
-    "x-max-length-bytes": ("max_bytes", _whole(0)),
+    "x-message-ttl": ("message_ttl_ms", _whole(0, _TEN_YEARS_MS)),
+    "x-expires": ("expires_ms", _whole(1, _TEN_YEARS_MS)),
+    "x-max-length": ("max_messages", _whole(0, 10**12)),
+    "x-max-length-bytes": ("max_bytes", _whole(0, 64 * TIB)),
     "x-overflow": ("overflow", _overflow),
     "x-delivery-limit": ("max_redeliveries", _whole(_UNLIMITED)),
     "x-consumer-timeout": ("ack_timeout_s", _seconds),
@@ -89,11 +90,18 @@ _QUEUE_WITHOUT_EFFECT: dict[str, Callable[[object], object]] = {
     "x-queue-master-locator": _text,
     "x-queue-leader-locator": _text,
     "x-quorum-initial-group-size": _whole(1),
+    "x-quorum-target-group-size": _whole(1),
+    "x-ha-policy": _text,  # of RabbitMQ before 3.0, which old programs still say
     "x-max-in-memory-length": _whole(0),
     "x-max-in-memory-bytes": _whole(0),
     # what both mean, and at-least-once is more than the other one
     "x-dead-letter-strategy": _one_of("at-most-once", "at-least-once"),
 }
+_OF_STREAMS = frozenset((
+    "x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size",
+    "x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered",
+))  # fmt: skip
+_NO_STREAMS = "streams are not spoken over AMQP: declare a log, and read it over STOMP"
 
 
 def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delete: bool) -> dict[str, Any]:
@@ -108,7 +116,7 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
         elif name in _QUEUE_WITHOUT_EFFECT:
             _checked(name, value, _QUEUE_WITHOUT_EFFECT[name])
         elif name.startswith("x-"):
-            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a queue is not known here")
+            raise _unknown(name, "a queue")
     if "dead_letter_key" in settings and "dead_letter_exchange" not in settings:
         raise BrokenAmqp(
             PRECONDITION_FAILED, "invalid arg 'x-dead-letter-routing-key': it needs x-dead-letter-exchange"
@@ -134,7 +142,7 @@ def argument_of(setting: str) -> str:
 
 def _check_type(value: object) -> None:
     if value == "stream":
-        raise BrokenAmqp(NOT_IMPLEMENTED, "streams are not spoken over AMQP: declare a log, and read it over STOMP")
+        raise BrokenAmqp(NOT_IMPLEMENTED, _NO_STREAMS)
     _checked("x-queue-type", value, _one_of("classic", "quorum"))
 
 
@@ -149,7 +157,7 @@ def exchange_settings(
         if name in ("alternate-exchange", "x-alternate-exchange"):
             settings["alternate"] = _checked(name, value, _text)
         elif name.startswith("x-"):
-            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of an exchange is not known here")
+            raise _unknown(name, "an exchange")
     return settings
 
 
@@ -162,8 +170,14 @@ def consumer_settings(arguments: Mapping[str, Any]) -> int:
         elif name == "x-cancel-on-ha-failover":
             _checked(name, value, _flag)  # no queue fails over here
         elif name.startswith("x-"):
-            raise BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of a consumer is not known here")
+            raise _unknown(name, "a consumer")
     return priority
+
+
+def _unknown(name: str, what: str) -> BrokenAmqp:
+    if name in _OF_STREAMS:
+        return BrokenAmqp(NOT_IMPLEMENTED, f"{name} is of streams, and {_NO_STREAMS}")
+    return BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of {what} is not known here")
 
 
 def _checked(name: str, value: object, check: Callable[[object], Any]) -> Any:

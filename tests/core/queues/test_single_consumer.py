@@ -251,3 +251,12 @@ def test_whatever_consumers_do_messages_are_settled_in_their_order(start: int) -
             for deliver in node.messages(number):
                 unsettled[number][int(deliver.message.body)] = deliver
             assert sorted(unsettled[number]) == sorted(out.get(number, [])), (word, c)
+
+
+def test_no_consumer_is_exclusive_where_others_may_stand_by() -> None:
+    node = Node(queue(single_active_consumer=True))
+    node.open(1, 2)
+    node.say(subscribe(1, "q", exclusive=True))
+    assert node.refusal(1).code == "exclusive"
+    node.say(subscribe(2, "q"))
+    assert not node.is_refused(2)

@@ -1,10 +1,13 @@
 """Arguments of declares as settings: each at its value, one past it, of another type, and one that nobody knows."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT, QueueSettings
+from radiator.model.validation import queue_settings as validated_settings
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED
@@ -12,6 +15,46 @@ from radiator.protocols.amqp.spec import PRECONDITION_FAILED as WRONG
 
 PLAIN = {"persistent": True, "auto_delete": False}
 LONGEST = 2**31 - 1
+TEN_YEARS_MS = 315_360_000_000
+# what RabbitMQ 3.10 to 4.1, its plug-ins and LavinMQ know, with a value, and the code of a refusal; None: it is taken
+QUEUE_ARGUMENTS: dict[str, tuple[object, int | None]] = {
+    "x-message-ttl": (0, None),
+    "x-expires": (1, None),
+    "x-max-length": (0, None),
+    "x-max-length-bytes": (0, None),
+    "x-overflow": ("reject-publish", None),
+    "x-dead-letter-exchange": ("", None),
+    "x-dead-letter-routing-key": ("k", WRONG),  # alone
+    "x-dead-letter-strategy": ("at-least-once", None),
+    "x-delivery-limit": (20, None),
+    "x-max-priority": (10, None),
+    "x-consumer-timeout": (100, None),
+    "x-queue-type": ("quorum", None),
+    "x-single-active-consumer": (True, None),
+    "x-queue-mode": ("lazy", None),
+    "x-queue-version": (2, None),
+    "x-queue-master-locator": ("min-masters", None),
+    "x-queue-leader-locator": ("balanced", None),
+    "x-quorum-initial-group-size": (3, None),
+    "x-quorum-target-group-size": (3, None),
+    "x-max-in-memory-length": (0, None),
+    "x-max-in-memory-bytes": (0, None),
+    "x-ha-policy": ("all", None),
+    "x-max-age": ("1h", NOT_IMPLEMENTED),
+    "x-stream-max-segment-size-bytes": (1000, NOT_IMPLEMENTED),
+    "x-stream-filter-size-bytes": (16, NOT_IMPLEMENTED),
+    "x-initial-cluster-size": (3, NOT_IMPLEMENTED),
+    "x-message-deduplication": (True, NOT_IMPLEMENTED),
+    "x-cache-size": (1, NOT_IMPLEMENTED),
+}
+CONSUMER_ARGUMENTS: dict[str, tuple[object, int | None]] = {
+    "x-priority": (1, None),
+    "x-cancel-on-ha-failover": (True, None),
+    "x-stream-offset": ("first", NOT_IMPLEMENTED),
+    "x-stream-filter": ("a", NOT_IMPLEMENTED),
+    "x-stream-match-unfiltered": (True, NOT_IMPLEMENTED),
+}
+PAGE = (Path(__file__).parents[3] / "docs" / "AMQP.md").read_text()
 
 
 def settings(**arguments: Any) -> dict[str, Any]:
@@ -19,6 +62,21 @@ def settings(**arguments: Any) -> dict[str, Any]:
     found = queue_settings({name.replace("_", "-"): value for name, value in arguments.items()}, True, False)
     assert found.items() >= PLAIN.items()
     return {name: value for name, value in found.items() if name not in PLAIN}
+
+
+def validated(given: dict[str, Any]) -> bool:
+    """Whether the administration takes what the arguments have become."""
+    return isinstance(validated_settings(given, QueueSettings()), QueueSettings)
+
+
+def rows(heading: str) -> dict[str, str]:
+    """The rows of a table of the page, each by every argument that its first column names."""
+    table = PAGE.split(f"### {heading}\n")[1].split("\n###")[0]
+    found = {}
+    for row in table.splitlines():
+        for name in re.findall(r"`(x-[a-z-]+)`", row.split(" | ")[0]) if row.startswith("| ") else ():
+            found[name] = row
+    return found
 
 
 def code_of(call: Any, *arguments: Any) -> int:
@@ -32,16 +90,17 @@ def test_durable_and_auto_delete_are_settings(is_persistent: bool, auto_delete: 
     assert queue_settings({}, is_persistent, auto_delete) == {"persistent": is_persistent, "auto_delete": auto_delete}
 
 
-@pytest.mark.parametrize(("argument", "setting", "least"), [
-    ("x-message-ttl", "message_ttl_ms", 0),
-    ("x-expires", "expires_ms", 1),
-    ("x-max-length", "max_messages", 0),
-    ("x-max-length-bytes", "max_bytes", 0),
+@pytest.mark.parametrize(("argument", "setting", "least", "most"), [
+    ("x-message-ttl", "message_ttl_ms", 0, TEN_YEARS_MS),
+    ("x-expires", "expires_ms", 1, TEN_YEARS_MS),
+    ("x-max-length", "max_messages", 0, 10**12),
+    ("x-max-length-bytes", "max_bytes", 0, 64 * 2**40),
 ])  # fmt: skip
-def test_a_number_becomes_a_setting_within_its_bounds(argument: str, setting: str, least: int) -> None:
-    for value in (least, LONGEST):
+def test_a_number_becomes_a_setting_within_its_bounds(argument: str, setting: str, least: int, most: int) -> None:
+    for value in (least, most):
         assert queue_settings({argument: value}, True, False)[setting] == value
-    for wrong in (least - 1, LONGEST + 1, True, "1", 1.0, None, [1], {"a": 1}):
+        assert validated({setting: value, "overflow": "reject"})
+    for wrong in (least - 1, most + 1, True, "1", 1.0, None, [1], {"a": 1}):
         assert code_of(queue_settings, {argument: wrong}, True, False) == WRONG
 
 
@@ -146,3 +205,38 @@ def test_a_consumer_has_a_priority() -> None:
     assert code_of(consumer_settings, {"x-priority": LONGEST + 1}) == WRONG
     assert code_of(consumer_settings, {"x-cancel-on-ha-failover": 1}) == WRONG
     assert code_of(consumer_settings, {"x-stream-offset": "first"}) == NOT_IMPLEMENTED
+    assert code_of(consumer_settings, {"x-what": 1}) == NOT_IMPLEMENTED
+
+
+@pytest.mark.parametrize("argument", QUEUE_ARGUMENTS)
+def test_each_argument_of_a_queue_that_others_know_is_meant_or_refused_and_has_a_row(argument: str) -> None:
+    value, code = QUEUE_ARGUMENTS[argument]
+    row = rows("Arguments of queues")[argument]
+    if code is None:
+        given = queue_settings({argument: value}, True, False)
+        assert validated({"overflow": "reject", **given} if "max" in argument else given)
+        return
+    assert code_of(queue_settings, {argument: value}, True, False) == code
+    assert ("540" if code == NOT_IMPLEMENTED else "406") in row
+
+
+@pytest.mark.parametrize("argument", CONSUMER_ARGUMENTS)
+def test_each_argument_of_a_consumer_that_others_know_is_meant_or_refused_and_has_a_row(argument: str) -> None:
+    value, code = CONSUMER_ARGUMENTS[argument]
+    row = rows("Arguments of exchanges, bindings and consumers")[argument]
+    if code is None:
+        consumer_settings({argument: value})
+        return
+    assert code_of(consumer_settings, {argument: value}) == code and "540" in row
+
+
+def test_the_page_has_no_row_of_an_argument_that_nobody_tries() -> None:
+    assert rows("Arguments of queues").keys() - {"x-"} <= QUEUE_ARGUMENTS.keys()
+    of_exchanges = {"x-delayed-message", "x-consistent-hash", "x-alternate-exchange"}
+    rest = rows("Arguments of exchanges, bindings and consumers").keys() - of_exchanges
+    assert rest <= CONSUMER_ARGUMENTS.keys()
+
+
+def test_what_is_of_streams_says_so() -> None:
+    with pytest.raises(BrokenAmqp, match="x-max-age is of streams, and streams are not spoken over AMQP"):
+        queue_settings({"x-max-age": "1h"}, True, False)
