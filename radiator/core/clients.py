@@ -99,12 +99,15 @@ class Clients:
         self.connections[event.connection] = connection
         is_channel = connection.owner != connection.number
         if is_channel:
+            self.usages.channels += 1
             owner = self.connections.get(event.channel_of)
             if owner is None:
                 sentence = f"There is no connection {event.channel_of} to have a channel."
                 connection.refuse(self.context, "protocol", sentence)
                 return True
             owner.channels[connection.number] = connection
+            if owner.is_idle:
+                owner.wake()  # channels beyond the first few are weighed
         try:
             connection.usage = self.usages.opened(connection, event.principal)
             # a reload may have come between its login and this turn
@@ -138,7 +141,7 @@ class Clients:
         self.audit.logged_in(connection)
 
     def renew(self, connection: Connection, command: Renew) -> None:
-        """It ends when the new secret runs out. Raises Refusal for another user's."""
+        """It ends, with its channels, when the new secret runs out. Raises Refusal for another user's."""
         self.authorization.check_renewed(connection, command.principal)
         before, connection.principal = connection.principal, command.principal
         try:
@@ -146,6 +149,8 @@ class Clients:
         except Refusal:
             connection.principal = before
             raise
+        for channel in connection.channels.values():
+            channel.principal = command.principal
 
     def ends_at(self, number: int, until_ms: int | None) -> None:
         """The connection's login runs out then; None: it does not, whatever it was before."""
@@ -203,8 +208,10 @@ class Clients:
         if connection is None or self.context.is_stopping:
             return True
         connection.is_closing = True
-        if connection.owner in self.connections:
-            self.connections[connection.owner].channels.pop(connection.number, None)
+        if connection.owner != connection.number:
+            self.usages.channels -= 1
+            if connection.owner in self.connections:
+                self.connections[connection.owner].channels.pop(connection.number, None)
         if connection.usage is not None:
             self.usages.closed(connection.usage, connection)
             connection.usage = None

@@ -38,7 +38,8 @@ from radiator.model.replies import (
 )
 from radiator.model.settings import QueueSettings
 
-# what subscriptions beyond the first few take; a temp queue as much as two more, one to a queue with keys as three more
+# what subscriptions beyond the first few take: a temp queue as much as two more, to one with keys three more,
+# a channel as three
 SUBSCRIPTION_COST_BYTES = 1024
 SUBSCRIPTIONS_FREE = 16
 WINDOW_HELP = (
@@ -387,6 +388,7 @@ class Connection(Producer):
         held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + self.found_bytes
         held_bytes += waiting_bytes + unacked_bytes
         subscriptions = self.subscriptions_count + 2 * len(self.temp_queues) + 3 * self.keyed_subscriptions
+        subscriptions += 3 * len(self.channels)
         if subscriptions > SUBSCRIPTIONS_FREE:
             held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
         return held_bytes

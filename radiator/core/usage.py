@@ -261,15 +261,17 @@ class Usages:
     """all: of those who have anything in use, by name. acting: in whose name a command is being carried out; None: of
     nobody whose use is counted. made: by address, who has made it, and how many it counts for. wake: has those who wait
     tried again. resuming: whose connections may be given messages again. waiting: whose SENDs wait for
-    their rate; leaving: who has gone, and has not got his whole rate back.
+    their rate; leaving: who has gone, and has not got his whole rate back. channels: how many connections are channels
+    of others.
     """
 
-    __slots__ = ("acting", "all", "context", "leaving", "made", "resuming", "users", "waiting", "wake")
+    __slots__ = ("acting", "all", "channels", "context", "leaving", "made", "resuming", "users", "waiting", "wake")
 
     def __init__(self, context: TurnContext, wake: Callable[[Waitable], None]) -> None:
         self.context = context
         self.wake = wake
         self.users: Mapping[str, User] = {}
+        self.channels = 0
         self.all: dict[str, Usage] = {}
         self.made: dict[str, tuple[Usage, int]] = {}
         self.acting: Usage | None = None

@@ -214,7 +214,8 @@ class BrokerNumbers:
     """The whole broker. docs/OPERATING.md defines each number.
 
     limits, store, counters: numbers by name. certificate_left_s: of the certificate that ends first;
-    certificates_left_s: by the address of a listener with its own. parked: connections that wait for room. sections:
+    certificates_left_s: by the address of a listener with its own. channels: of AMQP; they are none of `connections`,
+    and each is one of the rows of that request. parked: connections that wait for room. sections:
     by the names of administration.sections, the numbers of each thing of one kind, such as QueueNumbers.
     """
 
@@ -224,6 +225,7 @@ class BrokerNumbers:
     uptime_s: float
     clock_ahead_s: int
     connections: int
+    channels: int
     subscriptions: Later[int]
     transactions: Later[int]
     prepared: int

@@ -1,9 +1,15 @@
 """Connections as they come and go."""
 
-from radiator.model.commands import Closed, Open, Read, Unheeded, Written
+from dataclasses import replace
+
+from radiator.core.rights import Rights
+from radiator.model.commands import Closed, Open, Read, Renew, Unheeded, Written
 from radiator.model.limits import UNHEEDED_NOTED
+from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.replies import Deliver
+from radiator.model.rights import OPERATOR, Rules
 from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.users import User
 from tests.core.node import Node
 from tests.core.words import send, subscribe
 
@@ -118,3 +124,26 @@ def test_accepted_send_of_a_lost_connection_is_stored() -> None:
     node.auto = True
     node.turn([])
     assert node.stored("q") == [b"x"]
+
+
+def test_another_secret_counts_for_the_channels_of_a_connection_and_ends_all_of_it_when_it_is_over() -> None:
+    node = Node(authorizer=Rights({"ann": User(name="ann", rules=Rules(role=OPERATOR))}, 1000))
+    token = Principal("ann", RecognisedBy.TOKEN, until_ms=node.now_ms + 5000)
+    for number, owner in ((1, 0), (11, 1), (12, 1), (2, 0)):
+        node.inbox[number], node.delivers[number] = [], 0
+        node.turn([Open(number, principal=token, channel_of=owner)])
+    later = replace(token, until_ms=node.now_ms + 20_000)
+    node.turn([Read(1, [Renew(1, later)])])
+    clients = node.broker.parts.clients
+    assert clients.until_ms == {1: later.until_ms, 2: token.until_ms}
+    assert [clients.connections[number].principal for number in (1, 11, 12, 2)] == [later, later, later, token]
+    node.wait(6)
+    assert node.is_refused(2) and not any(node.is_refused(number) for number in (1, 11, 12))
+    node.wait(15)
+    assert node.is_refused(1)
+    eve = Principal("eve", RecognisedBy.TOKEN)
+    with_another = replace(token, until_ms=node.now_ms + 5000)
+    node.inbox[3], node.delivers[3] = [], 0
+    node.turn([Open(3, principal=with_another)])
+    node.turn([Read(3, [Renew(3, eve)])])
+    assert node.refusal(3).code == "forbidden" and clients.connections[3].principal == with_another

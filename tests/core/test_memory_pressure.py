@@ -1,9 +1,11 @@
 """Who waits, who is refused and who goes when memory runs short."""
 
+from radiator.core.connections import SUBSCRIPTION_COST_BYTES, SUBSCRIPTIONS_FREE
 from radiator.model.commands import (
     AUTO,
     Abort,
     Begin,
+    Open,
     Read,
 )
 from radiator.model.limits import MIB, Limits
@@ -141,3 +143,28 @@ def test_who_has_most_subscriptions_is_closed_before_they_take_more_than_the_bou
     assert [number for number in range(1, 9) if node.is_refused(number)] == [8]
     node.wait(1)
     assert node.broker.parts.memory.bytes < MIB
+
+
+def test_channels_beyond_the_first_few_count_for_their_connection_which_is_closed_for_them() -> None:
+    node = Node(limits=Limits(max_memory_bytes=1_000_000))
+    node.open(1, 2, 9)
+    number = 100
+
+    def open_channels(owner: int, count: int) -> None:
+        nonlocal number
+        for _ in range(count):
+            number += 1
+            node.inbox[number], node.delivers[number] = [], 0
+            node.turn([Open(number, channel_of=owner)])
+
+    few = SUBSCRIPTIONS_FREE // 3
+    open_channels(1, few)
+    assert node.broker.parts.connections[1].held_bytes == 0
+    open_channels(1, 100)
+    held_bytes = node.broker.parts.connections[1].held_bytes
+    assert held_bytes == (3 * (few + 100) - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
+    node.wait(1)
+    assert not node.is_refused(1)
+    open_channels(2, 330)
+    node.wait(1)
+    assert node.refusal(2).code == "memory" and not node.is_refused(1) and not node.is_refused(9)

@@ -838,7 +838,8 @@ def test_nobody_else_knows_rights_or_refuses_for_them() -> None:
     explains = {"core/admin/questions.py"}  # `may`
     is_told = {"integrations/kombu/failures.py"}  # by the broker
     has_its_status = {
-        "protocols/amqp/refusals.py", "protocols/http/head.py", "protocols/http/responses.py", "protocols/http/door.py",
+        "protocols/amqp/refusals.py", "protocols/amqp/sentences.py", "protocols/http/head.py",
+        "protocols/http/responses.py", "protocols/http/door.py",
     }  # fmt: skip
     assert knows == judges | refuses_logins | names_it | writes_it_down | explains | is_told | has_its_status
     assert radiator.__file__ is not None and Path(radiator.__file__).parent == PACKAGE

@@ -17,6 +17,7 @@ from radiator.core.overview.series import Series, quantile_ms
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
 from radiator.core.turn import TurnContext
+from radiator.core.usage import Usages
 from radiator.model.limits import SAMPLED_AT_ONCE
 from radiator.model.numbers import PAUSE
 
@@ -39,6 +40,9 @@ class SampledPort(Protocol):
 
     @property
     def context(self) -> TurnContext: ...
+
+    @property
+    def usages(self) -> Usages: ...
 
     @property
     def destinations(self) -> Destinations: ...
@@ -117,7 +121,7 @@ class LastHour:
                 "ready": totals.ready,
                 "unacked": totals.unacked,
                 "delayed": totals.delayed,
-                "connections": len(port.connections),
+                "connections": len(port.connections) - port.usages.channels,
                 "parked": len(port.blocking.connections),
                 "receipt_p50_ms": quantile_ms(commits.buckets_ms, recent, 0.5),
                 "receipt_p99_ms": quantile_ms(commits.buckets_ms, recent, 0.99),

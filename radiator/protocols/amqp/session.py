@@ -23,6 +23,7 @@ from radiator.model.principal import ANYONE, Check, Login, Principal, Verdict
 from radiator.model.replies import Answered, Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Scope
 from radiator.protocols.amqp import refusals, spec
 from radiator.protocols.amqp.blocked import BlockedChannels
+from radiator.protocols.amqp.busy import BusyChannels
 from radiator.protocols.amqp.channel import CLOSED, GONE, OPEN, Channel
 from radiator.protocols.amqp.codec import decode_method, encode_method
 from radiator.protocols.amqp.common import CommonToChannels
@@ -95,7 +96,7 @@ class AmqpSession:
         self._confirming: dict[int, Channel] = {}  # those that have confirms to send
         self._blocked = BlockedChannels()
         self._late: list[Heard] = []  # what the broker is told when the connection is read again
-        self._busy: dict[int, Channel] = {}  # those that hold frames, or a part of a message
+        self._busy = BusyChannels()
         self._failure: BrokenAmqp | None = None  # why the connection is closed from here
         self._client = ""
         self._outgoing: list[bytes] = []
@@ -105,10 +106,8 @@ class AmqpSession:
     @property
     def buffered_bytes(self) -> int:
         """Of unfinished frames and messages, and of frames that are held."""
-        size = self._parser.held_bytes + sum(len(frame.payload) for frame in self._early)
-        for channel in self._busy.values():
-            size += channel.held_bytes + channel.content_bytes
-        return size
+        size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes
+        return size + sum(len(frame.payload) for frame in self._early)
 
     @property
     def frame_bytes(self) -> int:
@@ -120,14 +119,14 @@ class AmqpSession:
         """Whether so much is held that nothing more must be read, and none of it can be taken yet."""
         if self.has_unread:
             return False
-        return sum(channel.held_bytes for channel in self._busy.values()) > AMQP_HELD_BYTES
+        return self._busy.held_bytes > AMQP_HELD_BYTES
 
     @property
     def has_unread(self) -> bool:
         """Whether a channel can go on with what it has held, or the broker is to be told of one that has ended."""
         if self._state == _ENDED:
             return False
-        return bool(self._late) or any(channel.can_go_on for channel in self._busy.values())
+        return bool(self._late or self._busy.ready)
 
     def recognise(self, principal: Principal) -> None:
         """In whose name the client will be connected, unless it logs in."""
@@ -144,7 +143,7 @@ class AmqpSession:
             for frame in self._take_early():
                 if self._state != _ENDED:
                     self._take(frame, commands)
-            for wire in [*self._busy]:
+            for wire in [*self._busy.ready]:
                 self._go_on(wire, commands)
             if data:
                 self._read(data, commands)
@@ -200,7 +199,7 @@ class AmqpSession:
         self._early.clear()
         self._channels.clear()
         self._by_number.clear()
-        self._busy.clear()
+        self._busy = BusyChannels()
         self._confirming.clear()
         self._late.clear()
         self._shared.out.clear()
@@ -235,7 +234,7 @@ class AmqpSession:
             channel = self._channels.get(wire)
             if channel is not None and channel.must_hold:
                 channel.hold(frame)
-                self._busy[wire] = channel
+                self._busy.note(channel)
             else:
                 self._give(wire, channel, frame, commands)
         elif frame.type == spec.FRAME_METHOD:
@@ -251,7 +250,7 @@ class AmqpSession:
             self._open_or_close_channel(wire, channel, frame, commands)
         else:
             channel.take(frame, commands)
-            self._note(channel)
+            self._busy.note(channel)
 
     def _go_on(self, wire: int, commands: list[Heard]) -> None:
         """Takes what that channel holds, as far as it may. Behind its end the same number may be opened anew."""
@@ -262,17 +261,10 @@ class AmqpSession:
             else:
                 channel.end(commands, is_asked=False)
             if wire not in self._channels:
-                self._busy.pop(wire, None)
+                self._busy.forget(wire)
                 return
             channel = self._channels[wire]
-        self._note(channel)
-
-    def _note(self, channel: Channel) -> None:
-        """Whether it holds anything by now."""
-        if channel.held or channel.content_bytes or channel.is_last:
-            self._busy[channel.wire] = channel
-        else:
-            self._busy.pop(channel.wire, None)
+        self._busy.note(channel)
 
     def _open_or_close_channel(
         self, wire: int, channel: Channel | None, frame: AmqpFrame, commands: list[Heard]
@@ -306,7 +298,7 @@ class AmqpSession:
         channel.state = GONE
         if not channel.held and self._channels.get(channel.wire) is channel:
             del self._channels[channel.wire]
-            self._busy.pop(channel.wire, None)
+            self._busy.forget(channel.wire)
 
     def _open_channel(self, wire: int, before: Channel | None, commands: list[Heard]) -> None:
         """before: the one that had the number."""
@@ -407,7 +399,7 @@ class AmqpSession:
 
     def _renewed(self, principal: Principal, commands: list[Heard]) -> None:
         self._principal = principal
-        commands.extend(Renew(number, principal) for number in [self._connection, *self._by_number])
+        commands.append(Renew(self._connection, principal))
         self._say(ConnectionUpdateSecretOk())
 
     def _close(self, method: ConnectionClose, commands: list[Heard]) -> None:
@@ -416,7 +408,7 @@ class AmqpSession:
         for channel in self._by_number.values():
             if channel.must_hold:
                 channel.is_last = channel.state == OPEN
-                self._note(channel)
+                self._busy.note(channel)
             elif channel.state == OPEN:
                 channel.end(commands, is_asked=False)
         self._close_if_done()
@@ -463,6 +455,12 @@ class AmqpSession:
             if isinstance(reply, Refuse) and reply.connection == self._connection:
                 return self._closed(reply)
             return b""
+        frames = self._encode(channel, reply)
+        if channel.wire in self._busy and self._channels.get(channel.wire) is channel:
+            self._busy.note(channel)
+        return frames
+
+    def _encode(self, channel: Channel, reply: Reply) -> bytes:
         kind = type(reply)
         if kind is Receipt:
             frames = channel.encode(reply)
@@ -509,8 +507,6 @@ class AmqpSession:
         self._outgoing.append(self._blocked.resume(channel.number))
         if channel.state == GONE:
             self._remove(channel)
-        elif not channel.held:
-            self._busy.pop(channel.wire, None)
         self._close_if_done()
 
 

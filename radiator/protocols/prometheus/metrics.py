@@ -53,6 +53,7 @@ BROKER = (
         "The same of a listener with a certificate of its own.",
         by="listener",
     ),
+    Metric("channels", GAUGE, "channels", "Channels of clients of AMQP."),
     Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of all connections."),
     Metric("transactions", GAUGE, "transactions", "Transactions that are open."),
     Metric("prepared", GAUGE, "prepared", "Transactions that are prepared, or not in their destinations yet."),

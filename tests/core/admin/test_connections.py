@@ -114,7 +114,12 @@ def test_a_channel_says_of_which_connection_it_is_and_that_one_has_a_list(node: 
     assert asked(node, "connection", number=1)["channel_list"] == [12]
     opened(node, 13, channel_of=99)
     assert node.is_refused(13)
-    node.turn([Closed(13), Closed(12), Closed(1)])
+    node.turn([Closed(13)])
+    stats = asked(node, "stats")
+    assert (stats["connections"], stats["channels"]) == (2, 1)
+    node.turn([Closed(12), Closed(1)])
+    stats = asked(node, "stats")
+    assert (stats["connections"], stats["channels"]) == (1, 0)
 
 
 def test_they_are_in_the_order_of_their_numbers_and_in_pages(node: Node) -> None:
