@@ -92,10 +92,13 @@ def test_without_tls_or_without_users_it_does_not_listen(tmp_path: Path) -> None
         ("stomp://0.0.0.0:0", user, 'write listen = ["stomps://0.0.0.0:0"] in its place'),
         ("stomp://0.0.0.0:0", "", '[user."NAME"] with password'),
         ("stomps://0.0.0.0:0", "", "there are no users"),
+        ("amqp://0.0.0.0:0", user, 'write listen = ["amqps://0.0.0.0:0"] in its place'),
+        ("amqp://0.0.0.0:0", "", '[user."NAME"] with password'),
+        ("amqps://0.0.0.0:0", "", "there are no users"),
     ):
-        directory = tmp_path / str(len(listen + users))
+        directory = tmp_path / f"{listen[:5]}{len(listen + users)}"
         directory.mkdir()
-        tls = '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\n' if listen.startswith("stomps") else ""
+        tls = '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\n' if "s://" in listen else ""
         broker = BrokerProcess(directory, f'[server]\nlisten = ["{listen}"]\n{tls}{users}')
         assert broker.start_and_fail() != 0
         assert sentence in broker.log
