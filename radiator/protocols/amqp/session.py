@@ -456,9 +456,13 @@ class AmqpSession:
                 return self._closed(reply)
             return b""
         frames = self._encode(channel, reply)
+        self._note(channel)
+        return frames
+
+    def _note(self, channel: Channel) -> None:
+        """A reply may let it go on, or end it."""
         if channel.wire in self._busy and self._channels.get(channel.wire) is channel:
             self._busy.note(channel)
-        return frames
 
     def _encode(self, channel: Channel, reply: Reply) -> bytes:
         kind = type(reply)
@@ -486,7 +490,9 @@ class AmqpSession:
         channel = self._by_number.get(reply.connection)
         if channel is None or not isinstance(reply, Deliver):
             return (b"",)
-        return channel.deliver_pieces(reply)
+        pieces = channel.deliver_pieces(reply)
+        self._note(channel)
+        return pieces
 
     def _closed(self, reply: Refuse) -> bytes:
         """connection.close: what it says is sent as the last thing."""

@@ -3,10 +3,12 @@
 import time
 
 from radiator.model.amqp_limits import AMQP_CHANNELS_MAX
-from radiator.model.replies import Pause, Resume
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.message import Message
+from radiator.model.replies import Deliver, Pause, Resume
 from radiator.protocols.amqp.busy import BusyChannels
 from radiator.protocols.amqp.frame import HEARTBEAT
-from radiator.protocols.amqp.methods import BasicPublish, BasicQos, ChannelOpen
+from radiator.protocols.amqp.methods import BasicGet, BasicPublish, BasicQos, ChannelOpen
 from tests.protocols.amqp.talking import FIRST, content, made, method, opened
 from tests.protocols.amqp.talking import greeting as greeting_of
 
@@ -45,6 +47,16 @@ def test_one_that_is_paused_can_go_on_when_it_is_resumed() -> None:
     assert session.has_unread
     session.receive(b"")
     assert session.buffered_bytes == 0 and not session.has_unread
+
+
+def test_one_can_go_on_when_a_large_message_that_it_has_asked_for_is_sent() -> None:
+    session = opened(1)
+    session.receive(method(1, BasicGet(0, "q")))
+    session.receive(method(1, BasicQos(0, 5)))
+    assert not session.has_unread
+    message = Message("/queue/q", b"", ESCAPING_ALL, bytes(200_000), 0)
+    session.pieces(Deliver(FIRST, None, b"m-1", message, ack_due=False, left=0))
+    assert session.has_unread
 
 
 def test_nothing_is_counted_twice_and_nothing_that_is_forgotten() -> None:

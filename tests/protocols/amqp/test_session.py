@@ -450,3 +450,10 @@ def test_nothing_is_kept_of_a_connection_that_is_over() -> None:
     assert (session.buffered_bytes, session.has_unread, session.is_full) == (0, False, False)
     assert session.take_outgoing() == b"" and session.receive(publish(1)) == []
     assert session.encode(Receipt(FIRST, b"1")) == b""
+
+
+def test_close_ok_of_a_connection_comes_behind_what_its_channels_are_told() -> None:
+    session = opened()
+    session.encode(Refuse(FIRST, "forbidden", "No."))
+    session.receive(method(1, m.ChannelClose()) + method(0, m.ConnectionClose()))
+    assert kinds(session.take_outgoing()) == [(1, m.ChannelCloseOk), (0, m.ConnectionCloseOk)]
