@@ -87,11 +87,13 @@ class Channel(StdChannel):
             return
         settings = exchange_settings(exchange, type, arguments)
         self._open.admin("declare", exchange=exchange, **{"durable": durable, "auto_delete": auto_delete, **settings})
+        self._open.note_exchange(exchange, type)
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
         connection = self._open
         if if_unused and connection.admin("describe", exchange=exchange)["bindings_count"]:
             raise refused(f"The exchange {exchange!r} has bindings.", "in-use")
+        connection.forget_exchange(exchange)
         self._forgiving("delete", exchange=exchange)
 
     def exchange_bind(
@@ -156,8 +158,7 @@ class Channel(StdChannel):
         """do: `bind` or `unbind`."""
         key = routing_key or ""
         if arguments:
-            type = self._open.admin("describe", exchange=exchange)["type"]
-            key = binding_key(target, type, arguments)
+            key = binding_key(target, self._open.type_of(exchange), arguments)
         self._open.admin(do, exchange=exchange, key=key, queue=target)
 
     def queue_purge(self, queue: str, nowait: bool = False) -> int:

@@ -68,6 +68,7 @@ class SharedConnection:
         self.channels: dict[int, Sharing] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
         self.keeps_replies = False  # whether queues for replies are on the disk
+        self._types: dict[str, str] = {}
         self._declared: dict[str, tuple[dict[str, Any], float, DeclaredQueue]] = {}
         self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
         self._calling: set[int] = set()  # threads that are within a call of `broker`
@@ -165,6 +166,23 @@ class SharedConnection:
                 "The broker cannot be asked from a handler of signals that has interrupted another request."
             )
         return answer
+
+    # ---- exchanges
+
+    def note_exchange(self, exchange: str, type: str) -> None:
+        """It was declared, and is of that type."""
+        if len(self._types) >= DECLARED_KEPT:
+            self._types.clear()
+        self._types[exchange] = type
+
+    def forget_exchange(self, exchange: str) -> None:
+        """It was deleted."""
+        self._types.pop(exchange, None)
+
+    def type_of(self, exchange: str) -> str:
+        """Of an exchange that others have declared the broker is asked, which takes the right to see it."""
+        known = self._types.get(exchange)
+        return known or str(self.admin("describe", exchange=exchange)["type"])
 
     # ---- declared a moment ago
 

@@ -24,6 +24,11 @@ role = "operator"
 password = "{made(SECRET.encode(), bytes(16), Cost(ln=10))}"
 declare = ["/queue/narrow", "/exchange/e"]
 write = ["/queue/narrow"]
+[user.binder]
+password = "{made(SECRET.encode(), bytes(16), Cost(ln=10))}"
+declare = ["/queue/bound", "/exchange/by-headers"]
+read = ["/exchange/by-headers/#"]
+write = ["/queue/bound"]
 [user.cert]
 certificate = "CN=cert"
 role = "operator"
@@ -129,6 +134,15 @@ def test_a_right_that_is_missing_is_named_and_the_connection_stays(broker: TlsBr
         with pytest.raises(Forbidden, match="The user narrow may not read /queue/narrow") as caught:
             channel.basic_consume("narrow", callback=print)
         assert isinstance(caught.value, AccessRefused) and caught.value.radiator_code == "forbidden"
+
+
+def test_a_binding_with_arguments_takes_no_right_to_see_what_its_program_has_declared(broker: TlsBroker) -> None:
+    url = encrypted(broker, f"binder:{QUOTED}@")
+    exchange = kombu.Exchange("by-headers", "headers")
+    with kombu.Connection(url) as connection:
+        kombu.Queue("bound", exchange, binding_arguments={"format": "pdf"})(connection.default_channel).declare()
+    with kombu.Connection(url) as other, pytest.raises(Forbidden, match="may not see /exchange/by-headers"):
+        other.default_channel.queue_bind("bound", "by-headers", "", {"format": "txt"})
 
 
 def test_what_nobody_awaits_is_told_to_who_comes_next(broker: TlsBroker) -> None:
