@@ -88,6 +88,21 @@ def test_server_names_a_queue(channel: amqp.Channel) -> None:
         declare(channel, "amq.mine")
 
 
+def test_what_differs_is_named_as_it_was_given(connection: amqp.Connection, name: str) -> None:
+    """An x-max-length means an `overflow` too: what the program has said comes first."""
+    few, more = {"x-max-length": 5}, {"x-expires": 60_000, "x-dead-letter-exchange": "dlx", "x-max-length": 5}
+    declare(connection.channel(), name)
+    declare(connection.channel(), f"{name}-2", arguments=more)
+    for queue, arguments, sentence in (
+        (name, few, "it was declared with nothing as its max_messages, and not 5."),
+        (name, more, "it was declared with nothing as its expires_ms, and not 60000."),
+        (f"{name}-2", {}, "it was declared with 60000 as its expires_ms, and not nothing."),
+    ):
+        with pytest.raises(exceptions.PreconditionFailed) as refused:
+            declare(connection.channel(), queue, arguments=arguments)
+        assert refused.value.reply_text.endswith(f"/queue/{queue} is there already: {sentence}")
+
+
 def test_auto_delete_with_the_last_consumer(connection: amqp.Connection, name: str) -> None:
     channel = connection.channel()
     declare(channel, name, auto_delete=True)

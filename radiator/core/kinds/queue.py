@@ -228,7 +228,9 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
 def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
     """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
     before = json.loads(queue.given) if queue.given else given
-    for key in before.keys() ^ given.keys():
+    for key in (*given, *before):  # what is said now is named first
+        if key in given and key in before:
+            continue
         here, wanted = (shown(one[key]) if key in one else "nothing" for one in (before, given))
         sentence = f"/queue/{queue.name} is there already: it was declared with {here} as its {key}, and not {wanted}."
         raise Refusal("declared-otherwise", sentence)
