@@ -11,6 +11,7 @@ import pytest
 from amqp import exceptions
 
 from radiator.auth.scrypt import Cost, made
+from radiator.protocols.amqp.methods import ConfirmSelect
 from tests.acceptance import amqp_clients
 from tests.acceptance.amqp_clients import (
     LISTENING,
@@ -26,6 +27,7 @@ from tests.acceptance.amqp_clients import (
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.certificates import Authority
+from tests.protocols.amqp import talking
 
 CONFIG = amqp_clients.CONFIG
 SECRET = "cor:rect horse"
@@ -151,6 +153,16 @@ def test_mandatory_message_comes_back_before_its_confirm(broker: BrokerProcess, 
     channel.queue_declare(name)
     channel.basic_publish("", name, b"kept", mandatory=True)
     channel.connection.close()
+
+
+def test_mandatory_message_comes_back_before_what_its_client_asked_next(connection: amqp.Connection, name: str) -> None:
+    channel = connection.channel()
+    returned: list[Any] = []
+    channel.events["basic_return"].add(lambda *message: returned.append(message))
+    asked = talking.publish(channel.channel_id, name, mandatory=True)
+    connection.transport.sock.sendall(asked + talking.method(channel.channel_id, ConfirmSelect()))
+    channel.wait(amqp.spec.Confirm.SelectOk, timeout=WAIT_MAX_S)
+    assert len(returned) == 1
 
 
 def test_transaction_over_two_queues(broker: BrokerProcess, channel: amqp.Channel, name: str) -> None:

@@ -67,8 +67,8 @@ class Channel:
     __slots__ = (
         "_behind_answer", "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method",
         "_publishing", "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered",
-        "is_close_asked", "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "number", "prefetch",
-        "state", "tags", "unacked", "wire",
+        "is_close_asked", "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "may_return", "number",
+        "prefetch", "state", "tags", "unacked", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +92,7 @@ class Channel:
         self.held: deque[AmqpFrame] = deque()
         self.held_bytes = 0
         self._publishing: Publishing | None = None
+        self.may_return = False  # something was published that comes back where nothing is bound for it
         self.confirms = False
         self._sent = 0  # messages published since confirm.select
         self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
@@ -261,6 +262,7 @@ class Channel:
             raise BrokenAmqp(spec.PRECONDITION_FAILED, "fast reply consumer does not exist")
         expires_in_ms = expiration_ms(properties)  # behind it nothing is wrong with the message
         receipt = None
+        self.may_return = self.may_return or publishing.mandatory
         if self.confirms:
             self._sent += 1
             receipt = b"%d" % self._sent

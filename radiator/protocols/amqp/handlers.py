@@ -13,7 +13,7 @@ from radiator.model.administration import (
 )
 from radiator.model.answers import AdminAnswer, Deleted, Purged, QueueDeclared
 from radiator.model.checks import shown
-from radiator.model.commands import Ack, Heard, Nack, Subscribe, Unsubscribe
+from radiator.model.commands import Abort, Ack, Begin, Heard, Nack, Subscribe, Unsubscribe
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.getting import Get, SetWindow
 from radiator.model.header_bindings import arguments_key
@@ -21,7 +21,7 @@ from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.protocols.amqp import spec
 from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
-from radiator.protocols.amqp.channel import RPC, Channel, Take
+from radiator.protocols.amqp.channel import RPC, TRANSACTION, Channel, Take
 from radiator.protocols.amqp.codec import encode_method
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.methods import (
@@ -78,6 +78,18 @@ _RESERVED_PREFIX = "amq."
 def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
     """The frame of an answer; none where the client waits for none."""
     return b"" if asked.no_wait else encode_method(channel.wire, answer)
+
+
+def _say_behind(channel: Channel, frames: bytes, commands: list[Heard]) -> None:
+    """An answer that needs nothing of the broker, behind what it returns of messages that were published before: once a
+    client has the answer it looks for them no more.
+    """
+    if not (frames and channel.may_return) or channel.has_transactions:  # of these they come with the commit
+        return channel.say(frames)
+    # one that is empty: the core's answer to it comes behind what it has said before
+    commands.append(Begin(channel.number, TRANSACTION))
+    commands.append(Abort(channel.number, TRANSACTION, RPC))
+    channel.wait_for_receipt(frames)
 
 
 def _refuse_reserved(name: str, what: str) -> None:
@@ -328,14 +340,14 @@ def _confirm_select(channel: Channel, arguments: Any, commands: list[Heard]) -> 
     if channel.has_transactions:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
     channel.confirms = True
-    channel.say(_ok(channel, arguments, ConfirmSelectOk()))
+    _say_behind(channel, _ok(channel, arguments, ConfirmSelectOk()), commands)
 
 
 def _tx_select(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     if channel.confirms:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    _say_behind(channel, encode_method(channel.wire, TxSelectOk()), commands)
     channel.has_transactions = True
-    channel.say(encode_method(channel.wire, TxSelectOk()))
 
 
 def _tx_commit(channel: Channel, arguments: Any, commands: list[Heard]) -> None:

@@ -9,7 +9,7 @@ from radiator.model.addresses import EXCHANGE, QUEUE
 from radiator.model.administration import AddBinding, DeclareDestination, DeleteDestination, PurgeQueue, RemoveBinding
 from radiator.model.amqp_limits import AMQP_NAMES_KEPT
 from radiator.model.answers import Declared, Deleted, Purged, QueueDeclared
-from radiator.model.commands import Administer, Fail, Subscribe, Unsubscribe
+from radiator.model.commands import Abort, Administer, Begin, Fail, Send, Subscribe, Unsubscribe
 from radiator.model.getting import Get, SetWindow
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.replies import Answered, Ended, Receipt, Refuse
@@ -18,7 +18,7 @@ from radiator.protocols.amqp.codec import decode_method
 from radiator.protocols.amqp.handlers import TAKES
 from radiator.protocols.amqp.method_request import MethodRequest
 from radiator.protocols.amqp.session import AmqpSession
-from tests.protocols.amqp.talking import FIRST, NUMBER, frames_in, method, methods_in, only, opened
+from tests.protocols.amqp.talking import FIRST, NUMBER, frames_in, method, methods_in, only, opened, publish
 
 RPC = b"rpc"
 
@@ -319,6 +319,24 @@ def test_flow_on_and_selects_are_answered_at_once() -> None:
         assert session.receive(method(wire, sent)) == []
         assert methods_in(session.take_outgoing()) == [(wire, ok)]
     assert session.receive(method(1, m.ConfirmSelect(True))) == [] and session.take_outgoing() == b""
+
+
+@pytest.mark.parametrize(("select", "ok"), [(m.ConfirmSelect(), m.ConfirmSelectOk()), (m.TxSelect(), m.TxSelectOk())])
+def test_a_select_is_answered_behind_what_comes_back(select: m.Method, ok: m.Method) -> None:
+    session = opened()
+    send, begin, abort = session.receive(publish(1, mandatory=True) + method(1, select))
+    assert isinstance(send, Send) and begin == Begin(FIRST, b"tx") and abort == Abort(FIRST, b"tx", RPC)
+    assert session.take_outgoing() == b"", "the core has said nothing yet"
+    assert methods_in(session.encode(Receipt(FIRST, RPC))) == [(1, ok)]
+    if select == m.TxSelect():
+        assert session.receive(method(1, select)) == [] and methods_in(session.take_outgoing()) == [(1, ok)]
+        assert session.receive(publish(1))[0] == begin, "its transaction begins with the first command"
+
+
+def test_a_select_that_asks_for_no_answer_waits_for_nothing() -> None:
+    session = opened()
+    assert isinstance(only(session.receive(publish(1, mandatory=True) + method(1, m.ConfirmSelect(True)))), Send)
+    assert isinstance(only(session.receive(publish(1))), Send) and session.take_outgoing() == b""
 
 
 @pytest.mark.parametrize(("first", "second"), [(m.TxSelect(), m.ConfirmSelect()), (m.ConfirmSelect(), m.TxSelect())])
