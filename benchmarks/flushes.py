@@ -1,8 +1,8 @@
 """`--flushes`: does an answer really wait for a flush? strace counts the calls of each peer.
 
 One producer with one SEND outstanding leaves nothing to share a flush with, so a peer that syncs before it answers
-makes at least one for each SEND. The flushes of a file opened with O_DSYNC are not counted (LMDB's second of each
-commit).
+makes at least one for each SEND. End to end, eight producers share flushes, and what a peer need not wait for counts
+too. The flushes of a file opened with O_DSYNC are not counted (LMDB's second of each commit).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.peers import Peer
 from benchmarks.processes import Running, running, tree
-from benchmarks.shapes import Case
+from benchmarks.shapes import END_TO_END, Case
 from radiator.tools.cli.load import Load, LoadFailed, Shape
 from radiator.tools.cli.text import bytes_text, table
 
@@ -31,17 +31,17 @@ def count_flushes(peers: Sequence[Peer], bodies: Sequence[int], directory: Path,
     if shutil.which("strace") is None:
         raise LoadFailed("strace is not here, and counts the flushes: apt install strace")
     rows: list[list[str | int]] = []
-    for body_bytes, peer in itertools.product(bodies, peers):
-        case = Case(kind="queue", shape=ALONE, is_persistent=True, body_bytes=body_bytes)
-        body = bytes_text(body_bytes)
+    for shape, body_bytes, peer in itertools.product((ALONE, END_TO_END), bodies, peers):
+        case = Case(kind="queue", shape=shape, is_persistent=True, body_bytes=body_bytes)
+        names: list[str | int] = [shape.name, bytes_text(body_bytes), peer.name]
         if reason := peer.lacks(case):
-            rows.append([body, peer.name, reason, "", ""])
+            rows.append([*names, reason, "", ""])
             continue
         with running(peer.launch(case), directory / peer.name) as broker:
             sent, flushes = _counted(peer, broker, case, directory / "strace.txt", seconds)
-        rows.append([body, peer.name, f"{sent:,}", f"{flushes:,}", f"{flushes / sent:.2f}"])
-        sys.stderr.write(f"  {body}, {peer.name}: {flushes / sent:.2f}\n")
-    return table(("body", "peer", "confirmed SENDs", "flushes", "flushes for each"), rows)
+        rows.append([*names, f"{sent:,}", f"{flushes:,}", f"{flushes / sent:.2f}"])
+        sys.stderr.write(f"  {shape.name}, {bytes_text(body_bytes)}, {peer.name}: {flushes / sent:.2f}\n")
+    return table(("load", "body", "peer", "confirmed SENDs", "flushes", "flushes for each"), rows)
 
 
 def _counted(peer: Peer, broker: Running, case: Case, report: Path, seconds: float) -> tuple[int, int]:
@@ -49,10 +49,10 @@ def _counted(peer: Peer, broker: Running, case: Case, report: Path, seconds: flo
     try:
         with _traced(broker, report):
             load.measure(seconds)
-            sent = load.settle()
+            load.settle()
     finally:
         load.close()
-    return sent, flushes_in(report.read_text())
+    return load.sent, flushes_in(report.read_text())
 
 
 @contextlib.contextmanager

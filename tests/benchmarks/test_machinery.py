@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.command import _arguments
-from benchmarks.flushes import flushes_in
+from benchmarks.flushes import count_flushes, flushes_in
 from benchmarks.growth import SpreadWire, disk_bytes
 from benchmarks.host import cpu_model, file_system, flush_ms
 from benchmarks.install import requirements_of
 from benchmarks.instructions import COUNTED, count_instructions, instructions_in
 from benchmarks.loads import TopicLoad
-from benchmarks.peers import CHECKOUT, PEERS
+from benchmarks.peers import CHECKOUT, PEERS, Radiator
 from benchmarks.pictures import amount
 from benchmarks.processes import Launch, running, tree
 from benchmarks.wires import StompRequestWire, StompTopicWire
@@ -154,6 +154,14 @@ def test_flushes_are_those_of_the_summary() -> None:
 """
     assert flushes_in(report) == 2106
     assert flushes_in("") == 0
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed; on Debian: apt install strace")
+def test_each_answer_to_one_producer_is_a_flush_and_eight_producers_share_theirs(tmp_path: Path) -> None:
+    lines = count_flushes([Radiator()], [100], tmp_path, 0.5).splitlines()[1:]
+    alone, end_to_end = (float(line.split()[-1]) for line in lines)
+    assert alone > 0.95, "all but what strace missed while it attached"
+    assert 1 / 16 < end_to_end < alone
 
 
 def test_instructions_are_the_totals_of_a_dump() -> None:

@@ -354,13 +354,18 @@ class Load:
             self._turn(QUIET_MAX_S)
         return time.perf_counter() - began_s
 
+    @property
+    def sent(self) -> int:
+        """How many SENDs it has made."""
+        return sum(producer.sent for producer in self._producers)
+
     def settle(self) -> int:
         """No more SENDs; waits for what is out. Returns how many messages are left in the queue by our count."""
         for producer in self._producers:
             producer.is_stopping = True
         while any(producer.sent_at for producer in self._producers):
             self._turn(QUIET_MAX_S)
-        sent = sum(producer.sent for producer in self._producers)
+        sent = self.sent
         while self._consumers and sum(consumer.received for consumer in self._consumers) < sent:
             self._turn(QUIET_MAX_S)
         return sent - sum(consumer.received for consumer in self._consumers)
