@@ -84,7 +84,7 @@ def _cell(one: Figures) -> str:
 
 def _beside(ours: Figures, other: Figures, wanted: float | None) -> str:
     """By CPU and by rate; what is wanted is judged by CPU."""
-    by_cpu, by_rate = ratio(other.cpu_us, ours.cpu_us), ratio(ours.per_s, other.per_s)
+    by_cpu, by_rate = round(ratio(other.cpu_us, ours.cpu_us), 2), ratio(ours.per_s, other.per_s)
     judged = "" if wanted is None else f" (wanted {wanted:g}{'' if by_cpu >= wanted else ': MISSED'})"
     return f"{by_cpu:.2f} · {by_rate:.2f}{judged}"
 
