@@ -16,29 +16,10 @@ class Prioritized(Queue):
 
     __slots__ = ()
 
+    has_lanes = True
     priorities: Priorities
 
     # ---- out --------------------------------------------------------------------------------------------------------
-
-    def pump(self) -> None:
-        if self.order is not None:
-            self.order.pump()
-            return
-        ring = self.ring
-        while ring:
-            if self.peek_head() is None:
-                self.refill()
-                return
-            subscription = next(iter(ring))
-            if subscription.can_take():
-                entry = self.take_head()
-                if entry is not None:
-                    ring.move_to_end(subscription)
-                    self.deliver(entry, subscription)
-            else:
-                del ring[subscription]
-                subscription.is_listed = False
-                subscription.connection.unlist(subscription)
 
     def take_head(self) -> Entry | None:
         entry = self.head()

@@ -14,7 +14,7 @@ from radiator.core.queues.prioritized import Prioritized
 from radiator.core.queues.priority_due import PriorityDue
 from radiator.core.queues.priority_read_back import PriorityReadBack
 from radiator.core.queues.priority_window import PriorityWindow
-from radiator.core.queues.queue import QueuePorts
+from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
@@ -151,7 +151,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         window = self.window
         if self.ring or self.order is not None:
             out_bytes = self.out_bytes
-            Prioritized.pump(self)
+            Queue.pump(self)
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
         if self.has_due:

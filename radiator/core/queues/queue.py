@@ -59,6 +59,7 @@ class Queue(Consumable):
     """
 
     dedup: Dedup | None = None
+    has_lanes = False  # what is READY is in lanes, and `ready` and `returned` stay empty
 
     __slots__ = (
         "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "keeps_nothing", "ledger",
@@ -185,7 +186,7 @@ class Queue(Consumable):
             return
         ring = self.ring
         while ring:
-            if self.returned:
+            if self.returned or self.has_lanes:
                 if self.peek_head() is None:
                     self.refill()
                     return
