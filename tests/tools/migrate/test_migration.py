@@ -1,5 +1,6 @@
 """From one broker to another, both real: what is moved, what stays, and what an end in the middle leaves."""
 
+import json
 import time
 from pathlib import Path
 
@@ -194,16 +195,19 @@ def test_a_kill_loses_nothing_and_doubles_no_more_than_the_window(old: Side, new
     assert doubled <= 3 * 50 and row["redelivered"] <= 50, (doubled, row)
 
 
-def test_an_interrupt_doubles_nothing(old: Side, new: Side) -> None:
+def test_an_interrupt_doubles_nothing(old: Side, new: Side, tmp_path: Path) -> None:
     for side in (old, new):
         side.declare("interrupted")
     old.fill("interrupted", *numbers(MANY))
-    process = command(old.address, new.address, "--queue", "interrupted", "--follow")
+    ways = "--definitions", definitions(tmp_path, queues=[{"name": "interrupted"}])
+    process = command(old.address, new.address, *ways, "--follow", "--json", "--window", "50")
     new.wait_for("interrupted", 1)
     process.terminate()
-    _, err = process.communicate(timeout=WAIT_MAX_S)
+    out, err = process.communicate(timeout=WAIT_MAX_S)
     assert process.returncode == 0 and err == ""
-    migrate(old, new, "--queue", "interrupted")
+    (row,) = json.loads(out)["queues"]
+    assert row["moved"] + row["left"] == MANY and row["left"] and row["twice_at_most"] == 0
+    migrate(old, new, *ways)
     assert new.bodies("interrupted") == numbers(MANY)
 
 
@@ -248,6 +252,21 @@ def test_a_broker_that_is_killed_is_told_and_nothing_is_lost(tmp_path: Path, whi
     assert len(found) - MANY <= (MANY if which == "old" else 100)
 
 
+def test_a_queue_that_is_deleted_here_meanwhile_takes_nothing_with_it_that_is_there(old: Side, new: Side) -> None:
+    for side in (old, new):
+        side.declare("deleted")
+    old.fill("deleted", *numbers(MANY))
+    process = command(old.address, new.address, "--queue", "deleted", "--window", "20", "--json")
+    new.wait_for("deleted", 100)
+    gone = new.channel.queue_delete("deleted")
+    out, _ = process.communicate(timeout=WAIT_MAX_S)
+    (row,) = json.loads(out)["queues"]
+    assert process.returncode == 1 and "has no queue" in row["why"] and row["twice_at_most"] <= 20
+    assert 100 <= row["moved"] <= gone <= row["moved"] + row["twice_at_most"] < MANY
+    assert old.bodies("deleted") == numbers(MANY)[row["moved"] :]
+    assert row["left"] == MANY - row["moved"]
+
+
 # ---- ways to a broker -----------------------------------------------------------------------------------------------
 
 
@@ -282,9 +301,10 @@ def test_under_tls_as_a_user_and_by_a_unix_socket(old: Side, tmp_path: Path) -> 
         assert "403 ACCESS_REFUSED" in wrong and SECRET not in wrong
         bodies = new.bodies("guarded")
         assert bodies[:-1] == numbers(1200) and len(bodies[-1]) == 3_000_000
-        old.fill("guarded", "1")
+        Side(old.address, login_method="PLAIN").fill("guarded", "1", user_id="guest")  # whom the new one does not know
         unix = migrate(old, "", "--queue", "guarded", "--config", str(broker.config_file))
-        assert unix["to"].startswith("amqp+unix:") and new.bodies("guarded") == ["1"]
+        assert unix["to"].startswith("amqp+unix:") and unix["queues"][0]["notes"] == {"user-id": 1}
+        assert new.bodies("guarded") == ["1"]
 
 
 def test_a_death_is_kept_until_the_next_one(old: Side, new: Side) -> None:
