@@ -148,10 +148,11 @@ class Acks:
         """The operating system has taken the first so many deliveries: of `auto` ones each is acked with its last
         byte.
         """
-        unwritten = connection.unwritten
-        while connection.written < delivers:
+        count = delivers - connection.written
+        written = connection.unwritten[:count]
+        del connection.unwritten[:count]
+        for size, delivery in written:
             connection.written += 1
-            size, delivery = unwritten.popleft()
             connection.outbox_bytes -= size
             if delivery is not None and delivery.is_out:
                 delivery.leave_window()

@@ -142,7 +142,7 @@ class Blocking:
                 blocked.waiters.append(connection)
                 connection.waits_for = blocked
                 return True
-            connection.blocked.popleft()
+            del connection.blocked[0]
             went_on = True
         if connection.number in self.connections:
             self.unblock(connection)
@@ -177,7 +177,7 @@ class Blocking:
             connection.refused(self.context, command, refusal)
             return True
         connection.refused(self.context, command, refusal)
-        connection.blocked.popleft()
+        del connection.blocked[0]
         connection.blocked_bytes -= command.size if type(command) is Send else 0
         self.admission.forget_found(connection)
         self.go_on(connection, waitable)

@@ -7,7 +7,6 @@ pieces of a large one, are memoryviews.
 """
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -138,7 +137,7 @@ class ChannelsBuffer(OutgoingBuffer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._owners: deque[int] = deque()  # of the Delivers that are not wholly taken, in order
+        self._owners: list[int] = []  # of the Delivers that are not wholly taken, in order
         self._counts: dict[int, int] = {}  # wholly taken Delivers of each that is not over
         self._seen = 0  # how many of `delivered` are in those counts
         self._touched: set[int] = set()  # whose count has grown since `taken` was asked
@@ -159,12 +158,13 @@ class ChannelsBuffer(OutgoingBuffer):
 
     def took(self, sent_bytes: int) -> bool:
         has_grown = super().took(sent_bytes)
-        while self._seen < self.delivered:
-            self._seen += 1
-            owner = self._owners.popleft()
+        count = self.delivered - self._seen
+        self._seen = self.delivered
+        for owner in self._owners[:count]:
             if owner in self._counts:  # its connection is not over
                 self._counts[owner] += 1
                 self._touched.add(owner)
+        del self._owners[:count]
         return has_grown
 
     def taken(self, number: int) -> list[tuple[int, int]]:

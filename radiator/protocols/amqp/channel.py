@@ -89,7 +89,7 @@ class Channel:
         self._method: type[Method] = BasicPublish
         self._failure: BrokenAmqp | None = None
         self.is_paused = False
-        self.held: deque[AmqpFrame] = deque()
+        self.held: deque[AmqpFrame] | None = None  # it has held none yet
         self.held_bytes = 0
         self._publishing: Publishing | None = None
         self.may_return = False  # something was published that comes back where nothing is bound for it
@@ -143,11 +143,14 @@ class Channel:
         return is_free and (bool(self.held) or self.is_last)
 
     def hold(self, frame: AmqpFrame) -> None:
+        if self.held is None:
+            self.held = deque()
         self.held.append(frame)
         self.held_bytes += len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
 
     def release(self) -> AmqpFrame:
         """The first one that is held."""
+        assert self.held is not None
         frame = self.held.popleft()
         self.held_bytes -= len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
         return frame
