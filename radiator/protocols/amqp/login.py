@@ -38,8 +38,8 @@ _START_WITHOUT_PROOF = START._replace(mechanisms=" ".join(MECHANISMS[:2]).encode
 
 
 def start_for(has_proof: bool) -> ConnectionStart:
-    """has_proof: whether the transport says who a client is, or nobody asks. Else EXTERNAL is not offered: py-amqp
-    takes it before the password that it was given.
+    """has_proof: whether the transport says who a client is. Else EXTERNAL is not offered: py-amqp takes it before the
+    user and the password that it was given, and would be nobody.
     """
     return START if has_proof else _START_WITHOUT_PROOF
 

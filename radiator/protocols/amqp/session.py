@@ -241,7 +241,7 @@ class AmqpSession:
             self._take_method(frame.payload, commands)
         elif frame.type == spec.PROTOCOL_OPENING:
             self._state = _STARTING
-            self._say(start_for(self._login is None or self._principal != ANYONE))
+            self._say(start_for(self._principal != ANYONE))
         elif frame.type != spec.FRAME_HEARTBEAT:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a frame of type {frame.type} came on channel 0")
 

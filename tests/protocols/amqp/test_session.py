@@ -65,7 +65,7 @@ def test_session_keeps_the_contract_of_protocols(scheme: str) -> None:
 def test_a_connection_opens_step_by_step() -> None:
     session = made()
     assert session.receive(PROTOCOL_HEADER) == []
-    assert methods_in(session.take_outgoing()) == [(0, START)]
+    assert methods_in(session.take_outgoing()) == [(0, start_for(False))]
     assert session.receive(start_ok()) == []
     assert methods_in(session.take_outgoing()) == [
         (0, m.ConnectionTune(AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S))
