@@ -395,6 +395,8 @@ def test_a_queue_is_described_with_its_numbers() -> None:
         "checked_out": 0,
         "consumers": 1,
         "oldest_ms": 2000,
+        "exclusive_to": None,
+        "active_consumer": None,
     }
 
 
