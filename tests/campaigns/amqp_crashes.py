@@ -111,8 +111,6 @@ CAMPAIGNS = (
         mutants=(
             "confirmed-before-commit",
             "transaction-first-send-alone",
-            "exchange-send-in-two-batches",
-            "transaction-acks-in-the-next-batch",
         ),
         mutant_cases=200,
         quick_mutants=1,
