@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         "return-after-the-confirm",
         "What no queue takes is confirmed before it comes back.",
-        function="AmqpSession.encode",
+        function="AmqpSession._encode",
         old='frames = b"" if kind is Bye else channel.encode(reply)',
         new="""
             frames = b"" if kind is Bye else channel.encode(reply)

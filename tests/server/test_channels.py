@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from radiator.model.amqp_limits import AMQP_FRAME_BYTES
 from radiator.model.commands import Closed, Disconnect, Open, Read, Send, Written
 from radiator.model.getting import SetWindow
 from radiator.model.headers import ESCAPING_ALL
@@ -16,6 +17,7 @@ from tests.protocols.amqp.talking import greeting, kinds, method, publish
 from tests.server.shell import Shell, read, until
 
 RPC = b"rpc"
+ROOM = AMQP_FRAME_BYTES - 20  # for properties: of a frame and of a content header the rest
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def opened(shell: Shell, channels: int = 2, more: bytes = b"") -> tuple[Any, lis
     assert first.channel_of == 0 and all(other.channel_of == first.connection for other in others)
     assert all(event.address == "peer" for event in [first, *others])
     windows = [event.commands for event in events if isinstance(event, Read)]
-    assert windows == [[SetWindow(number, 0)] for number in numbers[1:]]
+    assert windows == [[SetWindow(number, 0, properties_max_bytes=ROOM)] for number in numbers[1:]]
     assert kinds(read(client))[-channels:] == [(wire, m.ChannelOpenOk) for wire in range(1, channels + 1)]
     return client, numbers
 

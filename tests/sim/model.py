@@ -44,6 +44,7 @@ class Item:
     is_persistent: bool = True
     is_gone: bool = False  # its queue was deleted while it was out: its answer means nothing any more
     is_doomed: bool = False  # a purge has said so: nobody is given it, and it goes as soon as it is read back
+    may_pass: bool = False  # its time was over when it came: who has room as it becomes ready gets it, once, or nobody
 
 
 @dataclass(eq=False)
@@ -235,6 +236,7 @@ class Model:
         if due_ms and expires_ms:
             due_ms = min(due_ms, expires_ms)  # then it is let go of
         item = Item(queue, body, state, self.serial, due_ms, expires_ms, is_persistent=persistent)
+        item.may_pass = not due_ms and self.is_expired(item)
         self.queues[queue].append(item)
         self.serials[queue, body] = self.serial
         if persistent:
@@ -428,12 +430,15 @@ class Model:
                 found |= {one.queue: None} if is_match else {}
         return [*found]
 
-    def dead(self, item: Item) -> None:
+    def dead(self, item: Item, is_rejected: bool = False) -> None:
         self.leave(item)
         settings = self.settings[item.queue]
         target = settings.dead_letter if settings.dead_letter_exchange is None else settings.dead_letter_key
-        if target not in (None, item.queue):  # what dies by itself goes round in no circle
+        if target is not None and (is_rejected or target != item.queue):  # what dies by itself goes round in no circle
             self.put(target, item.body)
+
+    def rejected(self, item: Item) -> None:
+        self.dead(item, is_rejected=True)
 
     def is_expired(self, item: Item) -> bool:
         return 0 < item.expires_ms <= self.now_ms
@@ -463,7 +468,7 @@ class Model:
         elif verb.startswith("later:"):
             self.back(item, int(verb.removeprefix("later:")))
         else:
-            {"ack": self.leave, "nack": self.back, "reject": self.dead}[verb](item)
+            {"ack": self.leave, "nack": self.back, "reject": self.rejected}[verb](item)
 
     # ---- what clients say -------------------------------------------------------------------------------------------
 
@@ -698,10 +703,10 @@ class Model:
             return len(sub.out) < sub.prefetch
         return not any(s.out for s in conn.all_subs() if s.mode != AUTO and s.prefetch is None)
 
-    def head(self, queue: str) -> Item | None:
-        return next(
-            (i for i in self.queues[queue] if i.state == READY and not self.is_expired(i) and not i.is_doomed), None
-        )
+    def head(self, queue: str, body: bytes | None = None) -> Item | None:
+        """What is delivered next. body: of what was delivered, if anything was: it may be one that may not wait."""
+        ready = (i for i in self.queues[queue] if i.state == READY and not i.is_doomed)
+        return next((i for i in ready if not self.is_expired(i) or (i.may_pass and i.body == body)), None)
 
     def delivered(self, c: int, deliver: Deliver) -> None:
         conn, name, body = self.conns[c], deliver.subscription or b"", deliver.message.body
@@ -717,7 +722,7 @@ class Model:
             item.body == body and item.state == DELAYED for item in self.queues[sub.queue]
         ):
             self.make_due_in_memory(self.queues[sub.queue])  # at the latest at a Tick: it may be sooner
-        item = self.head(sub.queue)
+        item = self.head(sub.queue, body)
         assert item is not None and item.body == body, f"{body!r} is not the head of {sub.queue}: {item}"
         assert (deliver.redeliveries, deliver.redelivered) == (item.count, item.marked), (deliver, item)
         item.state, item.out_with, item.message_id = OUT, sub, deliver.message_id

@@ -90,7 +90,7 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         "declare topic t",
         "declare queue",
         "declare queue q --colour red",
-        "declare queue q --max-messages 0",
+        "declare queue q --max-messages -1",
         "declare queue q --persistent none",
         "declare queue /topic/t",
         "declare exchange x --type header",

@@ -124,14 +124,14 @@ def test_what_a_policy_cannot_be_here_is_told_and_the_rest_of_it_holds(tmp_path:
     definition = {
         "federation-upstream-set": "all",
         "delivery-limit": 5,
-        "message-ttl": 0,
+        "message-ttl": -1,
         "max-length": 4,
         "ha-mode": "all",
     }
     plan = planned(tmp_path, queues=[queue("a")], policies=[policy("p", "a", definition)])
-    assert dict(plan.queues[0].arguments) == {"x-max-length": 4}
+    assert dict(plan.queues[0].arguments) == {"x-max-length": 4, "x-delivery-limit": 5}
     assert [why.partition(" =")[0] for _, why in plan.lost] == [
-        "message-ttl", "delivery-limit", "federation-upstream-set",
+        "message-ttl", "federation-upstream-set",
     ]  # fmt: skip
     with_dead_letters = {"delivery-limit": 5, "dead-letter-routing-key": "k", "dead-letter-exchange": "x"}
     plan = planned(tmp_path, queues=[queue("a")], policies=[policy("p", "a", with_dead_letters)])

@@ -78,7 +78,7 @@ def test_a_dry_run_changes_nothing(old: Side, new: Side, tmp_path: Path) -> None
 def test_what_is_refused_is_left_and_the_rest_moved(old: Side, new: Side, tmp_path: Path) -> None:
     old.declare("taken")
     old.fill("taken", "1")
-    refused = {"x-queue-type": "stream"}, {"x-max-priority": 11}, {"x-nonsense": 1}, {"x-message-ttl": 0}
+    refused = {"x-queue-type": "stream"}, {"x-max-priority": 11}, {"x-nonsense": 1}, {"x-message-ttl": -1}
     queues = [{"name": f"left{number}", "arguments": arguments} for number, arguments in enumerate(refused)]
     found = migrate(
         old,
@@ -97,7 +97,7 @@ def test_a_queue_that_is_there_otherwise_is_left(old: Side, new: Side, tmp_path:
     old.fill("otherwise", "1")
     new.declare("otherwise", x_message_ttl=60000)
     found = migrate(old, new, "--definitions", definitions(tmp_path, queues=[{"name": "otherwise"}]), status=1)
-    assert "message_ttl_ms" in found["not_taken"][0]["why"] and old.count("otherwise") == 1
+    assert "x-message-ttl" in found["not_taken"][0]["why"] and old.count("otherwise") == 1
 
 
 def test_a_name_alone_needs_the_queue(old: Side, new: Side) -> None:
@@ -282,7 +282,7 @@ TLS = '[tls]\ncertificate = "server.pem"\nkey = "server.key"\n'
 def test_under_tls_as_a_user_and_by_a_unix_socket(old: Side, tmp_path: Path) -> None:
     old.declare("guarded")
     old.fill("guarded", *numbers(1200))
-    old.fill("guarded", "x" * 3_000_000, user_id="")
+    old.fill("guarded", "x" * 3_000_000, user_id="guest")
     authority = Authority(tmp_path)
     authority.pair("server")
     password = tmp_path / "password"

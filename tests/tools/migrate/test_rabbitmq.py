@@ -141,7 +141,7 @@ def test_back_again(old: Side, new: Side) -> None:
     """The undo: RabbitMQ as the new one."""
     for side in (old, new):
         side.declare("back")
-    new.fill("back", *numbers(1200), user_id="", application_headers={"n": 1})
+    new.fill("back", *numbers(1200), user_id="guest", application_headers={"n": 1})
     (row,) = migrate(new, old, "--queue", "back")["queues"]
     assert (row["moved"], row["left"]) == (1200, 0)
     assert old.bodies("back") == numbers(1200)
