@@ -34,9 +34,13 @@ class Side:
     def fill(self, queue: str, *bodies: str | bytes, **properties: Any) -> None:
         """All of them are in it when this returns."""
         before = self.count(queue)
+        self.publish(queue, *bodies, **properties)
+        self.wait_for(queue, before + len(bodies))
+
+    def publish(self, queue: str, *bodies: str | bytes, **properties: Any) -> None:
+        """Where somebody may take them at once."""
         for body in bodies:
             self.channel.basic_publish(amqp.Message(body, **properties), routing_key=queue)
-        self.wait_for(queue, before + len(bodies))
 
     def count(self, queue: str) -> int:
         return int(self.channel.queue_declare(queue, passive=True).message_count)

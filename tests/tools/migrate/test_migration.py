@@ -217,8 +217,8 @@ def test_following_moves_what_still_comes(old: Side, new: Side) -> None:
             side.declare(name)
     process = command(old.address, new.address, "--queue", "followed", "--queue", "other", "--follow")
     for number in range(3):
-        old.fill("followed", str(number))
-        old.fill("other", str(number))
+        old.publish("followed", str(number))
+        old.publish("other", str(number))
         new.wait_for("followed", number + 1)
         new.wait_for("other", number + 1)
     process.terminate()
