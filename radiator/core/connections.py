@@ -351,7 +351,7 @@ class Connection(Producer):
         self.next_place = self.keyed_subscriptions = 0
         self.last_place = self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
-        # bytes of properties that it can be sent at most; headers up to this are not looked at for that (untaken.py)
+        # bytes of properties that it can be sent at most; headers up to this are not looked at for that (unsendable.py)
         self.properties_max_bytes: float = inf
         self.headers_max_bytes: float = inf
         self.had_auto = self.had_topic = False

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
 from radiator.core.queues.queue import Queue
-from radiator.core.queues.untaken import HEADERS_GROWTH
+from radiator.core.queues.unsendable import HEADERS_GROWTH
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import TurnContext
 from radiator.model.ack_modes import AUTO

@@ -22,7 +22,7 @@ from radiator.core.ports import AnsweringPort
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.key_numbers import active_keys, look_for_hot
 from radiator.core.queues.queue import Queue
-from radiator.core.queues.untaken import of_untaken
+from radiator.core.queues.unsendable import of_unsendable
 from radiator.core.request import Request
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
@@ -112,7 +112,7 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     else:
         verdict, sentence = _of_ready(state, asked, crowd) if asked.ready_count else _of_none_ready(state, asked, crowd)
         sentence += of_single(asked) + _of_other_nodes(state, asked)
-        sentence += of_untaken(asked.untaken, asked.head())
+        sentence += of_unsendable(asked.unsendable, asked.head())
         if dead := of_dead_letters(state.destinations, asked):
             sentence += f" {dead}"
     if state.cluster is not None and (otherwise := state.cluster.agreement.sentences_of(asked.name)):

@@ -16,7 +16,7 @@ from radiator.core.queues.finding import Finder
 from radiator.core.queues.picking import Picker
 from radiator.core.queues.single_consumer import SingleConsumer
 from radiator.core.queues.timeouts import AckTimeouts
-from radiator.core.queues.untaken import Unsendable, fits, refuse
+from radiator.core.queues.unsendable import Unsendable, fits, refuse
 from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, CLIENT
@@ -36,9 +36,9 @@ class Consumable:
     ready, returned: READY entries, in order: those that never were out, and a heap of those that came back. ring:
     subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
     is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
-    may be delayed. order: which consumer is next; None: each has its turn. untaken: the last message that could not be
-    sent to its consumer. lets_go: the last consumer that has left was one of AMQP, where an auto_delete queue goes with
-    its last consumer, whatever is unacked.
+    may be delayed. order: which consumer is next; None: each has its turn. unsendable: the last message that could not
+    be sent to its consumer. lets_go: the last consumer that has left was one of AMQP, where an auto_delete queue goes
+    with its last consumer, whatever is unacked.
     """
 
     moves: dict[tuple[State, Event], State]
@@ -50,7 +50,7 @@ class Consumable:
 
     __slots__ = (
         "context", "entries_out", "had_consumer", "is_gone", "lets_go", "name", "order", "out_bytes", "ready",
-        "returned", "ring", "settings", "subscriptions", "timeouts", "untaken",
+        "returned", "ring", "settings", "subscriptions", "timeouts", "unsendable",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, context: TurnContext) -> None:
@@ -67,7 +67,7 @@ class Consumable:
         self.timeouts: AckTimeouts | None = None
         self.had_consumer = self.lets_go = False
         self.order: ConsumerOrder | None = None
-        self.untaken: Unsendable | None = None
+        self.unsendable: Unsendable | None = None
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Consumable:
         if subscription.ack_timeout_s is not None:
             self.begin_timeout(delivery, subscription.ack_timeout_s)
         if len(entry.message.headers) > connection.headers_max_bytes and not fits(entry.message, connection):
-            self.untaken = refuse(self, delivery)
+            self.unsendable = refuse(self, delivery)
             return
         connection.post(
             context,

@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from radiator.core.queues.untaken import HEADERS_GROWTH, fits, of_untaken
+from radiator.core.queues.unsendable import HEADERS_GROWTH, fits, of_unsendable
 from radiator.model.amqp_properties import properties_of, stored_block
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, Send
 from radiator.model.getting import Get, SetWindow
@@ -87,7 +87,7 @@ def test_why_names_it_while_it_is_the_next_one() -> None:
     assert "The next message could not be sent to connection 1: the properties of " in sentence
     node.say(subscribe(2, "q", AUTO))
     assert "could not be sent" not in node.admin(9, do="why", queue="q")["sentence"]
-    assert of_untaken(None, entry(1)) == ""
+    assert of_unsendable(None, entry(1)) == ""
 
 
 def test_short_headers_that_are_long_as_properties_are_looked_at() -> None:

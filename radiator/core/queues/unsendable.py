@@ -57,8 +57,8 @@ def refuse(queue: UnsendingQueue, delivery: Delivery) -> Unsendable:
     return Unsendable(delivery.entry.position, f"{connection.address}: {sentence}")
 
 
-def of_untaken(untaken: Unsendable | None, head: Entry | None) -> str:
+def of_unsendable(unsendable: Unsendable | None, head: Entry | None) -> str:
     """What `why` adds, while that message is the next one; else ""."""
-    if untaken is None or head is None or head.position != untaken.position:
+    if unsendable is None or head is None or head.position != unsendable.position:
         return ""
-    return f" The next message could not be sent to {untaken.sentence}"
+    return f" The next message could not be sent to {unsendable.sentence}"
