@@ -94,13 +94,13 @@ def test_what_differs_is_named_as_it_was_given(connection: amqp.Connection, name
     declare(connection.channel(), name)
     declare(connection.channel(), f"{name}-2", arguments=more)
     for queue, arguments, sentence in (
-        (name, few, "it was declared with nothing as its max_messages, and not 5."),
-        (name, more, "it was declared with nothing as its expires_ms, and not 60000."),
-        (f"{name}-2", {}, "it was declared with 60000 as its expires_ms, and not nothing."),
+        (name, few, "'x-max-length' for queue '{}' in vhost '/': received '5' but current is none"),
+        (name, more, "'x-expires' for queue '{}' in vhost '/': received '60000' but current is none"),
+        (f"{name}-2", {}, "'x-expires' for queue '{}' in vhost '/': received none but current is '60000'"),
     ):
         with pytest.raises(exceptions.PreconditionFailed) as refused:
             declare(connection.channel(), queue, arguments=arguments)
-        assert refused.value.reply_text.endswith(f"/queue/{queue} is there already: {sentence}")
+        assert refused.value.reply_text.endswith(f"inequivalent arg {sentence.format(queue)}")
 
 
 def test_auto_delete_with_the_last_consumer(connection: amqp.Connection, name: str) -> None:

@@ -35,6 +35,8 @@ _SAYS_NOTHING = frozenset(
         "x-queue-master-locator",
         "x-queue-leader-locator",
         "x-quorum-initial-group-size",
+        "x-quorum-target-group-size",
+        "x-ha-policy",
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
     ]

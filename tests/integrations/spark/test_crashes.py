@@ -15,7 +15,7 @@ NEEDS = "pyspark"  # conftest.py skips the modules that name it where it is miss
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "secured"])
 def test_nothing_is_lost_or_doubled(tmp_path: Path, is_secured: bool) -> None:
-    campaign = Campaign(tmp_path / "campaign", seed=1, is_secured=is_secured)
+    campaign = Campaign(tmp_path / "c", seed=1, is_secured=is_secured)
     with campaign.running() as producer:
         with producer:
             campaign.begin_life("drain", "copy", "twice")
