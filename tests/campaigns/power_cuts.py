@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from random import Random
 from subprocess import TimeoutExpired
 
+from tests.acceptance.amqp_clients import LISTENING
 from tests.acceptance.conftest import queues_that_do_not_add_up
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess, environment
@@ -74,7 +75,7 @@ class Life:
         self.chance = Random(run.chance.randrange(1 << 60))
         self.books = Books()
         self.has_journal = self.chance.random() < 0.5
-        rest = WITH_JOURNAL if self.has_journal else load.CONFIG
+        rest = (WITH_JOURNAL if self.has_journal else load.CONFIG).removeprefix(LISTENING)
         config = CONFIG.replace("{data_dir}", str(disk.place / "data")).replace("{rest}", rest)
         self.broker = BrokerProcess(disk.directory, config)
         seed = f"{run.seed} {self.chance.random()}"
