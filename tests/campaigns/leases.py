@@ -236,12 +236,13 @@ class LeaseLife(Life):
             *(Lessee(number, self.books, seed, QUEUES[number % len(QUEUES)], self.tokens) for number in range(6)),
         ]
         self.clients = self.web  # type: ignore[assignment]
+        self.amqp_clients = []
 
     def _kill_loaded(self) -> None:
         self.start("killed")
         if self.chance.random() < 0.2:
             self.lose_all_clients()
-        with talking(self.broker, [one.run for one in self.clients]):
+        with self.talking():
             time.sleep(self.load_s())
             if not self.broker.is_running:
                 self.run.violation(f"It ended by itself before it was killed: {self.broker.log[-1500:]}")

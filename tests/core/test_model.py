@@ -62,7 +62,7 @@ QUEUES = {
     "m": QueueSettings(persistent=False, dead_letter="md", max_redeliveries=2),
     "md": QueueSettings(persistent=False),
     "l": QueueSettings(redelivery_delay_ms=400, redelivery_delay_factor=2, redelivery_delay_max_ms=700),
-    "o": QueueSettings(max_messages=3, overflow="drop-oldest"),
+    "o": QueueSettings(max_messages=2, overflow="drop-oldest"),
     "u": QueueSettings(dedup_window_s=10_000),
     "x": QueueSettings(
         max_messages=3, overflow="reject", dead_letter_exchange="", dead_letter_key="x", max_redeliveries=0
