@@ -140,7 +140,7 @@ class ChannelsBuffer(OutgoingBuffer):
         self._owners: list[int] = []  # of the Delivers that are not wholly taken, in order
         self._counts: dict[int, int] = {}  # wholly taken Delivers of each that is not over
         self._seen = 0  # how many of `delivered` are in those counts
-        self._touched: set[int] = set()  # whose count has grown since `taken` was asked
+        self._touched: dict[int, None] = {}  # whose count has grown since `taken` was asked
 
     def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
         super().append(data, is_deliver)
@@ -163,7 +163,7 @@ class ChannelsBuffer(OutgoingBuffer):
         for owner in self._owners[:count]:
             if owner in self._counts:  # its connection is not over
                 self._counts[owner] += 1
-                self._touched.add(owner)
+                self._touched[owner] = None
         del self._owners[:count]
         return has_grown
 
@@ -175,7 +175,7 @@ class ChannelsBuffer(OutgoingBuffer):
     def forget(self, number: int) -> None:
         """A connection is over."""
         self._counts.pop(number, None)
-        self._touched.discard(number)
+        self._touched.pop(number, None)
 
     def drop(self) -> bool:
         self._owners.clear()

@@ -13,14 +13,14 @@ class BlockedChannels:
 
     def __init__(self) -> None:
         self.is_wanted = False  # the client asks for it
-        self._numbers: set[int] = set()
+        self._numbers: dict[int, None] = {}  # an empty set has three times the bytes
 
     def pause(self, number: int, cause: str) -> bytes:
         """That one waits. No cause: it is over in a moment, and not worth a word."""
         if not cause:
             return b""
         was_blocked = bool(self._numbers)
-        self._numbers.add(number)
+        self._numbers[number] = None
         if was_blocked or not self.is_wanted:
             return b""
         return encode_method(0, ConnectionBlocked(cause.encode()[:255].decode("utf-8", "ignore")))
@@ -28,6 +28,6 @@ class BlockedChannels:
     def resume(self, number: int) -> bytes:
         """It goes on, or is over."""
         was_blocked = bool(self._numbers)
-        self._numbers.discard(number)
+        self._numbers.pop(number, None)
         is_over = was_blocked and not self._numbers and self.is_wanted
         return encode_method(0, ConnectionUnblocked()) if is_over else b""
