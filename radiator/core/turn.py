@@ -188,9 +188,8 @@ class TurnContext:
         self.turn_number = 0
         self.handled = 0  # messages that long works have handled in this turn
         self.open = Batch(1)
-        self.passing: list[
-            tuple[PassingQueue, PassingEntry]
-        ] = []  # what has become READY in this turn, and may not wait
+        # what has become READY in this turn, and may not wait
+        self.passing: list[tuple[PassingQueue, PassingEntry]] = []
         self.being_committed: Batch | None = None
         self.committed = 0
         self.is_stopping = False  # nothing is begun any more

@@ -1,7 +1,7 @@
 """Queues that one connection alone may use, with its channels. They end with it.
 
-Anybody may send to them, as far as his rights go. An operator, who asks by /admin or HTTP and not on a channel of AMQP,
-may look at them, purge and delete them; nobody but the owner takes a message out, or binds them.
+Anybody who has the right may send to them. An operator, who asks by /admin or HTTP and not on a channel of AMQP, may
+look at them, purge and delete them; nobody but the owner takes a message out, or binds them.
 """
 
 from radiator.core.connections import Connection
@@ -39,11 +39,6 @@ class OwnedQueues:
         """Whether its owner is gone: it is about to be deleted."""
         return queue in self.owners and self.owners[queue] not in self.all
 
-    def check_ended(self, queue: Queue, user: Connection) -> None:
-        """The same of a purge or a delete, which operators may ask for, too."""
-        if user.owner != user.number:
-            self.check(queue, user)
-
     def check(self, queue: Queue, user: Connection | None) -> None:
         """Raises Refusal where it is another connection's. user: None: a client that has no connection of its own."""
         owner = self.owners.get(queue)
@@ -53,3 +48,8 @@ class OwnedQueues:
                 f"{queue.address} is owned by connection {owner}: others may only send to it. It ends with that "
                 "connection.",
             )
+
+    def check_ended(self, queue: Queue, user: Connection) -> None:
+        """The same of a purge or a delete, which operators may ask for too: refused on channels of others alone."""
+        if user.owner != user.number:
+            self.check(queue, user)

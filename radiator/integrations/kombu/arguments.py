@@ -89,10 +89,7 @@ def _settle_delivery_limit(settings: dict[str, Any]) -> None:
     if settings["max_redeliveries"] == _UNLIMITED:
         del settings["max_redeliveries"]
     elif not settings.keys() & {"dead_letter", "dead_letter_exchange"}:
-        raise OperationRefused(
-            f"The queue argument 'x-delivery-limit' = {settings['max_redeliveries']!r} needs a place for what is over "
-            "it, x-dead-letter-exchange or dead_letter: no message is thrown away for coming back often."
-        )
+        settings["drop_after_redeliveries"] = settings.pop("max_redeliveries")
 
 
 def _seconds(value_ms: Any) -> Any:

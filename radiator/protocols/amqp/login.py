@@ -47,8 +47,8 @@ def start_for(has_proof: bool) -> ConnectionStart:
 @dataclass(slots=True, frozen=True)
 class Greeting:
     """What a client says of itself. user, secret: its login; b"": it has none but its certificate. client: the name
-    that it gives the connection, its product and version. capabilities: what it understands.
-    mechanism: by which it logs in.
+    that it gives the connection, its product and version. capabilities: what it understands. mechanism: by which it
+    logs in.
     """
 
     user: bytes

@@ -58,6 +58,7 @@ def test_a_queue_for_replies_is_in_memory_unless_it_shall_be_kept() -> None:
         ({"x-max-priority": 0}, {}),
         ({"x-delivery-limit": 4, "dead_letter": "dead"}, {"max_redeliveries": 4, "dead_letter": "dead"}),
         ({"x-delivery-limit": 4, "x-dead-letter-exchange": ""}, {"max_redeliveries": 4, "dead_letter_exchange": ""}),
+        ({"x-delivery-limit": 4}, {"drop_after_redeliveries": 4}),
         ({"x-delivery-limit": -1}, {}),
         (
             {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
@@ -90,7 +91,6 @@ def test_each_argument_that_an_amqp_client_may_give_is_known_here_too() -> None:
         ({"x-queue-type": "stream"}, "'x-queue-type' = 'stream' means nothing to Radiator"),
         ({"x-overflow": "reject-publish-dlx"}, "'x-overflow' = 'reject-publish-dlx' means nothing to Radiator"),
         ({"x-nonsense": 1}, "'x-nonsense' = 1 means nothing to Radiator"),
-        ({"x-delivery-limit": 4}, "'x-delivery-limit' = 4 needs a place"),
     ],
 )
 def test_what_means_nothing_here_is_refused_and_named(arguments: dict[str, Any], sentence: str) -> None:
