@@ -32,6 +32,7 @@ from tests.server.web import OPEN, port_of
 READ_BYTES = 65_536
 CONFIG = OPEN + "[limits]\nmax_connections = 20000\nmax_half_open = 20000\nmax_half_open_per_address = 20000\n"
 WAIT = json.dumps({"wait_ms": 60_000}).encode()
+REST_S = 16.0  # after so long nobody who waits is looked at any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def wait_idle(broker: BrokerProcess, count: int, for_s: float) -> tuple[float, f
             if number == count // 10:
                 before_bytes = rss_anon_bytes(broker.pid)
             stack.enter_context(door.connected()[0]).sendall(poll)
-        time.sleep(1.0)
+        time.sleep(REST_S)
         kib = (rss_anon_bytes(broker.pid) - before_bytes) / 1024 / count
         before_s = process_cpu_s(broker.pid)
         time.sleep(for_s)

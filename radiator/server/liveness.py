@@ -26,12 +26,16 @@ class Liveness:
         self._settled_bytes = 0  # sent, and known to have arrived
         self._owing_since_s = 0.0
 
+    def is_settled(self, sent_bytes: int) -> bool:
+        """Whether all that was sent is known to have arrived."""
+        return self._settled_bytes == sent_bytes
+
     def look(self, now_s: float, sent_bytes: int, is_held: bool, ask: Callable[[], PeerActivity]) -> str:
         """Why the connection must be closed; "" where it need not be. The system is asked only where sent bytes may not
         have arrived, or where nothing is read (is_held), so that no read reports that the connection is lost.
         """
         self.due_s = now_s + (RESET_LOOK_S if is_held else self._tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
-        if self._settled_bytes == sent_bytes and not is_held:
+        if self.is_settled(sent_bytes) and not is_held:
             return ""
         try:
             answer = ask()

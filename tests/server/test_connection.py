@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from radiator.model.commands import Closed
+from radiator.model.replies import Pause, Receipt
+from radiator.server.connection import ServerConnection
 from tests.acceptance.wire import Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
+from tests.server.shell import Shell, read, until
 
 CONFIG = DEFAULT_CONFIG.replace(
     "[create]",
@@ -188,3 +192,66 @@ def test_lost_connection_is_logged_with_its_cause(connect: Connect, broker: Brok
         begin += 1
         reported = broker.wait_for_log("disconnected connection=", since=begin)
     assert 'cause="hung up"' in reported
+
+
+# ---- whom nobody need look at
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    made = Shell()
+    yield made
+    made.close()
+
+
+def opened(shell: Shell, heart_beat: bytes = b"0,0") -> tuple[ServerConnection, socket.socket]:
+    other = shell.client()
+    other.send(b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:%b\n\n\0" % heart_beat)
+    assert read(other).startswith(b"CONNECTED\n")
+    return shell.connections.open[1], other
+
+
+def look(connection: ServerConnection, in_s: float) -> float:
+    """As the timetable does, in so many seconds. Returns in how many it is looked at again; 0: not before it wakes."""
+    now_s = time.monotonic()
+    connection.look_at_s = 0.0
+    again_s = connection.look(now_s + in_s)
+    return again_s and again_s - now_s
+
+
+def test_who_waits_is_not_looked_at_before_something_is_read_or_sent(shell: Shell) -> None:
+    connection, other = opened(shell)
+    assert connection.look_at_s, "whether the client has CONNECTED is not known yet"
+    assert look(connection, 10.0) == 0.0, "it is, and nothing can be due"
+    other.send(b"SEND\ndestination:/queue/q\n\nx\0")
+    until(lambda: connection.look_at_s)
+    assert look(connection, 20.0) == 0.0, "nothing was sent"
+    connection.post(Receipt(1, b"1"))
+    connection.flush()
+    assert 0 < connection.look_at_s - time.monotonic() < 10.0
+    assert look(connection, 30.0) == 0.0
+
+
+def test_who_was_not_looked_at_is_held_to_a_frame_in_time(shell: Shell) -> None:
+    connection, other = opened(shell)
+    assert look(connection, 10.0) == 0.0
+    other.send(b"SEND\ndestination:/queue/q\n")
+    until(lambda: connection.look_at_s)
+    assert look(connection, 9.0) > 0, "the rest of a frame is missing"
+    assert look(connection, 11.0) == 0.0
+    assert [event.cause for event in shell.heard() if isinstance(event, Closed)] == ["stalled within a frame"]
+
+
+def test_who_is_not_read_from_is_looked_at(shell: Shell) -> None:
+    """Else nobody would see that it is lost."""
+    connection, _ = opened(shell)
+    assert look(connection, 10.0) == 0.0
+    connection.post(Pause(1))
+    assert 0 < connection.look_at_s - time.monotonic() < 10.0
+    assert look(connection, 10.0) > 0
+
+
+@pytest.mark.parametrize("heart_beat", [b"1000,0", b"0,1000"])
+def test_who_has_promised_or_awaits_a_byte_is_looked_at(shell: Shell, heart_beat: bytes) -> None:
+    connection, _ = opened(shell, heart_beat)
+    assert 0 < look(connection, 0.5) < 10.0
