@@ -276,6 +276,10 @@ def properties_of(block: bytes, escaping: int) -> bytes:
     """The property flags and list that an AMQP consumer gets: those that came, and with what the broker has added among
     their headers. A message from elsewhere has them made of its headers.
     """
+    return _kept_properties(block, escaping) if len(block) <= _KEPT_BLOCK_BYTES else _properties_of(block, escaping)
+
+
+def _properties_of(block: bytes, escaping: int) -> bytes:
     if not block.startswith(BEGINNING):
         return encode(_of_headers(pairs(block, escaping))) if block else b"\0\0"
     end = block.index(b"\n")
@@ -291,6 +295,9 @@ def properties_of(block: bytes, escaping: int) -> bytes:
     _merge(properties, pairs(b"".join(added), ESCAPING_ALL))
     return encode(properties)
 
+
+_kept_properties = lru_cache(AMQP_PROPERTIES_KEPT)(_properties_of)
+_KEPT_BLOCK_BYTES = len(BEGINNING + b2a_base64(bytes(AMQP_PROPERTIES_KEPT_BYTES)))
 
 # ---- what stands in a block -----------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ class BusyChannels:
     def note(self, channel: Channel) -> None:
         """What that one holds, or whether it can go on, may have changed."""
         wire = channel.wire
-        self.forget(wire)
+        if wire in self._sizes:
+            self.forget(wire)
         sizes = channel.held_bytes, channel.content_bytes
         if channel.held or sizes[1] or channel.is_last:
             self._sizes[wire] = sizes

@@ -20,6 +20,10 @@ class DeliveryTags:
         """That delivery must be acked."""
         self._ids[tag] = message_id
 
+    def settle(self, tag: int) -> bytes | None:
+        """The id of that delivery, which is acked, or given back, in no transaction. None: there is none."""
+        return self._ids.pop(tag, None)
+
     def named_by(self, tag: int, multiple: bool) -> list[tuple[int, bytes]] | None:
         """The tag and the message's id of each delivery that an ack settles. multiple: those before it too; all, where
         the tag is 0. None: there is no such delivery.

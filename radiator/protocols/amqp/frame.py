@@ -114,8 +114,26 @@ def encode_deliver(
     """basic.deliver with its content: method, header, and the body in frames of at most frame_max bytes. properties:
     flags and list, as properties_of (model/amqp_properties.py) makes them.
     """
-    method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
-    return _with_content(method, channel, properties, body, frame_max)
+    size = len(body)
+    if size == 0 or size > frame_max - FRAME_OVERHEAD_BYTES:
+        method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
+        return b"".join(_pieces(method, channel, properties, body, frame_max))
+    tagged = _deliver_to(consumer_tag)
+    return b"".join(  # as _deliver and _with_content, in one: it is made for each message
+        (
+            _HEAD.pack(FRAME_METHOD, channel, len(tagged) + 11 + len(exchange) + len(routing_key)),
+            tagged,
+            _TAG.pack(delivery_tag, redelivered, len(exchange)),
+            exchange,
+            _BYTE[len(routing_key)],
+            routing_key,
+            _CONTENT_HEAD.pack(_END, FRAME_HEADER, channel, 12 + len(properties), CLASS_BASIC, 0, size),
+            properties,
+            _BODY_HEAD.pack(_END, FRAME_BODY, channel, size),
+            body,
+            FRAME_END,
+        )
+    )
 
 
 def deliver_pieces(

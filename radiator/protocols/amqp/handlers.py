@@ -285,6 +285,10 @@ def _basic_get(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
 
 def _settled(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
     """The ids of the messages that an ack or a nack settles, which have no tag from now on. "All" may be none."""
+    if not (multiple or channel.has_transactions):
+        message_id = channel.unacked.settle(tag)
+        if message_id is not None:
+            return (message_id,)
     named = channel.unacked.named_by(tag, multiple)
     if named is None:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, f"unknown delivery tag {tag}")

@@ -471,10 +471,13 @@ class AmqpSession:
             if channel.has_confirms:
                 self._confirming[channel.number] = channel
             return frames
-        if isinstance(reply, Pause | Resume):
-            channel.is_paused = isinstance(reply, Pause)
-            if isinstance(reply, Pause):
-                return self._blocked.pause(channel.number, reply.cause)
+        if kind is Deliver:
+            return channel.encode(reply)
+        if isinstance(reply, Pause):
+            channel.is_paused = True
+            return self._blocked.pause(channel.number, reply.cause)
+        if isinstance(reply, Resume):
+            channel.is_paused = False
             return self._blocked.resume(channel.number)
         frames = b"" if kind is Bye else channel.encode(reply)
         if channel.is_over:

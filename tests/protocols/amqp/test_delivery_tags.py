@@ -79,3 +79,9 @@ def test_all_that_is_taken_back_is_that_which_waits_in_no_transaction() -> None:
     unacked.rolled_back()
     assert settle(unacked, 0, True) == [2]
     assert unacked.next() == 4
+
+
+def test_one_alone_is_settled_once() -> None:
+    unacked = delivered(True, False)
+    assert [unacked.settle(tag) for tag in (0, 2, 3, 1, 1)] == [None, None, None, b"m1", None]
+    assert settle(unacked, 1) is None
