@@ -16,6 +16,7 @@ from radiator.protocols.amqp.methods import (
     BasicQos,
     BasicRecover,
     ChannelClose,
+    ChannelCloseOk,
     ChannelFlow,
     ChannelOpen,
     ChannelOpenOk,
@@ -31,6 +32,7 @@ from tests.campaigns.growth import anonymous_bytes
 from tests.protocols.amqp.talking import content, method, publish
 
 MIB = 1 << 20
+EXPIRES_SOON = (1 << 8).to_bytes(2) + b"\4soon"  # `expiration`, which is no number
 HEADERS = (1 << 13).to_bytes(2)  # the one property that is a table
 
 
@@ -170,6 +172,22 @@ def test_channels_at_the_bound_and_one_past_it_take_little(tmp_path: Path) -> No
         code, text = wire.ending()
         assert code == 504 and "channel number 2048 is greater than the negotiated 2047" in text
         assert each_bytes < 2 * 3 * 1024  # the core takes it for 3 KiB
+        assert count_of(broker) == 0
+
+
+def test_a_channel_that_is_refused_leaves_nothing_of_what_it_was_refused_for(tmp_path: Path) -> None:
+    """200 times 100 KB, on one channel that is opened anew each time: no collector comes by while it goes on."""
+    with BrokerProcess(tmp_path, CONFIG) as broker, AmqpWire(port_of(broker)) as wire:
+        wire.greet()
+        wire.open()
+        before_bytes = anonymous_bytes(broker.pid)
+        refused = publish(1, "q", bytes(100_000), properties=EXPIRES_SOON)
+        for _ in range(200):
+            wire.send(refused)
+            assert wire.hear(ChannelClose).reply_code == 406
+            wire.send(method(1, ChannelCloseOk()), method(1, ChannelOpen()))
+            wire.hear(ChannelOpenOk)
+        assert anonymous_bytes(broker.pid) - before_bytes < 8 * MIB
         assert count_of(broker) == 0
 
 

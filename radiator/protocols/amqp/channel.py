@@ -189,7 +189,7 @@ class Channel:
 
     def fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
         """The client has broken a rule of channels: it is told so behind what is due to it before."""
-        self._failure = failure
+        self._failure = failure.without_trace()
         self.state = ENDING
         self._give_up()
         commands.append(Fail(self.number, str(failure)))

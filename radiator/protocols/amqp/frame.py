@@ -81,6 +81,10 @@ class BrokenAmqp(Violation):
         self.code = code
         self.method = method
 
+    def without_trace(self) -> "BrokenAmqp":
+        """The same, to be kept: where it was raised it holds on to what was read, and to who keeps it."""
+        return BrokenAmqp(self.code, str(self), self.method)
+
 
 def encode_frame(type_: int, channel: int, payload: bytes) -> bytes:
     """Any frame."""

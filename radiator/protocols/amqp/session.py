@@ -436,7 +436,7 @@ class AmqpSession:
         it.
         """
         if self.is_open:
-            self._failure = failure
+            self._failure = failure.without_trace()
             commands.append(Fail(self._connection, str(failure)))
             self._state = _ENDED
             return
