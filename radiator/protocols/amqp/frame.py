@@ -118,26 +118,8 @@ def encode_deliver(
     """basic.deliver with its content: method, header, and the body in frames of at most frame_max bytes. properties:
     flags and list, as properties_of (model/amqp_properties.py) makes them.
     """
-    size = len(body)
-    if size == 0 or size > frame_max - FRAME_OVERHEAD_BYTES:
-        method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
-        return b"".join(_pieces(method, channel, properties, body, frame_max))
-    tagged = _deliver_to(consumer_tag)
-    return b"".join(  # as _deliver and _with_content, in one: it is made for each message
-        (
-            _HEAD.pack(FRAME_METHOD, channel, len(tagged) + 11 + len(exchange) + len(routing_key)),
-            tagged,
-            _TAG.pack(delivery_tag, redelivered, len(exchange)),
-            exchange,
-            _BYTE[len(routing_key)],
-            routing_key,
-            _CONTENT_HEAD.pack(_END, FRAME_HEADER, channel, 12 + len(properties), CLASS_BASIC, 0, size),
-            properties,
-            _BODY_HEAD.pack(_END, FRAME_BODY, channel, size),
-            body,
-            FRAME_END,
-        )
-    )
+    method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
+    return _with_content(method, channel, properties, body, frame_max)
 
 
 def deliver_pieces(
@@ -168,15 +150,13 @@ def encode_get_ok(
     frame_max: int,
 ) -> bytes:
     """basic.get-ok with its content. message_count: messages that are left in the queue."""
-    method = b"".join(
-        (
-            _METHOD_HEAD.pack(FRAME_METHOD, channel, 19 + len(exchange) + len(routing_key), CLASS_BASIC, 71),
-            _TAG.pack(delivery_tag, redelivered, len(exchange)),
-            exchange,
-            _BYTE[len(routing_key)],
-            routing_key,
-            _COUNT.pack(message_count),
-        )
+    method = (
+        _METHOD_HEAD.pack(FRAME_METHOD, channel, 19 + len(exchange) + len(routing_key), CLASS_BASIC, 71),
+        _TAG.pack(delivery_tag, redelivered, len(exchange)),
+        exchange,
+        _BYTE[len(routing_key)],
+        routing_key,
+        _COUNT.pack(message_count),
     )
     return _with_content(method, channel, properties, body, frame_max)
 
@@ -193,34 +173,30 @@ def encode_return(
 ) -> bytes:
     """basic.return with its content."""
     names_bytes = len(reply_text) + len(exchange) + len(routing_key)
-    method = b"".join(
-        (
-            _RETURN_HEAD.pack(FRAME_METHOD, channel, 9 + names_bytes, CLASS_BASIC, 50, reply_code),
-            _BYTE[len(reply_text)],
-            reply_text,
-            _BYTE[len(exchange)],
-            exchange,
-            _BYTE[len(routing_key)],
-            routing_key,
-        )
+    method = (
+        _RETURN_HEAD.pack(FRAME_METHOD, channel, 9 + names_bytes, CLASS_BASIC, 50, reply_code),
+        _BYTE[len(reply_text)],
+        reply_text,
+        _BYTE[len(exchange)],
+        exchange,
+        _BYTE[len(routing_key)],
+        routing_key,
     )
     return _with_content(method, channel, properties, body, frame_max)
 
 
 def _deliver(
     channel: int, consumer_tag: bytes, delivery_tag: int, redelivered: bool, exchange: bytes, routing_key: bytes
-) -> bytes:
-    """The frame of basic.deliver, without its end."""
+) -> tuple[bytes, ...]:
+    """The frame of basic.deliver in parts, without its end."""
     tagged = _deliver_to(consumer_tag)
-    return b"".join(
-        (
-            _HEAD.pack(FRAME_METHOD, channel, len(tagged) + 11 + len(exchange) + len(routing_key)),
-            tagged,
-            _TAG.pack(delivery_tag, redelivered, len(exchange)),
-            exchange,
-            _BYTE[len(routing_key)],
-            routing_key,
-        )
+    return (
+        _HEAD.pack(FRAME_METHOD, channel, len(tagged) + 11 + len(exchange) + len(routing_key)),
+        tagged,
+        _TAG.pack(delivery_tag, redelivered, len(exchange)),
+        exchange,
+        _BYTE[len(routing_key)],
+        routing_key,
     )
 
 
@@ -229,14 +205,14 @@ def _deliver_to(consumer_tag: bytes) -> bytes:
     return _DELIVER + _BYTE[len(consumer_tag)] + consumer_tag
 
 
-def _with_content(method: bytes, channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
-    """method: its frame without the end."""
+def _with_content(method: tuple[bytes, ...], channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
+    """method: its frame in parts, without the end: all of a message is joined once."""
     size = len(body)
     if size == 0 or size > frame_max - FRAME_OVERHEAD_BYTES:
         return b"".join(_pieces(method, channel, properties, body, frame_max))
     return b"".join(
         (
-            method,
+            *method,
             _CONTENT_HEAD.pack(_END, FRAME_HEADER, channel, 12 + len(properties), CLASS_BASIC, 0, size),
             properties,
             _BODY_HEAD.pack(_END, FRAME_BODY, channel, size),
@@ -247,12 +223,12 @@ def _with_content(method: bytes, channel: int, properties: bytes, body: bytes, f
 
 
 def _pieces(
-    method: bytes, channel: int, properties: bytes, body: bytes, frame_max: int
+    method: tuple[bytes, ...], channel: int, properties: bytes, body: bytes, frame_max: int
 ) -> Iterator[bytes | memoryview]:
     size, step = len(body), frame_max - FRAME_OVERHEAD_BYTES
     head = b"".join(
         (
-            method,
+            *method,
             _CONTENT_HEAD.pack(_END, FRAME_HEADER, channel, 12 + len(properties), CLASS_BASIC, 0, size),
             properties,
         )
