@@ -61,7 +61,9 @@ def until(is_so: Callable[[], object], timeout_s: float = 5.0) -> None:
 
 
 class Shell:
-    """All connections, with as many places as are said; `client` is one more. events: what the broker has heard."""
+    """All connections, with as many places as are said; `client` is one more. events: what the broker has heard.
+    activity: what the system says of the other ends.
+    """
 
     def __init__(self, connections: int = 5, half_open: int = 5, operators: int = 1) -> None:
         self.loop = gevent.get_hub().loop
@@ -77,6 +79,7 @@ class Shell:
             self.loop, limits, self.inbox, timetable, self.log, links, self.clients, self.operators, "s"
         )
         self.events: list[Event] = []
+        self.activity = PeerActivity()
         self.others: list[socket.socket] = []
 
     def client(self, network: str = "", is_operator: bool = False, scheme: str = "stomp") -> socket.socket:
@@ -85,7 +88,7 @@ class Shell:
         ours.setblocking(False)
         other.setblocking(False)
         self.others.append(other)
-        self.connections.admit(SocketTransport(ours, "peer", network, lambda _: PeerActivity()), scheme, is_operator)
+        self.connections.admit(SocketTransport(ours, "peer", network, lambda _: self.activity), scheme, is_operator)
         return other
 
     def heard(self) -> list[Event]:

@@ -10,6 +10,7 @@ import pytest
 from radiator.model.commands import Closed
 from radiator.model.replies import Pause, Receipt
 from radiator.server.connection import ServerConnection
+from radiator.server.transport import PeerActivity
 from tests.acceptance.wire import Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
 from tests.server.shell import Shell, read, until
@@ -230,6 +231,15 @@ def test_who_waits_is_not_looked_at_before_something_is_read_or_sent(shell: Shel
     connection.flush()
     assert 0 < connection.look_at_s - time.monotonic() < 10.0
     assert look(connection, 30.0) == 0.0
+
+
+def test_who_may_not_have_got_what_was_sent_is_looked_at_and_found_dead(shell: Shell) -> None:
+    connection, _ = opened(shell)
+    shell.activity = PeerActivity(unacked=1)
+    assert 0 < look(connection, 10.0) < 20.0, "its CONNECTED has not arrived"
+    shell.activity = PeerActivity(unacked=1, silent_ms=100_000)
+    assert look(connection, 100.0) == 0.0
+    assert [event.cause for event in shell.heard() if isinstance(event, Closed)] == ["its TCP does not answer"]
 
 
 def test_who_was_not_looked_at_is_held_to_a_frame_in_time(shell: Shell) -> None:

@@ -358,15 +358,18 @@ def test_a_transaction_begins_with_what_is_in_it() -> None:
     assert session.receive(method(1, m.TxCommit())) == [Begin(FIRST, b"tx"), Commit(FIRST, b"tx", RPC)], "an empty one"
 
 
-def test_after_a_rollback_what_was_acked_is_unacked_under_its_tag() -> None:
+@pytest.mark.parametrize(("multiple", "first", "more"), [(True, b"m1", (b"m2",)), (False, b"m2", ())])
+def test_after_a_rollback_what_was_acked_is_unacked_under_its_tag(
+    multiple: bool, first: bytes, more: tuple[bytes, ...]
+) -> None:
     session = in_transactions()
     for name in (b"m1", b"m2", b"m3"):
         session.encode(deliver(message_id=name))
-    acked = method(1, m.BasicAck(2, True))
-    assert session.receive(acked) == [Begin(FIRST, b"tx"), Ack(FIRST, b"m1", transaction=b"tx", more=(b"m2",))]
+    acked = method(1, m.BasicAck(2, multiple))
+    assert session.receive(acked) == [Begin(FIRST, b"tx"), Ack(FIRST, first, transaction=b"tx", more=more)]
     session.receive(method(1, m.TxRollback()))
     session.encode(Receipt(FIRST, RPC))
-    assert session.receive(acked)[1] == Ack(FIRST, b"m1", transaction=b"tx", more=(b"m2",))
+    assert session.receive(acked)[1] == Ack(FIRST, first, transaction=b"tx", more=more)
     session.receive(method(1, m.TxCommit()))
     session.encode(Receipt(FIRST, RPC))
     assert isinstance(only(session.receive(acked)), Fail)
