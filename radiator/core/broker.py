@@ -127,8 +127,11 @@ class Broker:
         context.turn_number += 1
         context.handled = 0
         context.now_s, context.now_ms = now_s, parts.clock.at(now_s, now_ms)
-        if parts.rounds.looks is not None and not context.is_stopping:
-            parts.rounds.step()
+        if not context.is_stopping:
+            if parts.rounds.looks is not None:
+                parts.rounds.step()
+            elif parts.memory.is_weighing_due:
+                parts.rounds.begin()
         if self.backlog:
             events = self.behind_backlog(events)
         handlers = self._handlers
@@ -292,6 +295,8 @@ class Broker:
             return True
         if connection.is_idle:
             connection.wake()
+        if event.buffered_bytes != connection.buffered_bytes:
+            self.admission.memory.bytes += event.buffered_bytes - connection.buffered_bytes
         connection.buffered_bytes = event.buffered_bytes
         if connection.blocked:
             self.blocking.add(connection, event.commands)

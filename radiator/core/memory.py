@@ -12,7 +12,13 @@ from radiator.core.producer import Producer
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.exchanges import PRIVATE_SETTINGS
-from radiator.model.limits import HOLDERS_SHOWN, MEMORY_SHARE, MEMORY_TIGHT, NEXT_TO_NOTHING_BYTES, Limits
+from radiator.model.limits import (
+    HOLDERS_SHOWN,
+    MEMORY_SHARE,
+    MEMORY_TIGHT,
+    NEXT_TO_NOTHING_BYTES,
+    Limits,
+)
 
 if TYPE_CHECKING:
     from radiator.core.routing.destinations import Destinations
@@ -49,6 +55,11 @@ class Memory:
         self.tight_bytes = int(MEMORY_TIGHT * bound)
         self.share_bytes = max(bound // MEMORY_SHARE, min(limits.max_frame_bytes, bound // 2))
         self.least_bytes = min(NEXT_TO_NOTHING_BYTES, bound // 64)
+
+    @property
+    def is_weighing_due(self) -> bool:
+        """Whether so much has come in since the last weighing that the next Tick would be too late."""
+        return self.bytes > self.bound_bytes and self.bytes - self.weighed_bytes > self.share_bytes
 
     @property
     def on_disk_too(self) -> int:

@@ -77,6 +77,41 @@ def test_largest_holder_is_closed_past_the_memory() -> None:
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
 
 
+def test_what_comes_faster_than_the_clock_ticks_is_weighed_at_once() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000))
+    node.open(1, 2)
+    node.turn([Read(1, [], 60_000), Read(2, [], 40_000)])  # all of the bound, and no more
+    node.turn([])
+    assert not node.is_refused(1) and not node.is_refused(2)
+    node.turn([Read(2, [], 40_001)])
+    node.turn([])
+    assert node.refusal(1).code == "memory" and not node.is_refused(2)
+
+
+def test_a_little_past_the_bound_waits_for_the_clock() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000))
+    node.open(1)
+    node.turn([Read(1, [], 51_000)])
+    node.wait(0.25)
+    node.turn([Read(1, [], 101_000)])  # a connection's share has come, and no more
+    node.turn([])
+    assert not node.is_refused(1)
+    node.turn([Read(1, [], 101_001)])
+    node.turn([])
+    assert node.refusal(1).code == "memory"
+
+
+def test_what_comes_and_goes_between_two_weighings_is_no_reason_for_one() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000))
+    node.open(1)
+    for _ in range(10):
+        node.turn([Read(1, [], 90_000), Read(1, [], 0)])
+    assert node.broker.parts.memory.bytes == 0 and node.broker.parts.memory.weighed_bytes == 0
+    node.turn([Read(1, [], 100_001)])
+    node.turn([])
+    assert node.refusal(1).code == "memory"
+
+
 def test_who_does_not_read_is_closed_when_producers_wait_for_what_it_holds() -> None:
     declared = Declarations(queues={"m": QueueSettings(persistent=False)}, create_topics=True)
     node = Node(declared, limits=Limits(max_memory_bytes=100_000, outbox_max_bytes=10**9))
