@@ -353,6 +353,8 @@ class ServerConnection:
             self._wake(time.monotonic())
         if self._channels is not None:
             self._outbox.append(self._session.take_outgoing())
+        if self._state == _ENDING:
+            self._session.forget()  # what it has read of a frame would stay while the client takes its time
         if self._holds & _UNANSWERED and not self._session.is_full:
             self._release(_UNANSWERED)
         elif self._session.has_unread and self._channels is not None and not self._holds:

@@ -1,15 +1,19 @@
 """Who holds much keeps nobody else waiting: consumers that never ack, stalled readers, silent transactions."""
 
+import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from radiator.model.limits import MIB
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
+from tests.campaigns.bystander import Meter
+from tests.server.web import OPEN, port_of
 
 CONFIG = f"""{SERVER}
 {EVERYTHING_MAY_BE_CREATED}
@@ -112,3 +116,40 @@ def test_silent_transactions_keep_nobody_waiting_and_end_after_a_while(tmp_path:
         while stats(broker)["transactions"]:
             assert time.monotonic() < deadline_s
         assert stats(broker)["queues"].get("t") is None
+
+
+HALF_BYTES = 14_000_000  # less than one frame, or one request, may have
+
+
+def half_a_send(one: socket.socket) -> bytes:
+    one.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+    assert one.recv(1000).startswith(b"CONNECTED")
+    return b"SEND\ndestination:/queue/q\ncontent-length:15000000\n\n"
+
+
+def half_a_request(_: socket.socket) -> bytes:
+    return b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15000000\r\n\r\n"
+
+
+@pytest.mark.parametrize(("scheme", "begin"), [("stomp", half_a_send), ("http", half_a_request)])
+def test_messages_that_never_end_of_many_connections_are_bounded(
+    tmp_path: Path, scheme: str, begin: Callable[[socket.socket], bytes]
+) -> None:
+    """420 MiB of them come faster than any clock ticks. What was read goes as its connection is closed, though clients
+    keep their ends.
+    """
+    config = f'{OPEN}\n[limits]\nmax_memory_bytes = "64MiB"\n'
+    with BrokerProcess(tmp_path, config) as broker, ExitStack() as stack:
+        meter = Meter(broker.pid)
+        for _ in range(30):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port_of(broker.log, scheme)), 10))
+            with suppress(ConnectionError):
+                one.sendall(begin(one))
+                for _ in range(HALF_BYTES // 1_000_000):
+                    one.sendall(bytes(1_000_000))
+                    meter.look()
+        assert meter.growth_bytes < 128 * MIB, meter.growth_bytes // MIB
+        broker.wait_for_log("code=memory")
+        began_s = time.monotonic()
+        wire(broker, stack).send("/queue/bystander", "here")
+        assert time.monotonic() - began_s < SERVED_WITHIN_S
