@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from radiator.core.turn import Batch
 from radiator.model.commands import Event
 from radiator.model.disk import NO_WAL, WalNumbers
-from radiator.model.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
+from radiator.model.limits import BEAT_S, READER_CHECK_S, READS_S, STRUCTURE_REST_S, STRUCTURE_SHARE
 from radiator.model.reads import ReadRequest
 from radiator.server.worker import Worker
 from radiator.storage.contract import Store, answer
@@ -95,11 +95,12 @@ class DiskSpace:
 
 @dataclass(slots=True)
 class Findings:
-    """The result of an Inquiry. space: if it was measured; checked_percent: how much of the store's structure had been
-    checked then.
+    """The result of an Inquiry. unread: what is to be asked for again. space: if it was measured; checked_percent: how
+    much of the store's structure had been checked then.
     """
 
     events: list[Event] = field(default_factory=list)
+    unread: list[ReadRequest] = field(default_factory=list)
     space: DiskSpace | None = None
     checked_percent: int = 100
 
@@ -133,10 +134,17 @@ def follower(loop: Any, store: CheckedStore) -> Worker[bool, None]:
 def loader(
     loop: Any, store: CheckedStore, data_dir: Path, found: Callable[[Findings], None]
 ) -> Worker[Inquiry, Findings]:
-    """Its answer holds one event for each read request."""
+    """Its answer holds one event for each read request, in order; those that it does not get to are unread: one turn
+    takes all that is found, and needs about as long for it as the loader has.
+    """
 
     def read(inquiry: Inquiry) -> Findings:
-        findings = Findings([answer(store, read_request) for read_request in inquiry.read_requests])
+        findings, until_s = Findings(), time.monotonic() + READS_S
+        for read_request in inquiry.read_requests:
+            if findings.events and time.monotonic() >= until_s:
+                findings.unread = inquiry.read_requests[len(findings.events) :]
+                break
+            findings.events.append(answer(store, read_request))
         if inquiry.measure:
             findings.space = measured(store, data_dir)
             findings.checked_percent = store.checked_percent

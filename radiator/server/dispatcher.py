@@ -309,6 +309,7 @@ class Dispatcher:
             self._checked_percent = findings.checked_percent
         for event in findings.events:
             self._inbox.report(event)
+        self._read_requests.extendleft(reversed(findings.unread))
         self._ask()
 
     def _ticked(self) -> None:

@@ -1,16 +1,19 @@
 """How much room there is: what is free on the file system, and what is reusable in the store's own file."""
 
 import os
+import time
 from pathlib import Path
 
+import gevent
 import pytest
 
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import MIB
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, MIB, READS_AT_ONCE, READS_S
 from radiator.model.message import Message
+from radiator.model.reads import Loaded, ReadQueue
 from radiator.model.settings import LogKeep
 from radiator.model.writes import Declare, Put, Remove
-from radiator.server.disk import DiskSpace, measured
+from radiator.server.disk import DiskSpace, Findings, Inquiry, loader, measured
 from radiator.storage.lmdb.store import open_store
 
 
@@ -89,4 +92,33 @@ def test_what_the_tables_do_not_have_yet_counts_as_used(tmp_path: Path) -> None:
         store.commit([Put(1, 1, Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB), 1))])
         assert measured(store, tmp_path).used_bytes >= before.used_bytes + MIB
     finally:
+        store.close()
+
+
+def test_what_is_read_back_at_once_takes_no_longer_than_a_turn_may(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data", 64 * MIB)
+    found: list[Findings] = []
+    reader = loader(gevent.get_hub().loop, store, tmp_path, found.append)
+    reader.start()
+    try:
+        store.commit([Declare(1, "q")])
+        message = Message("/queue/q", b"", ESCAPING_ALL, b"x", 1)
+        store.commit([Put(1, position, message) for position in range(1, LOAD_MESSAGES + 1)])
+        store.catch_up()
+        asked = [ReadQueue(number, 1, 0, LOAD_MESSAGES, LOAD_BYTES) for number in range(READS_AT_ONCE)]
+        left = asked
+        while left:
+            before = len(found)
+            reader.submit(Inquiry(left, measure=False))
+            deadline_s = time.monotonic() + 10
+            while len(found) == before and time.monotonic() < deadline_s:
+                gevent.sleep(0.001)
+            assert len(found[-1].events) + len(found[-1].unread) == len(left) and found[-1].events
+            left = found[-1].unread
+        assert len(found) > 2, f"{READS_AT_ONCE * LOAD_MESSAGES} messages take longer than {READS_S} s"
+        events = [event for findings in found for event in findings.events]
+        assert [event.request for event in events if isinstance(event, Loaded)] == [one.request for one in asked]
+        assert all(isinstance(event, Loaded) and len(event.messages) == LOAD_MESSAGES for event in events)
+    finally:
+        reader.stop()
         store.close()

@@ -18,6 +18,7 @@ from radiator.model.commands import Reread
 from radiator.model.errors import StoreError
 from radiator.model.limits import GIB, MIB, Limits
 from radiator.model.settings import Config, Declarations
+from radiator.server import disk
 from radiator.server.dialer import Dialer
 from radiator.server.dispatcher import Dispatcher
 from radiator.server.links import LinkDialer
@@ -134,6 +135,26 @@ def test_the_clock_ticks_with_what_the_disk_has(running: Running) -> None:
     running.dispatcher._ticked()
     until(lambda: running.broker.parts.disk.store_used_bytes != before)
     assert running.broker.parts.disk.store_used_bytes < 64 * MIB
+
+
+def test_what_the_loader_does_not_get_to_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "READS_S", 0.0)  # one at a time
+    before = Running(tmp_path)
+    client = before.connected()
+    client.send(b"".join(b"SEND\ndestination:/queue/%d\n\nmessage %d\0" % (number, number) for number in range(8)))
+    client.send(b"SEND\ndestination:/queue/8\nreceipt:r\n\n\0")
+    assert b"receipt-id:r" in read(client)
+    before.close()
+    after = Running(tmp_path)
+    try:
+        client, received = after.connected(), b""
+        subscribe = b"SUBSCRIBE\nid:%d\ndestination:/queue/%d\nack:auto\n\n\0"
+        client.send(b"".join(subscribe % (number, number) for number in range(8)))
+        while received.count(b"MESSAGE\n") < 8:
+            received += read(client)
+        assert all(b"\n\nmessage %d\0" % number in received for number in range(8))
+    finally:
+        after.close()
 
 
 def test_damage_that_a_turn_meets_is_told_with_its_store(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
