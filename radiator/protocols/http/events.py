@@ -22,6 +22,8 @@ from radiator.protocols.http.responses import status_of
 
 _SUBSCRIPTION = b"events"  # the only one of its connection
 _PLACE = re.compile("([0-9]{1,4}):([0-9]{1,15})", re.ASCII)
+# in one line, whatever is in it; made once, since json.dumps makes one for each call, which takes as long as the event
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STARTS: Mapping[str, Place] = {EARLIEST: (EARLIEST, 0), LATEST: (LATEST, 0)}
 
 
@@ -122,8 +124,7 @@ def event_of(name: bytes, data: bytes) -> bytes:
 
 
 def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # in one line, whatever is in it
-    return event_of(name, text.encode())
+    return event_of(name, _as_json(data).encode())
 
 
 def no_head(request: HttpRequest) -> None:

@@ -7,7 +7,7 @@ import pytest
 from radiator.core.logs import log_consumer, log_consumers
 from radiator.core.turn import Turn
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL
-from radiator.model.limits import LOAD_MESSAGES
+from radiator.model.limits import ENCODED_RECORDS, LOAD_MESSAGES
 from radiator.model.replies import Deliver
 from tests.core.logs.reading import append, is_empty, node_of, read
 from tests.core.words import ack, send
@@ -27,6 +27,25 @@ def test_a_turn_hands_out_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
         node.log.clear()
     assert most <= 20
     assert node.bodies(2) == node.bodies(3) == [b"%d" % n for n in range(30)]
+
+
+def test_a_turn_hands_out_fewer_that_are_written_in_another_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_consumers, "RECORDS_PER_TURN", 10 * ENCODED_RECORDS)
+    node = node_of()
+    append(node, *[b"%d" % number for number in range(100)])
+    make_turn, counts = node.broker.turn, []
+
+    def noted(*arguments: Any) -> Turn:
+        turn = make_turn(*arguments)
+        counts.append(sum(isinstance(reply, Deliver) for reply in turn.replies))
+        return turn
+
+    monkeypatch.setattr(node.broker, "turn", noted)
+    command = read(2)
+    command.encoded_bytes = lambda message, partitions: message.size + partitions
+    node.say(command)
+    assert len(node.messages(2)) == 100
+    assert max(counts) <= 20, "10 that the turn itself has, and 10 for who has waited"
 
 
 def test_turns_that_hand_out_records_leave_time_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
