@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
-from radiator.core.queues.bounds import PassingQueue
-from radiator.core.queues.entry import Entry, PassingEntry
+from radiator.core.queues.bounds import Passing
+from radiator.core.queues.entry import Entry
 from radiator.model.leases import Leased, Settled
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
@@ -93,15 +93,9 @@ class QueueChanges:
     beyond: int = 0
     delayed: int = 0
     storing: list[Entry] = field(default_factory=list)
-    passing: list[PassingEntry] = field(default_factory=list)
+    passing: list[Passing] = field(default_factory=list)
     due: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
-
-    def passes(self, entry: Entry) -> PassingEntry:
-        """The same entry as one that may not wait."""
-        passing = PassingEntry(entry.position, entry.message, entry.state, entry.size)
-        self.passing.append(passing)
-        return passing
 
 
 @dataclass(slots=True)
@@ -189,7 +183,7 @@ class TurnContext:
         self.handled = 0  # messages that long works have handled in this turn
         self.open = Batch(1)
         # what has become READY in this turn, and may not wait
-        self.passing: list[tuple[PassingQueue, PassingEntry]] = []
+        self.passing: list[Passing] = []
         self.being_committed: Batch | None = None
         self.committed = 0
         self.is_stopping = False  # nothing is begun any more

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
@@ -63,6 +63,10 @@ class PassingQueue(EvictingQueue, Protocol):
 
     def take_head(self) -> Entry | None:
         """Takes it out; None: it has expired."""
+
+
+Passing = tuple[PassingQueue, PassingEntry]
+"""One that may not wait, and its queue."""
 
 
 def too_large(queue: BoundedQueue, size: int) -> Refusal:

@@ -21,6 +21,7 @@ from radiator.core.queues.due import Due
 from radiator.core.queues.entry import DelayedEntry, Entry, Stub
 from radiator.core.queues.finding import DurableFinder, Finder
 from radiator.core.queues.in_doubt import InDoubt
+from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import DurablePicker, InOneLine, Picker
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.queue import Queue, QueuePorts
@@ -108,9 +109,7 @@ class DurableQueue(Queue):
         context.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
         window = self.window
         if window.beyond == 0 and window.takes(size):
-            entry = Entry(position, message, _STORING, size)
-            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
-                entry = part.passes(entry)
+            entry = entry_for(self, position, message, _STORING, size, part.passing)
             part.storing.append(entry)
             window.storing[position] = entry
             window.end = position
@@ -141,7 +140,7 @@ class DurableQueue(Queue):
         window, read_back = self.window, self.read_back
         self.make_ready(part)
         if part.passing:
-            self.context.passing += [(self, entry) for entry in part.passing]
+            self.context.passing += part.passing
         for entry in part.removing:
             move(entry, _COMMITTED, PERSISTENT_MOVES)
         read_back.wait_for_commit = False

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from radiator.core.queues.entry import Entry, PassingEntry
+from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import Finder, MemoryFinder
+from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
@@ -63,12 +64,8 @@ class MemoryQueue(Queue):
 
     def made(self, message: Message, size: int) -> Entry:
         """An entry of a message that is accepted now."""
-        position = self.context.next_position()
-        if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
-            entry = PassingEntry(position, message, State.READY, size)
-            self.context.passing.append((self, entry))
-            return entry
-        return Entry(position, message, State.READY, size)
+        context = self.context
+        return entry_for(self, context.next_position(), message, State.READY, size, context.passing)
 
     def remove(self, entry: Entry, event: Event) -> None:
         """Removes the message."""

@@ -12,6 +12,7 @@ from radiator.core.queues.memory_queue import Contents, MemoryQueue
 from radiator.core.queues.partition_window import PartitionWindow
 from radiator.core.queues.partitioned import Partitioned
 from radiator.core.queues.partitions import Partitions
+from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import ByKeys, KeyedPicker, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.queue_partition import KEY_COST_BYTES
@@ -121,9 +122,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         context.write(Put(self.number, position, message, partition.hash), size + WRITE_COST_BYTES)
         count = len(partitions.entries) + len(window.storing) + len(window.due)  # `window.count`, written out
         if window.takes_beside(count, size) and partitions.has_place(partition, count):
-            entry = Entry(position, message, State.STORING, size)
-            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
-                entry = part.passes(entry)
+            entry = entry_for(self, position, message, State.STORING, size, part.passing)
             part.storing.append(entry)
             window.storing[position] = entry
             window.end = position

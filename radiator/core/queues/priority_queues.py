@@ -8,6 +8,7 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
 from radiator.core.queues.memory_queue import Contents, MemoryQueue
+from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import ByKeys, DurablePicker, InLine, MemoryPicker, Picker
 from radiator.core.queues.priorities import Priorities, PriorityLane
 from radiator.core.queues.prioritized import Prioritized
@@ -97,9 +98,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         lane = priorities.of(message)
         context.write(Put(self.number, position, message, lane.hash), size + WRITE_COST_BYTES)
         if not lane.is_open and window.has_place(lane, size):
-            entry = Entry(position, message, State.STORING, size)
-            if 0 < message.expires_ms == message.accepted_ms or self.keeps_nothing:
-                entry = part.passes(entry)
+            entry = entry_for(self, position, message, State.STORING, size, part.passing)
             part.storing.append(entry)
             window.storing[position] = entry
             window.add(size)
