@@ -13,6 +13,7 @@ from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 from tests.campaigns.bystander import Meter
+from tests.campaigns.web_floods import UPGRADE
 from tests.server.web import OPEN, port_of
 
 CONFIG = f"""{SERVER}
@@ -119,6 +120,7 @@ def test_silent_transactions_keep_nobody_waiting_and_end_after_a_while(tmp_path:
 
 
 HALF_BYTES = 14_000_000  # less than one frame, or one request, may have
+NO_MASK = bytes(4)
 
 
 def half_a_send(one: socket.socket) -> bytes:
@@ -131,7 +133,18 @@ def half_a_request(_: socket.socket) -> bytes:
     return b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15000000\r\n\r\n"
 
 
-@pytest.mark.parametrize(("scheme", "begin"), [("stomp", half_a_send), ("http", half_a_request)])
+def half_a_websocket_frame(one: socket.socket) -> bytes:
+    one.sendall(UPGRADE)
+    assert one.recv(1000).startswith(b"HTTP/1.1 101")
+    connect = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
+    one.sendall(bytes((0x82, 0x80 | len(connect))) + NO_MASK + connect)
+    assert b"CONNECTED" in one.recv(1000)
+    return bytes((0x82, 0xFF)) + (15_000_000).to_bytes(8) + NO_MASK
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin"), [("stomp", half_a_send), ("http", half_a_request), ("http", half_a_websocket_frame)]
+)
 def test_messages_that_never_end_of_many_connections_are_bounded(
     tmp_path: Path, scheme: str, begin: Callable[[socket.socket], bytes]
 ) -> None:

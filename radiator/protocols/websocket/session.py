@@ -177,6 +177,7 @@ class WebSocketSession:
     def forget(self) -> None:
         self._is_over = True
         self._unread = self._outgoing = b""
+        self._ws.reader.buffer.clear()
         self._session.forget()
 
     # ---- writing
