@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
-from radiator.core.queues.bounds import Passing
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.bounds import Passing, PassingQueue
+from radiator.core.queues.entry import Entry, PassingEntry
+from radiator.core.states import State
 from radiator.model.leases import Leased, Settled
-from radiator.model.message import message_id, position_of
+from radiator.model.message import Message, message_id, position_of
 from radiator.model.reads import ReadRequest
 from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Receipt, RefusedReceipt, Reply, Returned
 from radiator.model.writes import Write
@@ -96,6 +97,19 @@ class QueueChanges:
     passing: list[Passing] = field(default_factory=list)
     due: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
+
+
+def entry_for(
+    queue: PassingQueue, position: int, message: Message, state: State, size: int, passing: list[Passing]
+) -> Entry:
+    """The entry of a message that the queue accepts now. One that may not wait (queues/passing.py) is
+    added to `passing`.
+    """
+    if 0 < message.expires_ms == message.accepted_ms or queue.keeps_nothing:
+        entry = PassingEntry(position, message, state, size)
+        passing.append((queue, entry))
+        return entry
+    return Entry(position, message, state, size)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from radiator.core.queues.due import Due
 from radiator.core.queues.entry import DelayedEntry, Entry, Stub
 from radiator.core.queues.finding import DurableFinder, Finder
 from radiator.core.queues.in_doubt import InDoubt
-from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import DurablePicker, InOneLine, Picker
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.queue import Queue, QueuePorts
@@ -30,7 +29,7 @@ from radiator.core.queues.sweeping import retire
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, entry_for
 from radiator.model.journal import DELAYED, CameFrom
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 from radiator.model.message import Message

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import Finder, MemoryFinder
-from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
-from radiator.core.turn import TurnContext
+from radiator.core.turn import TurnContext, entry_for
 from radiator.model.journal import CameFrom
 from radiator.model.limits import STEP_MESSAGES
 from radiator.model.message import Message

@@ -12,14 +12,13 @@ from radiator.core.queues.memory_queue import Contents, MemoryQueue
 from radiator.core.queues.partition_window import PartitionWindow
 from radiator.core.queues.partitioned import Partitioned
 from radiator.core.queues.partitions import Partitions
-from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import ByKeys, KeyedPicker, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.queue_partition import KEY_COST_BYTES
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, entry_for
 from radiator.model.journal import CameFrom
 from radiator.model.keys import KeySource
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES

@@ -4,23 +4,11 @@ Those are the messages with a time to live of 0, and all messages of a queue tha
 and whose oldest message makes way.
 """
 
-from radiator.core.queues.bounds import Passing, PassingQueue, push_out
-from radiator.core.queues.entry import Entry, PassingEntry
+from radiator.core.queues.bounds import PassingQueue, push_out
+from radiator.core.queues.entry import PassingEntry
 from radiator.core.states import Event, State
 from radiator.core.turn import TurnContext
 from radiator.model.limits import STEP_MESSAGES
-from radiator.model.message import Message
-
-
-def entry_for(
-    queue: PassingQueue, position: int, message: Message, state: State, size: int, passing: list[Passing]
-) -> Entry:
-    """The entry of a message that the queue accepts now. One that may not wait is added to `passing`."""
-    if 0 < message.expires_ms == message.accepted_ms or queue.keeps_nothing:
-        entry = PassingEntry(position, message, state, size)
-        passing.append((queue, entry))
-        return entry
-    return Entry(position, message, state, size)
 
 
 def end_turn(context: TurnContext) -> bool:

@@ -8,7 +8,6 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
 from radiator.core.queues.memory_queue import Contents, MemoryQueue
-from radiator.core.queues.passing import entry_for
 from radiator.core.queues.picking import ByKeys, DurablePicker, InLine, MemoryPicker, Picker
 from radiator.core.queues.priorities import Priorities, PriorityLane
 from radiator.core.queues.prioritized import Prioritized
@@ -19,7 +18,7 @@ from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, entry_for
 from radiator.model.journal import CameFrom
 from radiator.model.limits import LOAD_BYTES
 from radiator.model.message import Message
