@@ -8,41 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from radiator.integrations.kombu.failures import OperationRefused
+from radiator.model.amqp_arguments import LONGEST, OVERFLOWS, SETTINGS, WITHOUT_EFFECT, settle
 from radiator.model.checks import shown
 from radiator.model.header_bindings import arguments_key
-from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, HEADERS, REJECT
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, HEADERS
 
-# what RabbitMQ calls it -> what it is called here
-_SAME = {
-    "x-expires": "expires_ms",
-    "x-message-ttl": "message_ttl_ms",
-    "x-max-length": "max_messages",
-    "x-max-length-bytes": "max_bytes",
-    "x-max-priority": "max_priority",
-    "x-delivery-limit": "max_redeliveries",
-    "x-single-active-consumer": "single_active_consumer",
-    "x-dead-letter-exchange": "dead_letter_exchange",
-    "x-dead-letter-routing-key": "dead_letter_key",
-}
-_OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
-# every persistent queue is synced before it is confirmed: what other types of queue promise
-_SAYS_NOTHING = frozenset(
-    [
-        "x-queue-type",
-        "x-queue-mode",
-        "x-queue-version",
-        "x-dead-letter-strategy",
-        "x-queue-master-locator",
-        "x-queue-leader-locator",
-        "x-quorum-initial-group-size",
-        "x-quorum-target-group-size",
-        "x-ha-policy",
-        "x-max-in-memory-length",
-        "x-max-in-memory-bytes",
-    ]
-)
-_UNLIMITED = -1  # an x-delivery-limit that is none
-_CONSUMER_PRIORITIES = range(-(1 << 31), 1 << 31)
+_CONSUMER_PRIORITIES = range(-LONGEST - 1, LONGEST + 1)
 
 
 def queue_settings(
@@ -60,23 +31,16 @@ def queue_settings(
         "auto_delete": auto_delete or exclusive,
     }
     for name, value in arguments.items():
-        if name in _SAME:
-            settings[_SAME[name]] = value
-        elif name == "x-overflow" and value in _OVERFLOWS:
-            settings["overflow"] = _OVERFLOWS[value]
-        elif name == "x-consumer-timeout":
-            settings["ack_timeout_s"] = _seconds(value)
-        elif not name.startswith("x-"):
+        if not name.startswith("x-"):
             settings[name] = value
-        elif name not in _SAYS_NOTHING or value == "stream":
+        elif name in SETTINGS and (name != "x-overflow" or value in OVERFLOWS):
+            settings[SETTINGS[name][0]] = _value(name, value)
+        elif name not in WITHOUT_EFFECT or value == "stream":
             raise OperationRefused(f"The queue argument {name!r} = {value!r} means nothing to Radiator: leave it out.")
     if "x-dead-letter-routing-key" in arguments and "dead_letter_exchange" not in settings:
         # RabbitMQ refuses a key alone; here it is the name of a queue for dead letters
         settings["dead_letter"] = settings.pop("dead_letter_key")
-    if "x-delivery-limit" in arguments:
-        _settle_delivery_limit(settings)
-    if settings.get("max_priority") == 0 and "x-max-priority" in arguments:
-        del settings["max_priority"]  # all messages have one priority
+    settle(settings, arguments)
     bounded = "x-max-length" in arguments or "x-max-length-bytes" in arguments
     if bounded or (settings["auto_delete"] and not settings["persistent"]):
         settings.setdefault("overflow", DROP_OLDEST)
@@ -85,16 +49,12 @@ def queue_settings(
     return settings
 
 
-def _settle_delivery_limit(settings: dict[str, Any]) -> None:
-    if settings["max_redeliveries"] == _UNLIMITED:
-        del settings["max_redeliveries"]
-    elif not settings.keys() & {"dead_letter", "dead_letter_exchange"}:
-        settings["drop_after_redeliveries"] = settings.pop("max_redeliveries")
-
-
-def _seconds(value_ms: Any) -> Any:
-    """The broker says what is wrong with anything else."""
-    return value_ms / 1000 if isinstance(value_ms, int) and not isinstance(value_ms, bool) else value_ms
+def _value(name: str, value: Any) -> Any:
+    """What the setting has; the broker says what is wrong with it."""
+    if name == "x-overflow":
+        return OVERFLOWS[value]
+    is_time = name == "x-consumer-timeout" and isinstance(value, int) and not isinstance(value, bool)
+    return value / 1000 if is_time else value
 
 
 def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from radiator.integrations.kombu.arguments import binding_key, consumer_headers, exchange_settings, queue_settings
 from radiator.integrations.kombu.failures import OperationRefused
-from radiator.protocols.amqp import arguments as amqp_arguments
+from radiator.model.amqp_arguments import SETTINGS, WITHOUT_EFFECT
 
 
 def settings(
@@ -77,11 +77,11 @@ def test_arguments(arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def test_each_argument_that_an_amqp_client_may_give_is_known_here_too() -> None:
-    for name, (setting, _) in amqp_arguments._QUEUE.items():
+    for name, (setting, _) in SETTINGS.items():
         if name != "x-overflow":  # which means nothing without a bound there
             value = 1000 if name == "x-consumer-timeout" else 1
             assert setting in settings({"x-dead-letter-exchange": "", name: value}), name
-    for name in amqp_arguments._QUEUE_WITHOUT_EFFECT:
+    for name in WITHOUT_EFFECT:
         assert settings({name: 1}) == settings({})
 
 
