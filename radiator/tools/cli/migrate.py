@@ -112,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     with (
         closing(AmqpLink("the old broker", old)) as old_link,
         closing(AmqpLink("the new broker", new)) as new_link,
-        _stopping() as stop,
+        _stopping(arguments.window) as stop,
         Progress("migrate") as progress,
     ):
         return _migrated(arguments, old_link, new_link, plan, stop, progress)
@@ -205,7 +205,7 @@ def _with_login(place: AmqpPlace, ca: str | None, file: Path | None, environment
 
 
 @contextmanager
-def _stopping() -> Iterator[threading.Event]:
+def _stopping(window: int) -> Iterator[threading.Event]:
     """Set by the first interrupt: what is on its way comes to its end. The second one ends the process."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -216,6 +216,8 @@ def _stopping() -> Iterator[threading.Event]:
         stop.set()
         for one, handler in before.items():
             signal.signal(one, handler)
+        again = f"a second interrupt ends it at once, and at most {count_text(window, 'message')} can be doubled then"
+        print(f"\nradiator: Interrupted. What is on its way comes to its end; {again}.", file=sys.stderr, flush=True)
 
     before: dict[int, Any] = {}
     try:

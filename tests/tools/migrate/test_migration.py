@@ -1,6 +1,8 @@
 """From one broker to another, both real: what is moved, what stays, and what an end in the middle leaves."""
 
 import json
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -204,11 +206,42 @@ def test_an_interrupt_doubles_nothing(old: Side, new: Side, tmp_path: Path) -> N
     new.wait_for("interrupted", 1)
     process.terminate()
     out, err = process.communicate(timeout=WAIT_MAX_S)
-    assert process.returncode == 0 and err == ""
+    assert process.returncode == 0
+    assert err == (
+        "\nradiator: Interrupted. What is on its way comes to its end; "
+        "a second interrupt ends it at once, and at most 50 messages can be doubled then.\n"
+    )
     (row,) = json.loads(out)["queues"]
     assert row["moved"] + row["left"] == MANY and row["left"] and row["twice_at_most"] == 0
     migrate(old, new, *ways)
     assert new.bodies("interrupted") == numbers(MANY)
+
+
+@pytest.mark.slow
+def test_where_the_new_broker_has_no_room_a_second_interrupt_ends_it(old: Side, tmp_path: Path) -> None:
+    old.declare("no-room")
+    bodies = [b"%d" % number + bytes(100_000) for number in range(400)]
+    old.fill("no-room", *bodies)
+    small = CONFIG.replace('"8GiB"', '"48MiB"').replace('"16MiB"', '"1MiB"')
+    with BrokerProcess(tmp_path, small) as broker:
+        new = side_of(broker)
+        ways = "--definitions", definitions(tmp_path, queues=[{"name": "no-room"}])
+        process = command(old.address, new.address, *ways, "--window", "20")
+        broker.wait_for_log("disk_tight", 30)
+        count = -1
+        while (now := new.count("no-room")) != count:  # what the log in front of the tables gives back is filled again
+            count = now
+            time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=WAIT_MAX_S)
+        assert process.returncode == 130 and "a second interrupt ends it" in err
+        found = new.bodies("no-room")
+        left = old.bodies("no-room")
+    assert len(set(found)) == len(found) < len(bodies) and set(found) | set(left) == set(bodies)
+    assert len(found) + len(left) <= len(bodies) + 20
 
 
 def test_following_moves_what_still_comes(old: Side, new: Side) -> None:
