@@ -106,6 +106,15 @@ def _queue(channel: Channel, name: str) -> str:
     return channel.last_queue
 
 
+def _binding(channel: Channel, arguments: Any) -> tuple[str, str, str, str]:
+    """What a binding of a queue is made of. Where neither the queue nor a key is named the key is the queue's name."""
+    name = _queue(channel, arguments.queue)
+    if not arguments.exchange:
+        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    key = arguments.routing_key if arguments.queue or arguments.routing_key else name
+    return arguments.exchange, key, name, _headers_key(arguments)
+
+
 # ---- exchanges ------------------------------------------------------------------------------------------------------
 
 
@@ -188,20 +197,14 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
 
 
 def _queue_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    name = _queue(channel, arguments.queue)
-    if not arguments.exchange:
-        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    command = AddBinding(*_binding(channel, arguments))
     ok = _ok(channel, arguments, QueueBindOk())
-    command = AddBinding(arguments.exchange, arguments.routing_key, name, _headers_key(arguments))
     channel.ask(command, lambda _: ok, commands)
 
 
 def _queue_unbind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    name = _queue(channel, arguments.queue)
-    if not arguments.exchange:
-        raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
+    command = RemoveBinding(*_binding(channel, arguments))
     ok = encode_method(channel.wire, QueueUnbindOk())
-    command = RemoveBinding(arguments.exchange, arguments.routing_key, name, _headers_key(arguments))
     channel.ask(command, lambda _: ok, commands, ok)
 
 

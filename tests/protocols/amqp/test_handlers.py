@@ -109,6 +109,17 @@ def test_old_clients_get_a_ticket_that_nobody_looks_at() -> None:
     assert decode_method(frame.payload) == m.AccessRequestOk(1), "which pamqp does not know"
 
 
+@pytest.mark.parametrize(("sent", "kind"), [(m.QueueBind, AddBinding), (m.QueueUnbind, RemoveBinding)])
+def test_neither_queue_nor_key_is_the_queue_declared_last_under_its_own_name(sent: Any, kind: Any) -> None:
+    session = opened()
+    _, asking = asked(session, m.QueueDeclare(queue="last"))
+    answer(session, asking, QueueDeclared(1, 0, 0, True))
+    for queue, key, of, by in (("", "", "last", "last"), ("", "k", "last", "k"), ("q", "", "q", "")):
+        command, asking = asked(session, sent(queue=queue, exchange="x", routing_key=key))
+        assert command == kind("x", by, of, "{}"), (queue, key)
+        answer(session, asking, DECLARED)
+
+
 def test_unbind_is_always_answered() -> None:
     session = opened()
     _, asking = asked(session, m.QueueUnbind(queue="q", exchange="x"))
