@@ -46,6 +46,7 @@ _tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields
 def decode_method(payload: bytes) -> Method:
     """The method in a frame. BrokenAmqp for one that AMQP does not have, or whose arguments are not what it has."""
     read = _READERS.get(payload[:_ARGUMENTS_AT])
+    code = FRAME_ERROR
     try:
         if read is not None:
             return read(payload)
@@ -58,8 +59,9 @@ def decode_method(payload: bytes) -> Method:
         sentence = f"has a name that is not UTF-8: {shown(wrong.object)}"
     except Violation as wrong:
         sentence = f"is broken. {wrong}".removesuffix(".")
+        code = SYNTAX_ERROR
     number = _NUMBER.unpack_from(payload)
-    raise BrokenAmqp(SYNTAX_ERROR, f"{NAMES[METHODS[number]]} {sentence}.", number)
+    raise BrokenAmqp(code, f"{NAMES[METHODS[number]]} {sentence}.", number)
 
 
 def encode_method(channel: int, method: Method) -> bytes:
@@ -145,7 +147,7 @@ def _ack(payload: bytes) -> BasicAck:
 
 def _left_over(payload: bytes, at: int, kind: type[Method]) -> BrokenAmqp:
     return BrokenAmqp(
-        SYNTAX_ERROR, f"{NAMES[kind]} has bytes behind its last argument: {shown(payload[at:])}.", NUMBERS[kind]
+        FRAME_ERROR, f"{NAMES[kind]} has bytes behind its last argument: {shown(payload[at:])}.", NUMBERS[kind]
     )
 
 

@@ -19,7 +19,7 @@ from radiator.protocols.amqp.spec import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_OVERHEAD_BYTES,
-    SYNTAX_ERROR,
+    UNEXPECTED_FRAME,
 )
 
 _END = FRAME_END[0]
@@ -97,7 +97,7 @@ def decode_content_header(payload: bytes) -> tuple[int, int, bytes]:
         raise BrokenAmqp(FRAME_ERROR, f"A content header has {len(payload)} bytes: it begins with {_CONTENT.size}.")
     class_id, weight, size = _CONTENT.unpack_from(payload)
     if weight:
-        raise BrokenAmqp(SYNTAX_ERROR, f"A content header has the weight {weight}: it must be 0.")
+        raise BrokenAmqp(UNEXPECTED_FRAME, f"A content header has the weight {weight}: it must be 0.")
     return class_id, size, payload[_CONTENT.size :]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from radiator.model.amqp_properties import Properties
 from radiator.model.limits import TIME_MAX_MS
 from radiator.protocols.amqp.frame import BrokenAmqp, decode_content_header
-from radiator.protocols.amqp.spec import CLASS_BASIC, FRAME_ERROR, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED
+from radiator.protocols.amqp.spec import CLASS_BASIC, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION_FAILED, UNEXPECTED_FRAME
 
 
 class Publishing:
@@ -30,7 +30,7 @@ class Publishing:
         """
         class_id, body_bytes, properties = decode_content_header(header)
         if class_id != CLASS_BASIC:
-            raise BrokenAmqp(FRAME_ERROR, f"the content is of class {class_id}: {CLASS_BASIC} was announced")
+            raise BrokenAmqp(UNEXPECTED_FRAME, f"the content is of class {class_id}: {CLASS_BASIC} was announced")
         if len(properties) > header_max_bytes:
             sentence = f"the properties have {len(properties)} bytes: max_header_bytes is {header_max_bytes}"
             raise BrokenAmqp(PRECONDITION_FAILED, sentence)

@@ -41,7 +41,15 @@ from radiator.protocols.amqp.connection_methods import (
 from radiator.protocols.amqp.frame import HEARTBEAT, AmqpFrame, AmqpMessage, BrokenAmqp
 from radiator.protocols.amqp.handlers import TAKES
 from radiator.protocols.amqp.login import Greeting, greeting_of, start_for
-from radiator.protocols.amqp.methods import NAMES, ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, Method
+from radiator.protocols.amqp.methods import (
+    NAMES,
+    NUMBERS,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    Method,
+)
 from radiator.protocols.amqp.parser import FrameParser
 from radiator.protocols.amqp.sentences import login_refused, secret_refused
 
@@ -228,7 +236,7 @@ class AmqpSession:
         wire = frame.channel
         if wire:
             if frame.type == spec.FRAME_HEARTBEAT:
-                raise BrokenAmqp(spec.FRAME_ERROR, f"a heartbeat came on channel {wire}: it belongs on channel 0")
+                raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a heartbeat came on channel {wire}: it belongs on channel 0")
             if self._state == _CLOSING:
                 return  # nothing counts behind a connection.close
             channel = self._channels.get(wire)
@@ -283,7 +291,7 @@ class AmqpSession:
             elif method is ChannelCloseOk and channel is not None and channel.state == CLOSED:
                 self._remove(channel)
             else:
-                raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is not open")
+                raise _on_no_channel(wire, method)
         elif method is ChannelOpen:
             raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is open already")
         elif method is ChannelCloseOk:
@@ -320,7 +328,8 @@ class AmqpSession:
         method = decode_method(payload)
         take = _TAKES.get((self._state, type(method)))
         if take is None:
-            raise BrokenAmqp(spec.COMMAND_INVALID, f"{NAMES[type(method)]} came where it has no meaning")
+            sentence = f"{NAMES[type(method)]} came where it has no meaning"
+            raise BrokenAmqp(spec.CHANNEL_ERROR, sentence, NUMBERS[type(method)])
         take(self, method, commands)
 
     def _start_ok(self, method: ConnectionStartOk, commands: list[Heard]) -> None:
@@ -517,6 +526,14 @@ class AmqpSession:
         if channel.state == GONE:
             self._remove(channel)
         self._close_if_done()
+
+
+def _on_no_channel(wire: int, method: type[Method] | None) -> BrokenAmqp:
+    """method: None where a content came."""
+    sentence = f"channel {wire} is not open"
+    if method is None:
+        return BrokenAmqp(spec.UNEXPECTED_FRAME, sentence)
+    return BrokenAmqp(spec.CHANNEL_ERROR, sentence, NUMBERS[method])
 
 
 _TAKES: dict[tuple[int, type[Method]], Callable[[AmqpSession, Any, list[Heard]], None]] = {

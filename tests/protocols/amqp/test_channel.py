@@ -104,13 +104,13 @@ def test_a_mandatory_one_comes_back_and_a_confirmed_one_survives_its_refusal() -
     (method(1, m.BasicPublish()) + content(1)[:22] + content(1), 505, "no method has announced"),
     (method(1, m.BasicPublish()) + content(1)[:22] + encode_frame(3, 1, b"bodyx"), 501, "5 bytes came"),
     (method(1, m.BasicPublish()) + content(1, b"") + BODY_FRAME, 505, "without its header"),
-    (method(1, m.BasicPublish()) + encode_frame(2, 1, b"\0\x46" + content(1)[9:21]), 501, "class 70"),
-    (method(1, m.BasicPublish()) + encode_frame(2, 1, b"\0\x3c\0\1" + content(1)[11:21]), 502, "weight"),
+    (method(1, m.BasicPublish()) + encode_frame(2, 1, b"\0\x46" + content(1)[9:21]), 505, "class 70"),
+    (method(1, m.BasicPublish()) + encode_frame(2, 1, b"\0\x3c\0\1" + content(1)[11:21]), 505, "weight"),
     (method(1, m.BasicPublish()) + encode_frame(2, 1, b"\0\x3c"), 501, "2 bytes"),
     (encode_frame(1, 1, b"\0"), 501, "1 bytes"),
     (encode_frame(1, 1, b"\0\x3c\0\x99"), 503, "no method"),
     (encode_frame(1, 1, b"\0\x46\0\x0a"), 540, "file"),
-    (encode_frame(8, 1, b""), 501, "heartbeat"),
+    (encode_frame(8, 1, b""), 505, "heartbeat"),
 ])  # fmt: skip
 def test_a_frame_out_of_order_ends_the_connection(wire: bytes, code: int, part: str) -> None:
     session = opened()

@@ -93,11 +93,11 @@ def test_a_method_that_is_cut_off_or_has_more_is_refused(kind: type[Method]) -> 
     whole = payload(kind(*(MOST[type_] for type_ in types_of(kind))))
     for size in range(4, len(whole)):
         broken = refused(whole[:size])
-        assert (broken.code, broken.method) == (SYNTAX_ERROR, NUMBERS[kind]), whole[:size]
+        assert (broken.code, broken.method) == (FRAME_ERROR, NUMBERS[kind]), whole[:size]
         assert NAMES[kind] in str(broken)
     for more in (b"\0", b"\0" * 300):
         broken = refused(whole + more)
-        assert (broken.code, broken.method) == (SYNTAX_ERROR, NUMBERS[kind])
+        assert (broken.code, broken.method) == (FRAME_ERROR, NUMBERS[kind])
 
 
 def test_the_bytes_of_a_method() -> None:
@@ -140,7 +140,7 @@ def test_what_is_no_method_is_refused(data: bytes, code: int) -> None:
 @pytest.mark.parametrize("method", [BasicPublish(0, "e", "AAAA"), QueueDeclareOk("AAAA")])
 def test_a_name_is_utf_8(method: Method) -> None:
     broken = refused(payload(method).replace(b"AAAA", b"A\xffAA"))
-    assert broken.code == SYNTAX_ERROR
+    assert broken.code == FRAME_ERROR
     assert "is not UTF-8" in str(broken)
 
 

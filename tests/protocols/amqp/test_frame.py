@@ -28,7 +28,7 @@ from radiator.protocols.amqp.spec import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     PROTOCOL_HEADER,
-    SYNTAX_ERROR,
+    UNEXPECTED_FRAME,
 )
 
 FRAME_MAX = 4096
@@ -119,7 +119,7 @@ def test_a_content_header_is_whole_and_has_no_weight() -> None:
     assert caught.value.code == FRAME_ERROR
     with pytest.raises(BrokenAmqp, match="weight 1") as caught:
         decode_content_header(struct.pack(">HHQ", 60, 1, 1))
-    assert caught.value.code == SYNTAX_ERROR
+    assert caught.value.code == UNEXPECTED_FRAME
 
 
 def test_any_frame() -> None:

@@ -14,6 +14,7 @@ from radiator.model.principal import ANYONE
 from radiator.model.replies import Answered, Bye, Empty, Pause, Receipt, Refuse, Resume, Scope
 from radiator.protocols import Session
 from radiator.protocols.amqp import methods as m
+from radiator.protocols.amqp.connection_methods import ConnectionOpen
 from radiator.protocols.amqp.frame import HEARTBEAT, encode_frame
 from radiator.protocols.amqp.login import START, start_for
 from radiator.protocols.amqp.session import AmqpSession
@@ -25,6 +26,7 @@ from tests.protocols.amqp.talking import (
     PLAIN,
     SHOP,
     StubLogin,
+    content,
     greeting,
     kinds,
     made,
@@ -93,18 +95,18 @@ STEPS = (b"", PROTOCOL_HEADER, start_ok(), TUNE_OK)
 
 @pytest.mark.parametrize("done", [2, 3, 4])
 @pytest.mark.parametrize(("wire", "code"), [
-    (method(0, m.ConnectionCloseOk()), 503),
-    (method(0, m.ConnectionClose()), 503),
-    (method(0, m.QueueDeclare()), 503),
-    (method(0, m.ConnectionSecureOk()), 503),
+    (method(0, m.ConnectionCloseOk()), 504),
+    (method(0, m.ConnectionClose()), 504),
+    (method(0, m.QueueDeclare()), 504),
+    (method(0, m.ConnectionSecureOk()), 504),
     (method(1, m.ChannelOpen()), 504),
     (encode_frame(2, 0, b""), 505),
     (encode_frame(3, 0, b""), 505),
-    (encode_frame(8, 1, b""), 501),
+    (encode_frame(8, 1, b""), 505),
     (encode_frame(4, 0, b""), 501),
     (b"\1\0\0\0\0\0\0\0", 501),
     (b"\1\0\0" + (FRAME_MIN_BYTES - 7).to_bytes(4), 501),
-    (encode_frame(1, 0, b"\0\x0a\0\x0b\0"), 502),
+    (encode_frame(1, 0, b"\0\x0a\0\x0b\0"), 501),
 ])  # fmt: skip
 def test_what_has_no_meaning_before_the_connection_is_open_ends_it(done: int, wire: bytes, code: int) -> None:
     if done == 4 and len(wire) == 7:
@@ -123,7 +125,7 @@ def test_each_step_has_its_place(done: int, step: int) -> None:
         session.receive(one)
     assert session.receive(STEPS[step]) == []
     code, text = closed_with(session)
-    assert code == 503 and "came where it has no meaning" in text
+    assert code == 504 and "came where it has no meaning" in text
 
 
 @pytest.mark.parametrize("heartbeats", [0, 1, 3])
@@ -299,19 +301,24 @@ def test_there_is_one_virtual_host(vhost: str, is_there: bool) -> None:
 # ---- channels -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("wire", "part"), [
-    (publish(2), "channel 2 is not open"),
-    (method(2, m.ChannelClose()), "channel 2 is not open"),
-    (method(2, m.ChannelCloseOk()), "channel 2 is not open"),
-    (encode_frame(3, 2, b"body"), "channel 2 is not open"),
-    (method(1, m.ChannelOpen()), "channel 1 is open already"),
+@pytest.mark.parametrize(("wire", "part", "code", "about"), [
+    (publish(2), "channel 2 is not open", 504, (60, 40)),
+    (method(2, m.ChannelClose()), "channel 2 is not open", 504, (20, 40)),
+    (method(2, m.ChannelCloseOk()), "channel 2 is not open", 504, (20, 41)),
+    (encode_frame(3, 2, b"body"), "channel 2 is not open", 505, (0, 0)),
+    (content(2), "channel 2 is not open", 505, (0, 0)),
+    (method(1, m.ChannelOpen()), "channel 1 is open already", 504, (20, 10)),
+    (method(0, m.QueueDeclare()), "queue.declare came where it has no meaning", 504, (50, 10)),
+    (method(0, ConnectionOpen()), "connection.open came where it has no meaning", 504, (10, 40)),
 ])  # fmt: skip
-def test_a_frame_of_a_channel_that_is_not_open_ends_the_connection(wire: bytes, part: str) -> None:
+def test_a_frame_of_a_channel_that_is_not_open_ends_the_connection(
+    wire: bytes, part: str, code: int, about: tuple[int, int]
+) -> None:
     session = opened()
     fail = session.receive(wire)[0]
     assert isinstance(fail, Fail) and fail.connection == NUMBER and part in fail.sentence
     ((_, close),) = methods_in(session.encode(Refuse(NUMBER, "protocol", fail.sentence)))
-    assert close[0] == 504
+    assert (close[0], close[2:]) == (code, about)
 
 
 def test_a_number_that_was_used_is_not_open() -> None:
