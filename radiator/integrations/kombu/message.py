@@ -3,7 +3,8 @@
 What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration, priority, and the key
 of a partitioned queue or a log. The rest, above all the `headers` that Celery describes a task with, is one JSON
 object: in the header `kombu` where it is short, else in front of the body, with its length in the header
-`kombu-length`. A message without either came from somebody else than kombu: its headers are those of the frame.
+`kombu-length`. A message without either came from somebody else than kombu: its headers are those of the frame, and
+where it is a task, what Celery means by them (tasks.py).
 """
 
 import logging
@@ -22,6 +23,7 @@ from radiator.client import Message as Received
 from radiator.integrations.kombu import plain
 from radiator.integrations.kombu.deaths import death_headers
 from radiator.integrations.kombu.failures import OperationRefused
+from radiator.integrations.kombu.tasks import queue_of, task_headers
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +211,9 @@ def _opened(received: Received) -> tuple[dict[str, Any], bytes]:
             raise ValueError(f"kombu-length {length[:20]!r} is not how many of the {len(body)} bytes are the envelope.")
         text, body = body[: int(length)].decode(), body[int(length) :]
     elif text is None:
-        return {"headers": dict(received.headers), "properties": {}}, body
+        reply_to = received.headers.get("reply-to")
+        properties = {} if reply_to is None else {"reply_to": queue_of(reply_to)}
+        return {"headers": task_headers(received.headers, received.message_id), "properties": properties}, body
     try:
         described = json.loads(text)
     except RecursionError:
