@@ -1,7 +1,8 @@
 """Get: the next ready message of a queue, for a client that takes messages one by one; and SetWindow.
 
 A Get is a consumer of its queue for as long as it takes, which is no time where what is ready is in memory. Where it is
-on the disk alone, the connection waits until that is read back, or others have got it.
+on the disk alone, the connection waits until that is read back, or others have got it. A message that may not wait
+(queues/passing.py) is for consumers that have room, and not for a Get: it waits until that one is gone.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
+from radiator.core.queues.passing import is_passing, is_storing_passing
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.unsendable import HEADERS_GROWTH
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
@@ -24,7 +26,7 @@ from radiator.model.replies import Empty
 @dataclass(slots=True, eq=False)
 class Getter(Subscription):
     """A Get that is not answered yet: a consumer with a window of one. source: its queue; waiting: where its connection
-    waits, since since_s; is_taken: it has got its message.
+    waits, since since_s; has_joined: it consumes; is_taken: it has got its message.
     """
 
     command: Get = field(kw_only=True)
@@ -32,6 +34,7 @@ class Getter(Subscription):
     wake: Callable[[Waitable], None] = field(kw_only=True)
     waiting: WaitList = field(kw_only=True)
     since_s: float = field(kw_only=True)
+    has_joined: bool = False
     is_taken: bool = False
 
     def has_window(self) -> bool:
@@ -111,6 +114,14 @@ class Getting:
             if self.context.handled >= STEP_MESSAGES:
                 return FLUSH
             getter = self._begun(connection, command, queue)
+        if not getter.has_joined:
+            queue = getter.source
+            if is_passing(queue.head()):
+                return FLUSH
+            if is_storing_passing(self.context, queue) and not self._is_late(getter):
+                return getter.waiting
+            getter.has_joined = True
+            queue.join(getter)
         if getter.awaits_disk and not self._is_late(getter):
             return getter.waiting
         self._end(getter)
@@ -119,7 +130,7 @@ class Getting:
         return None
 
     def _begun(self, connection: Connection, command: Get, queue: Queue) -> Getter:
-        """A consumer that has been given what is in memory."""
+        """A consumer that gets nothing before it has joined."""
         getter = Getter(
             connection,
             command.receipt,
@@ -143,7 +154,6 @@ class Getting:
         connection.had_auto = connection.had_auto or command.ack == AUTO
         self.context.handled += 1
         self.getters[connection] = getter
-        queue.join(getter)
         queue.observe(getter.look)
         return getter
 

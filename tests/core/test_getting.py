@@ -69,6 +69,41 @@ def test_what_was_sent_before_it_is_there_though_it_is_not_stored_yet(node: Node
     assert got(node) == [b"1", None]
 
 
+PASSING = pytest.mark.parametrize("settings", [
+    {"message_ttl_ms": 0}, {"max_messages": 0, "overflow": "drop-oldest"}, {"max_bytes": 0, "overflow": "dead-letter"},
+])  # fmt: skip
+KINDS = pytest.mark.parametrize("kind", [{}, {"max_priority": 3}, {"partition_key": ("header:k",)}])
+
+
+@PASSING
+@KINDS
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_may_not_wait_is_for_consumers_and_not_for_a_get(
+    settings: dict[str, object], kind: dict[str, object], persistent: bool
+) -> None:
+    node = node_of(persistent=persistent, **settings, **kind)
+    node.turn([Read(9, [send(9, "q", b"1")]), Read(1, [get(), get()])])
+    assert got(node) == [None, None], "in the turn in which it came"
+    node.turn([Read(1, [send(1, "q", b"2"), get()])])
+    assert got(node) == [None], "of the same connection"
+    node.say(send(9, "q", b"3"))
+    node.say(get())
+    assert got(node) == [None], "later"
+    assert node.numbers("q")["messages"] == 0
+    node.say(subscribe(2, "q", AUTO))
+    node.turn([Read(9, [send(9, "q", b"4")]), Read(1, [get()])])
+    assert (got(node), node.message(2).message.body) == ([None], b"4")
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_get_goes_past_what_may_not_wait_to_what_may(persistent: bool) -> None:
+    node = node_of(persistent=persistent)
+    node.turn([Read(1, [send(1, "q", b"1", expiration_ms=0), send(1, "q", b"2"), get(), get()])])
+    assert got(node) == [b"2", None]
+    node.turn([Read(1, [send(1, "q", b"3"), send(1, "q", b"4", expiration_ms=0), get(), get()])])
+    assert got(node) == [b"3", None]
+
+
 def test_what_another_takes_that_was_sent_before_it_is_not_there(node: Node) -> None:
     node.say(subscribe(2, "q"))
     node.turn([Read(1, [send(1, "q", b"1"), get()])])
