@@ -175,6 +175,7 @@ class History:
 
         def handed(deliver: Deliver) -> None:
             self.books.handed(deliver, settings_of, node.now_ms, node.boots)
+        node.on_turn = self.priorities.begin
             if deliver.subscription is not None:
                 self.keys.handed(self.name_of(deliver.subscription.decode()), deliver)
                 self.priorities.handed(self.name_of(deliver.subscription.decode()), deliver)

@@ -12,12 +12,25 @@ from tests.sim.simulation import SimNode
 
 
 class PriorityJudge:
-    """handed: called with each MESSAGE as the node hands it over. judged: so many were."""
+    """handed: called with each MESSAGE as the node hands it over, behind the turn that has done so; begin: before each
+    turn. What comes back in a turn may have come back behind what that has handed over: it is judged from the next one
+    on. judged: so many were.
+    """
 
     def __init__(self, node: SimNode, books: Books) -> None:
         self.node = node
         self.books = books
         self.judged = 0
+        self.were_out: set[tuple[int, int]] = set()  # queue's number, position: as the turn began
+
+    def begin(self) -> None:
+        queues = self.node.broker.destinations.queues.all.values()
+        self.were_out = {
+            (queue.number, place)
+            for queue in queues
+            if isinstance(queue, DurableQueue) and queue.settings.max_priority is not None
+            for place in queue.entries_out
+        }
 
     def handed(self, name: str, deliver: Deliver) -> None:
         queue = self.node.broker.destinations.queues.find(name)
@@ -37,7 +50,7 @@ class PriorityJudge:
         there = {
             place: priority_of(message, highest)
             for (number, place), message in self.node.disk.platter.messages.items()
-            if number == queue.number and place not in queue.entries_out
+            if number == queue.number and place not in queue.entries_out and (number, place) not in self.were_out
         }
         writes: list[Write] = [*self.node.broker.context.open.writes]
         if self.node.being_committed is not None:

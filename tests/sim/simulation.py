@@ -131,8 +131,8 @@ class SimNode:
 
     commit_s, load_s, write_s: what each takes, in the mean. stall_share: of commits that take a hundred times as long.
     load_fails_share: of loads that end the broker, as a read error does. on_commit: called with what the disk now has.
-    settings: what it knows of other nodes. clock_s: what its
-    monotonic clock showed when the run began. authorizer: None: there are no users.
+    on_turn: called before each turn. settings: what it knows of other nodes. clock_s: what its monotonic clock showed
+    when the run began. authorizer: None: there are no users.
     """
 
     def __init__(
@@ -172,6 +172,7 @@ class SimNode:
     # ---- up and down ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self.on_turn: Callable[[], None] = lambda: None
         self.boots += 1
         self.disk = SimDisk(self.platter, self.declarations.has_journal)
         self.platter = self.disk.platter
@@ -293,6 +294,7 @@ class SimNode:
             self.post(reply)
         for note in turn.notes:
             self.on_note(note)
+        self.on_turn()
         for read_request in turn.read_requests:
             delay_s = self.scheduler.random.expovariate(1 / self.load_s)
             self._at_this_boot(delay_s / 2, lambda q=read_request: self.read_back(q))  # type: ignore[misc]
