@@ -7,7 +7,12 @@ what is published, leased and settled as HTTP does it: a lease goes on for its t
 broker's life, and is its user's alone. Bounds shrink at random, the disk stalls and fails, clocks jump. Every hundredth
 history is made twice, and must be the same.
 
-It cannot see sessions, sockets, threads and LMDB; nor memory queues, live topics and replies (model.py has those).
+Clients of AMQP say bytes, which a real session reads and answers: what was confirmed or committed comes; of a
+transaction all has happened, its acks too, or nothing; what was handed to a channel and is neither acked nor rejected
+comes again; answers come in order, all of them where a client closes in order; who keeps the rules is told of none.
+
+It cannot see sockets, threads and LMDB, nor sessions but those of AMQP; nor memory queues, live topics and replies
+(model.py has those).
 """
 
 import time
@@ -19,7 +24,7 @@ TWICE_EVERY = 100
 
 
 def simulate(run: Run) -> None:
-    deliveries = redeliveries = delayed = bound = boots = leases = 0
+    deliveries = redeliveries = delayed = bound = boots = leases = confirms = commits = 0
     began_s = time.monotonic()
     while not run.is_over:
         seed = run.chance.randrange(10**12)
@@ -36,6 +41,8 @@ def simulate(run: Run) -> None:
         bound += len(history.routes.spans)
         boots += history.node.boots
         leases += len(history.tokens.given)
+        confirms += sum(client.confirms for client in history.amqp_clients)
+        commits += sum(client.commits for client in history.amqp_clients)
         run.case()
     run.figures |= {
         "deliveries": deliveries,
@@ -43,12 +50,15 @@ def simulate(run: Run) -> None:
         "of delayed messages": delayed,
         "bindings and durable subscriptions": bound,
         "leases": leases,
+        "confirmed over AMQP": confirms,
+        "transactions committed over AMQP": commits,
         "starts": boots,
         "histories a second": round(run.done / (time.monotonic() - began_s)),
     }
     # a simulation without trouble would prove nothing
     enough = deliveries > 20 * run.done and redeliveries > 2 * run.done and boots > 1.5 * run.done
     enough = enough and delayed > 5 * run.done and bound > 5 * run.done and leases > run.done
+    enough = enough and confirms > 3 * run.done and commits > 2 * run.done
     assert run.is_hunt or enough or run.done < 100, f"too little happened: {run.figures}"
 
 
@@ -64,6 +74,13 @@ CAMPAIGNS = (
             "receipt-before-commit",
             "published-before-commit",
             "settled-before-commit",
+            "confirmed-before-commit",
+            "multiple-ack-past-the-tag",
+            "transaction-first-send-alone",
+            "transaction-acks-in-the-next-batch",
+            "return-after-the-confirm",
+            "close-overtakes",
+            "abort-keeps-its-acks",
             "lease-forged",
             "lease-key-of-every-run",
             "overdue-lease-not-back",
@@ -119,7 +136,7 @@ CAMPAIGNS = (
             "lane-closed-too-early",
         ),
         mutant_cases=2000,
-        quick_mutants=35,
+        quick_mutants=42,
         limit_s=(120, 2 * 3600, 8 * 3600),
     ),
 )

@@ -20,6 +20,8 @@ class End:
     here gets lost.
     """
 
+    has_channels = False
+
     def __init__(self, cable: "Cable", node: SimNode, is_dialled: bool) -> None:
         self.cable = cable
         self.node = node

@@ -28,6 +28,8 @@ from radiator.model.settings import JOURNAL, TOPIC, Declarations, ExchangeSettin
 from radiator.model.users import User
 from radiator.model.writes import MakeDue
 from tests.core.conftest import shrink
+from tests.sim.amqp import AmqpClient, can_publish
+from tests.sim.amqp_line import queue_of
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
@@ -57,6 +59,7 @@ JOBS: list[Job] = [
     ("/topic/t.a",),
     ("/topic/t.b",),
 ]
+AMQP_JOBS = [*filter(can_publish, JOBS), ("/queue/x", "/queue/y"), ("/queue/y", "/queue/a")]
 DURABLE = ("/topic/t.a", "/topic/t.*", "/exchange/kept/k.*", "/exchange/amq.direct/k.a")
 USERS = {name: User(name=name, rules=Rules(role=OPERATOR)) for name in ("anonymous", "ann", "bob")}
 USER_OF = [Principal(name, RecognisedBy.TOKEN) for name in ("ann", "bob")]
@@ -172,10 +175,12 @@ class History:
         settings_of = self.declarations.queue_settings
         self.keys = KeyJudge(node, self.books)
         self.priorities = PriorityJudge(node, self.books)
+        node.on_turn = self.priorities.begin
 
         def handed(deliver: Deliver) -> None:
+            if deliver.left is not None:  # of a Get, which names the queue
+                deliver = replace(deliver, subscription=queue_of(node.links[deliver.connection], deliver).encode())
             self.books.handed(deliver, settings_of, node.now_ms, node.boots)
-        node.on_turn = self.priorities.begin
             if deliver.subscription is not None:
                 self.keys.handed(self.name_of(deliver.subscription.decode()), deliver)
                 self.priorities.handed(self.name_of(deliver.subscription.decode()), deliver)
@@ -207,9 +212,10 @@ class History:
             Lessee(scheduler, node, books, b"l%d" % n, random.sample(leasable, 3), self.tokens, USER_OF[n % 2])
             for n in range(random.randrange(4) if node.limits.max_memory_bytes >= GIB else 0)
         ]
+        self.amqp_clients = [self.drawn_amqp_client(random, b"q%d" % n) for n in range(random.choice((0, 0, 1, 2)))]
         self.consumers = [
             Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4))
-            for n in range(random.choice([1, 3]) if self.lessees else 3)
+            for n in range(random.choice([1, 3]) if self.lessees or self.amqp_clients else 3)
         ]
         self.binders = [
             Binder(scheduler, node, books, b"binder%d" % n, [self.drawn_binding(random, n) for _ in range(2)])
@@ -220,7 +226,14 @@ class History:
         ]
         books.leased = {queue for lessee in self.lessees for queue in lessee.queues}
         books.name_of = self.name_of
-        return [*self.producers, *self.consumers, *self.binders, *self.durables, *self.lessees]
+        return [*self.producers, *self.consumers, *self.binders, *self.durables, *self.lessees, *self.amqp_clients]
+
+    def drawn_amqp_client(self, random: Random, name: bytes) -> AmqpClient:
+        """While a channel waits for room its acks are not read: who publishes holds nothing of what has little room."""
+        publishes = random.random() < 0.75
+        queues = random.sample(sorted(set(self.queues) - ({"tight"} if publishes else set())), 3)
+        jobs = [random.choice(AMQP_JOBS) for _ in range(random.randrange(20) if publishes else 0)]
+        return AmqpClient(self.scheduler, self.node, self.books, name, jobs, queues)
 
     def drawn_binding(self, random: Random, n: int) -> tuple[str, str, str]:
         """No two binders have one in common."""
@@ -249,6 +262,8 @@ class History:
         end_the_faults(scheduler, self.node)
         for consumer in (*self.consumers, *self.lessees):
             consumer.is_careful = True
+        for client in self.amqp_clients:
+            client.is_careful = True
         for binder in self.binders:
             binder.is_over = True
         for durable in self.durables:
@@ -274,12 +289,15 @@ class History:
 
     @property
     def is_done(self) -> bool:
-        return all(producer.is_done for producer in self.producers) and not any(self.left.values())
+        is_waiting = any(not one.is_done for one in self.producers) or any(not one.is_done for one in self.amqp_clients)
+        return not is_waiting and not any(self.left.values())
 
     def judge(self) -> None:
         books = self.books
         for producer in self.producers:
             if not producer.is_done:
                 books.mistakes.append(f"stuck: {producer.name!r} has {len(producer.waiting)} without receipt")
+        for client in self.amqp_clients:
+            client.judge()
         queues_of = {f"/queue/{name}": (name,) for name in self.queues} | {"/fanout/f": FANOUTS["f"]}
         books.judge(queues_of, self.left, may_expire={"brief"})

@@ -7,14 +7,14 @@ from radiator.core.queues.queue import Queue
 from radiator.model.message import Message, position_in
 from radiator.model.replies import Deliver
 from radiator.model.writes import Delay, MakeDue, Put, Remove, Write
-from tests.sim.books import Books
+from tests.sim.books import Books, headers_of
 from tests.sim.simulation import SimNode
 
 KEY = b"key:"
 
 
 def key_of(message: Message) -> bytes | None:
-    for line in message.headers.split(b"\n"):
+    for line in headers_of(message).split(b"\n"):
         if line.startswith(KEY):
             return line.removeprefix(KEY)
     return None

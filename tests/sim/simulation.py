@@ -81,9 +81,12 @@ class Scheduler:
 
 
 class Line(Protocol):
-    """What a node holds of one connection, whoever is at its other end."""
+    """What a node holds of one connection, whoever is at its other end. has_channels: as of a Session: it is given each
+    reply, and ends by itself.
+    """
 
     number: int
+    has_channels: bool
 
     def reply(self, reply: Reply) -> None:
         """From this node to the other end."""
@@ -95,6 +98,8 @@ class Line(Protocol):
 class Link:
     """One connection between a client and a node: words arrive in order, late, or never once it is cut."""
 
+    has_channels = False
+
     def __init__(
         self, scheduler: Scheduler, node: "SimNode", number: int, hear: Callable[[Reply | None], None]
     ) -> None:
@@ -105,18 +110,18 @@ class Link:
         self.is_cut = False
         self.latest_s = [0.0, 0.0]
 
-    def _carry(self, direction: int, what: Callable[[], None]) -> None:
+    def carry(self, direction: int, what: Callable[[], None]) -> None:
         at_s = max(self.latest_s[direction], self.scheduler.now_s + self.scheduler.random.expovariate(1 / 0.002))
         self.latest_s[direction] = at_s
         self.scheduler.at(at_s, lambda: None if self.is_cut else what())
 
     def say(self, *commands: Command) -> None:
         """From the client to the node."""
-        self._carry(0, lambda: self.node.read(self, [*commands]))
+        self.carry(0, lambda: self.node.read(self, [*commands]))
 
     def reply(self, reply: Reply) -> None:
         """From the node to the client."""
-        self._carry(1, lambda: self.hear(reply))
+        self.carry(1, lambda: self.hear(reply))
 
     def cut(self, found_out_s: float = 0.01) -> None:
         """Both sides find out, each in its own time; what is on its way is lost."""
@@ -167,12 +172,12 @@ class SimNode:
         self.on_leased: Callable[[Leased], None] = lambda leased: None
         self.on_commit: Callable[[Batch], None] = lambda batch: None
         self.on_note: Callable[[Note], None] = lambda note: None
+        self.on_turn: Callable[[], None] = lambda: None
         self.start()
 
     # ---- up and down ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.on_turn: Callable[[], None] = lambda: None
         self.boots += 1
         self.disk = SimDisk(self.platter, self.declarations.has_journal)
         self.platter = self.disk.platter
@@ -289,12 +294,12 @@ class SimNode:
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
     def turn(self, *events: Event) -> None:
+        self.on_turn()
         turn = self.broker.turn([*map(as_read, events)], self.now_s, self.now_ms)
         for reply in turn.replies:
             self.post(reply)
         for note in turn.notes:
             self.on_note(note)
-        self.on_turn()
         for read_request in turn.read_requests:
             delay_s = self.scheduler.random.expovariate(1 / self.load_s)
             self._at_this_boot(delay_s / 2, lambda q=read_request: self.read_back(q))  # type: ignore[misc]
@@ -341,24 +346,31 @@ class SimNode:
         link = self.links.get(reply.connection)
         if link is None:
             return
-        if isinstance(reply, Pause):
+        if link.has_channels:
+            self.count(link, reply)
+            link.reply(reply)
+        elif isinstance(reply, Pause):
             self.paused[link.number] = []
         elif isinstance(reply, Resume):
             for commands in self.paused.pop(link.number, []):
                 self._at_this_boot(0.0, lambda c=commands: self.read(link, c))  # type: ignore[misc]
         else:
-            if isinstance(reply, Deliver | SendToPeer):
-                if isinstance(reply, Deliver):
-                    self.on_deliver(reply)
-                self.delivers[link.number] += 1
-                written_s = self.scheduler.random.expovariate(1 / self.write_s)
-                self._at_this_boot(written_s, lambda n=self.delivers[link.number]: self.written(link, n))  # type: ignore[misc]
+            self.count(link, reply)
             if isinstance(reply, Leased):
                 self.on_leased(reply)
             if not isinstance(reply, Bye):
                 link.reply(reply)
             if isinstance(reply, Bye) or (isinstance(reply, Refuse) and reply.scope >= self.closes_at[link.number]):
                 self._at_this_boot(0.02, link.cut)
+
+    def count(self, link: Line, reply: Reply) -> None:
+        """A MESSAGE, or a word to a node, is written some time later."""
+        if isinstance(reply, Deliver | SendToPeer):
+            if isinstance(reply, Deliver):
+                self.on_deliver(reply)
+            self.delivers[link.number] += 1
+            written_s = self.scheduler.random.expovariate(1 / self.write_s)
+            self._at_this_boot(written_s, lambda n=self.delivers[link.number]: self.written(link, n))  # type: ignore[misc]
 
     def written(self, link: Line, delivers: int) -> None:
         """The operating system has taken so many MESSAGEs, or words to a node, of this connection."""

@@ -15,7 +15,7 @@ SEEDS = range(int(os.environ.get("RADIATOR_SEEDS", "300")))
 @pytest.mark.durability("D3", "D40")
 def test_unacked_means_found() -> None:
     one = os.environ.get("RADIATOR_SEED")
-    deliveries = redeliveries = boots = leases = 0
+    deliveries = redeliveries = boots = leases = confirms = commits = 0
     for seed in SEEDS if one is None else [int(one)]:
         history = History(seed)
         assert history.books.mistakes == [], f"RADIATOR_SEED={seed}"
@@ -23,9 +23,11 @@ def test_unacked_means_found() -> None:
         redeliveries += history.books.redeliveries
         boots += history.node.boots
         leases += len(history.tokens.given)
+        confirms += sum(client.confirms for client in history.amqp_clients)
+        commits += sum(client.commits for client in history.amqp_clients)
     if one is None:
         assert deliveries > 20 * len(SEEDS) and redeliveries > 2 * len(SEEDS) and boots > 2 * len(SEEDS)
-        assert leases > len(SEEDS)
+        assert leases > len(SEEDS) and confirms > 3 * len(SEEDS) and commits > 2 * len(SEEDS)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
