@@ -65,10 +65,10 @@ class Channel:
     """number: of the broker's connection that it is. wire: the number of its frames. takes: what each method does."""
 
     __slots__ = (
-        "_behind_answer", "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing", "_method",
-        "_publishing", "_sent", "_takes", "confirms", "has_transactions", "held", "held_bytes", "is_answered",
-        "is_close_asked", "is_in_transaction", "is_last", "is_over", "is_paused", "last_queue", "may_return", "number",
-        "prefetch", "state", "tags", "unacked", "wire",
+        "_behind_answer", "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing",
+        "_method", "_publishing", "_sent", "_takes", "confirms", "has_published", "has_transactions", "held",
+        "held_bytes", "is_answered", "is_close_asked", "is_in_transaction", "is_last", "is_over", "is_paused",
+        "last_queue", "number", "prefetch", "state", "tags", "unacked", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +92,7 @@ class Channel:
         self.held: deque[AmqpFrame] | None = None  # it has held none yet
         self.held_bytes = 0
         self._publishing: Publishing | None = None
-        self.may_return = False  # something was published that comes back where nothing is bound for it
+        self.has_published = False
         self.confirms = False
         self._sent = 0  # messages published since confirm.select
         self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
@@ -265,7 +265,7 @@ class Channel:
             raise BrokenAmqp(spec.PRECONDITION_FAILED, "fast reply consumer does not exist")
         expires_in_ms = expiration_ms(properties)  # behind it nothing is wrong with the message
         receipt = None
-        self.may_return = self.may_return or publishing.mandatory
+        self.has_published = True
         if self.confirms:
             self._sent += 1
             receipt = b"%d" % self._sent
@@ -321,8 +321,9 @@ class Channel:
         self.is_answered = False
         self._done = done
 
-    def wait_for_receipt(self, ok: bytes) -> None:
-        """The same where the answer is always these frames."""
+    def wait_for_receipt(self, ok: bytes, refused: type[Method] | None = None) -> None:
+        """The same where the answer is always these frames. refused: what a refusal is of; None: this method."""
+        self._method = refused or self._method
         self.wait_for(lambda: ok)
 
     def ask(
@@ -474,8 +475,7 @@ class Channel:
         is_of_method = self._failure is not None or not (self.is_answered or self.is_close_asked)
         method = NUMBERS[self._method if is_of_method else BasicPublish] if has_method else (0, 0)
         self.state = CLOSED
-        self.is_answered = True
-        self.is_last = False
+        self.is_answered, self.is_last = True, False
         self._done = _nothing
         self._give_up()
         close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *method))

@@ -81,15 +81,15 @@ def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
 
 
 def _say_behind(channel: Channel, frames: bytes, commands: list[Heard]) -> None:
-    """An answer that needs nothing of the broker, behind what it returns of messages that were published before: once a
-    client has the answer it looks for them no more.
+    """An answer that needs nothing of the broker, behind what it says of messages that were published before: one that
+    is returned, or that closes the channel. Once a client has the answer it looks for neither.
     """
-    if not (frames and channel.may_return) or channel.has_transactions:  # of these they come with the commit
+    if not (frames and channel.has_published) or channel.has_transactions:  # of these all comes with the commit
         return channel.say(frames)
     # one that is empty: the core's answer to it comes behind what it has said before
     commands.append(Begin(channel.number, TRANSACTION))
     commands.append(Abort(channel.number, TRANSACTION, RPC))
-    channel.wait_for_receipt(frames)
+    channel.wait_for_receipt(frames, BasicPublish)
 
 
 def _refuse_reserved(name: str, what: str) -> None:
@@ -173,7 +173,7 @@ def _headers_key(arguments: Any) -> str:
 def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     name = arguments.queue
     if arguments.passive and name == REPLY_TO:
-        channel.say(_ok(channel, arguments, QueueDeclareOk(name)))
+        _say_behind(channel, _ok(channel, arguments, QueueDeclareOk(name)), commands)
         return
     if not arguments.passive and name not in channel.own_queues:
         _refuse_reserved(name, "queue")
@@ -239,7 +239,7 @@ def _basic_qos(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
         commands.append(SetWindow(channel.number, arguments.prefetch_count, RPC))
     else:
         channel.prefetch = arguments.prefetch_count
-        channel.say(ok)
+        _say_behind(channel, ok, commands)
 
 
 def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
@@ -273,7 +273,7 @@ def _basic_cancel(channel: Channel, arguments: Any, commands: list[Heard]) -> No
     tag = arguments.consumer_tag
     ok = _ok(channel, arguments, BasicCancelOk(tag))
     if channel.tags.pop(tag.encode(), None) is None:
-        channel.say(ok)
+        _say_behind(channel, ok, commands)
         return
     channel.wait_for_receipt(ok)
     commands.append(Unsubscribe(channel.number, tag.encode(), RPC))
@@ -326,7 +326,7 @@ def _recover(channel: Channel, arguments: Any, commands: list[Heard], ok: bytes)
         raise BrokenAmqp(spec.NOT_IMPLEMENTED, "recover without requeue is not known: set requeue")
     ids = channel.unacked.take_all()
     if not ids:
-        channel.say(ok)
+        _say_behind(channel, ok, commands)
         return
     channel.wait_for_receipt(ok)
     commands.append(Nack(channel.number, ids[0], receipt=RPC, more=tuple(ids[1:])))
@@ -372,12 +372,12 @@ def _channel_open(channel: Channel, arguments: Any, commands: list[Heard]) -> No
 def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     if not arguments.active:
         raise BrokenAmqp(spec.NOT_IMPLEMENTED, "channel.flow off is not known: use basic.qos")
-    channel.say(encode_method(channel.wire, ChannelFlowOk(True)))
+    _say_behind(channel, encode_method(channel.wire, ChannelFlowOk(True)), commands)
 
 
 def _access_request(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     """Of AMQP 0-8: old clients ask for a ticket, which nobody looks at (RabbitMQ)."""
-    channel.say(encode_method(channel.wire, AccessRequestOk()))
+    _say_behind(channel, encode_method(channel.wire, AccessRequestOk()), commands)
 
 
 def _channel_close(channel: Channel, arguments: Any, commands: list[Heard]) -> None:

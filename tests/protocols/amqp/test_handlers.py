@@ -344,6 +344,29 @@ def test_a_select_is_answered_behind_what_comes_back(select: m.Method, ok: m.Met
         assert session.receive(publish(1))[0] == begin, "its transaction begins with the first command"
 
 
+@pytest.mark.parametrize(("sent", "ok"), [
+    (m.BasicQos(0, 5), m.BasicQosOk()),
+    (m.BasicCancel("nobody"), m.BasicCancelOk("nobody")),
+    (m.BasicRecover(True), m.BasicRecoverOk()),
+    (m.ChannelFlow(True), m.ChannelFlowOk(True)),
+    (m.ConfirmSelect(), m.ConfirmSelectOk()),
+    (m.TxSelect(), m.TxSelectOk()),
+    (m.QueueDeclare(queue="amq.rabbitmq.reply-to", passive=True), m.QueueDeclareOk("amq.rabbitmq.reply-to")),
+])  # fmt: skip
+def test_no_answer_comes_before_the_refusal_of_what_was_published_before(sent: m.Method, ok: m.Method) -> None:
+    session = opened()
+    send, begin, abort = session.receive(publish(1, exchange="none") + method(1, sent))
+    assert isinstance(send, Send) and begin == Begin(FIRST, b"tx") and abort == Abort(FIRST, b"tx", RPC)
+    assert session.take_outgoing() == b""
+    ((_, close),) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "No.")))
+    assert close == m.ChannelClose(404, "NOT_FOUND - No.", 60, 40), "which is what the message got"
+    assert session.encode(Receipt(FIRST, RPC)) + session.take_outgoing() == b"", "and nothing behind it"
+
+    other = opened()
+    other.receive(publish(1) + method(1, sent))
+    assert methods_in(other.encode(Receipt(FIRST, RPC))) == [(1, ok)], "where nothing was refused"
+
+
 def test_a_select_that_asks_for_no_answer_waits_for_nothing() -> None:
     session = opened()
     assert isinstance(only(session.receive(publish(1, mandatory=True) + method(1, m.ConfirmSelect(True)))), Send)
