@@ -1,8 +1,8 @@
 """ACK and NACK, and `auto` messages that are acked as they are written."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from itertools import islice, takewhile
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
 from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
@@ -13,7 +13,7 @@ from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Ack, Nack
 from radiator.model.errors import Refusal
-from radiator.model.limits import ACKED_PER_BATCH, SETTLED_PER_TRANSACTION, STEP_MESSAGES
+from radiator.model.limits import ACKED_PER_BATCH, COMMANDS_PER_TURN, SETTLED_PER_TRANSACTION, STEP_MESSAGES
 from radiator.model.replies import MESSAGE_COST_BYTES
 
 
@@ -21,10 +21,12 @@ class Acks:
     """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back:
     requests the bytes of deliveries whose bytes are on the disk alone; returns what the command must wait for.
     batch_wait_list: where ACKs wait while the open batch is full. begun: what is left of commands that settle
-    several, by connection, each judged once.
+    several, by connection, each judged once. turn_left: how many messages such commands may still settle in this turn.
     """
 
-    __slots__ = ("batch_wait_list", "begun", "context", "on_left", "read_back", "transactions")
+    __slots__ = (
+        "batch_wait_list", "begun", "context", "on_left", "read_back", "transactions", "turn_left", "turn_number",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class Acks:
         self.read_back = read_back
         self.batch_wait_list = WaitList("acks", is_timed=False)
         self.begun: dict[Connection, tuple[Ack | Nack, deque[Delivery]]] = {}
+        self.turn_number = self.turn_left = 0
 
     def ack(self, connection: Connection, command: Ack | Nack) -> Waitable | None:
         """Carry it out, or keep it for its COMMIT. Returns what it must wait for. Raises Refusal."""
@@ -48,43 +51,42 @@ class Acks:
         left = ACKED_PER_BATCH - len(self.context.open.writes)
         if left <= 0:
             return self.batch_wait_list
-        if command.more:
-            return self.ack_several(connection, command, left)
-        deliveries = named_by(connection, command, self.context.store_id)
-        if type(command) is Nack:
-            lacking = [delivery for delivery in deliveries if needs_bytes(command, delivery)]
-            if lacking:
-                # those before it now: so the whole of many need not be in memory at once
-                self.settle_before(command, deliveries, lacking[0])
-                return self.read_back(one_slice(lacking))
-        at_once = min(left, STEP_MESSAGES)
-        if len(deliveries) > at_once:
-            # a slice in a turn, and the rest when it is tried again: the RECEIPT comes with the last one
-            self.settle_before(command, deliveries, deliveries[at_once])
-            return FLUSH if at_once < left else self.batch_wait_list
-        self.settle_last(connection, command, deliveries)
-        return None
-
-    def ack_several(self, connection: Connection, command: Ack | Nack, left: int) -> Waitable | None:
-        """The next slice of what it names. All is judged before the first is settled; what has come back since then is
-        passed over.
-        """
         begun, deliveries = self.begun.get(connection, (None, deque[Delivery]()))
-        if begun is not command:
+        is_sliced = begun is command
+        if not is_sliced:
             deliveries = deque(named_by(connection, command, self.context.store_id))
+            if len(deliveries) <= 1:
+                if deliveries and needs_bytes(command, deliveries[0]):
+                    return self.read_back([*deliveries])
+                self.settle_last(connection, command, deliveries)
+                return None
+        waitable = self.ack_several(connection, command, deliveries, left, is_sliced)
+        if waitable is None:
+            self.begun.pop(connection, None)
+        else:
             self.begun[connection] = command, deliveries
-        at_once = min(left, STEP_MESSAGES)
+        return waitable
+
+    def ack_several(
+        self, connection: Connection, command: Ack | Nack, deliveries: deque[Delivery], left: int, is_sliced: bool
+    ) -> Waitable | None:
+        """The next slice of what it names: as much as the turn has time for. What has come back since that was judged
+        is passed over. Returns what the rest waits for; the RECEIPT comes with the last slice.
+        """
+        if self.turn_number != self.context.turn_number:
+            self.turn_number, self.turn_left = self.context.turn_number, COMMANDS_PER_TURN
+        at_once = min(left, self.turn_left)
         some: list[Delivery] = []
         while deliveries and len(some) < at_once:
             delivery = deliveries[0]
             if connection.unacked.get(delivery.message_id) is delivery:
-                if type(command) is Nack and needs_bytes(command, delivery):
+                if needs_bytes(command, delivery):
                     break
                 some.append(delivery)
             deliveries.popleft()
+        self.turn_left -= len(some)
         if not deliveries:
-            del self.begun[connection]
-            self.settle_last(connection, command, some, is_sliced=begun is command)
+            self.settle_last(connection, command, some, is_sliced)
             return None
         self.settle_some(command, some)
         if len(some) == at_once:
@@ -93,7 +95,7 @@ class Acks:
         return self.read_back(one_slice(lacking))
 
     def settle_last(
-        self, connection: Connection, command: Ack | Nack, deliveries: list[Delivery], is_sliced: bool = False
+        self, connection: Connection, command: Ack | Nack, deliveries: Collection[Delivery], is_sliced: bool = False
     ) -> None:
         """The whole, or the last of several slices, with the RECEIPT."""
         is_persistent = is_sliced
@@ -130,10 +132,6 @@ class Acks:
         size = sum(bytes_stored_anew(command, delivery) for delivery in deliveries)
         self.transactions.grow(connection, transaction, MESSAGE_COST_BYTES * (1 + len(deliveries)) + size)
         connection.receipt(self.context, command.receipt)
-
-    def settle_before(self, command: Ack | Nack, deliveries: list[Delivery], last: Delivery) -> None:
-        """Its RECEIPT comes with the rest."""
-        self.settle_some(command, takewhile(lambda delivery: delivery is not last, deliveries))
 
     def settle_some(self, command: Ack | Nack, deliveries: Iterable[Delivery]) -> None:
         queues: dict[ConsumedQueue, None] = {}

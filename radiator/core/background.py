@@ -13,7 +13,7 @@ from radiator.core.reading import Reading, one_slice
 from radiator.core.states import Event
 from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.journal import MOVED, CameFrom
-from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES
+from radiator.model.limits import BATCH_BYTES, COMMANDS_PER_TURN, STEP_MESSAGES
 from radiator.model.message import Message
 
 
@@ -51,7 +51,7 @@ class Requeue:
 
     def step(self) -> None:
         touched: dict[ConsumedQueue, None] = {}
-        for _ in range(min(STEP_MESSAGES, len(self.left))):
+        for _ in range(min(STEP_MESSAGES, COMMANDS_PER_TURN, len(self.left))):
             if self.context.open.size >= BATCH_BYTES:
                 break
             delivery = self.left.popleft()

@@ -8,7 +8,13 @@ from radiator.core import deliveries
 from radiator.core.connections import Delivery
 from radiator.core.states import Event
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Nack, Read
-from radiator.model.limits import ACKED_PER_BATCH, PREFETCH_COUNT_MAX, SETTLED_PER_TRANSACTION, STEP_MESSAGES
+from radiator.model.limits import (
+    ACKED_PER_BATCH,
+    COMMANDS_PER_TURN,
+    PREFETCH_COUNT_MAX,
+    SETTLED_PER_TRANSACTION,
+    STEP_MESSAGES,
+)
 from radiator.model.replies import Deliver, Refuse
 from tests.core.backlogs import durable
 from tests.core.node import Node
@@ -140,7 +146,7 @@ def test_a_cumulative_ack_of_many_goes_in_slices_and_no_batch_has_more_than_its_
             node.commit()
         assert len(writes) < 1000
     assert max(writes) == ACKED_PER_BATCH
-    assert max(after - before for before, after in zip(writes, writes[1:], strict=False)) <= STEP_MESSAGES
+    assert max(after - before for before, after in zip(writes, writes[1:], strict=False)) <= COMMANDS_PER_TURN
     node.auto = True
     assert node.stored("q") == []
 
@@ -237,13 +243,31 @@ def test_very_many_are_settled_a_slice_in_a_turn_and_each_is_judged_once(
     node.auto = False
     node.say(all_of(out, kind, receipt=b"r"))
     connection = node.broker.connections[1]
-    assert node.numbers("q")["messages"] == (count - STEP_MESSAGES if kind is Ack else count)
+    assert node.numbers("q")["messages"] == (count - COMMANDS_PER_TURN if kind is Ack else count)
     assert connection in node.broker.parts.acks.begun and node.receipts(1) == []
     node.auto = True
     node.turn([])
     assert node.receipts(1) == [b"r"] and judged == [1] and node.broker.parts.acks.begun == {}
     assert node.numbers("q")["messages"] == (0 if kind is Ack else count)
     assert node.numbers("q")["redelivered"] == (0 if kind is Ack else count)
+
+
+def test_commands_that_settle_several_share_the_time_of_a_turn() -> None:
+    node = Node()
+    node.open(1, 2, 3)
+    asked: list[Ack] = []
+    for number in (1, 2):
+        name = f"/queue/{number}"
+        node.say(subscribe(number, name, CLIENT_INDIVIDUAL, prefetch_count=COMMANDS_PER_TURN))
+        node.say(*(send(3, name, b"x") for _ in range(COMMANDS_PER_TURN - 1)))
+        first, *others = (one.message_id for one in node.messages(number))
+        asked.append(Ack(number, first, more=tuple(others), receipt=b"r"))
+    node.auto = False
+    node.turn([Read(one.connection, [one]) for one in asked])
+    assert node.numbers("1")["messages"] == 0 and node.numbers("2")["messages"] == COMMANDS_PER_TURN - 2
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == node.receipts(2) == [b"r"] and node.numbers("2")["messages"] == 0
 
 
 def test_what_comes_back_between_two_slices_is_passed_over() -> None:

@@ -49,6 +49,12 @@ MUTANTS = (
         also=(
             Edit(function="BATCH_BYTES", old="BATCH_BYTES = 4 * MIB", new="BATCH_BYTES = 1024 * MIB"),
             Edit(
+                function="Requeue.step",
+                old="for _ in range(min(STEP_MESSAGES, COMMANDS_PER_TURN, len(self.left))):",
+                new="for _ in range(len(self.left)):",
+            ),
+            Edit(function="Acks.ack_several", old="at_once = min(left, self.turn_left)", new="at_once = left"),
+            Edit(
                 function="limits:",
                 old='assert STEP_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"',
                 new='assert STEP_MESSAGES >= WINDOW_MESSAGES, "a long work steps through windows"',
