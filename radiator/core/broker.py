@@ -145,7 +145,7 @@ class Broker:
             self.go_on()
             usages.acting = None
         if self.backlog:
-            turn.again = True
+            turn.again = turn.is_background = True
         if (
             context.is_stopping
             and not self.is_over
@@ -203,9 +203,14 @@ class Broker:
         return events
 
     @property
-    def is_behind(self) -> bool:
-        """Whether the last turn was full before all that clients had sent was carried out."""
-        return bool(self.backlog)
+    def behind(self) -> dict[int, int]:
+        """By connection, how many of its commands wait because the last turn was full before they were carried out."""
+        found: dict[int, int] = {}
+        for event in self.backlog:
+            if isinstance(event, Open | Read | Closed):
+                commands = len(event.commands) if isinstance(event, Read) else 0
+                found[event.connection] = found.get(event.connection, 0) + commands
+        return found
 
     def put_behind(self, later: list[ServerEvent]) -> None:
         """The turn has ended within a Read, whose rest is the backlog: it goes on behind the other events, unless its

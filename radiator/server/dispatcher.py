@@ -140,7 +140,7 @@ class Dispatcher:
     def _turn(self) -> None:
         """One turn, and everything that it asks for."""
         self._is_in_turn = True
-        events = self._inbox.take(self._broker.is_behind)
+        events = self._inbox.take(self._broker.behind)
         now_s = time.monotonic()
         try:
             turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)

@@ -1,17 +1,20 @@
 """Events that wait for the broker's next turn.
 
 The commands of one client keep their order; clients take turns, COMMANDS_AT_ONCE each (the hub reads each socket once
-between two turns): a consumer's ACK does not wait behind all that the producers sent. The whole is bounded by
+between two turns): a consumer's ACK does not wait behind all that the producers sent. Nor does it where commands fill
+a turn before all are carried out: who has said those waits, and the others go on. The whole is bounded by
 INBOX_MAX_BYTES: readers must stop while `is_full`. The server's own reports (Committed, Loaded, Written, Tick) are
 always taken, and go before clients' commands. However much comes, the dispatcher is woken once.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from radiator.model.commands import Closed, Event, Open, Read, Stop
 from radiator.model.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
+
+_NOBODY: Mapping[int, int] = {}
 
 
 class Inbox:
@@ -22,9 +25,9 @@ class Inbox:
         self._is_awake = False
         self._reports: list[Event] = []
         # events that the next turn takes whole: while none waits from an earlier turn, and they are not too many
-        self._fresh: list[Event] = []
+        self._fresh: list[Open | Read | Closed] = []
+        self._fresh_sizes: list[int] = []
         self._fresh_commands = 0
-        self._fresh_bytes = 0
         # all others, by connection, with their bytes; the first connection is the next
         self._queued: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
@@ -63,8 +66,8 @@ class Inbox:
             and len(self._fresh) < READS_PER_TURN
         ):
             self._fresh.append(event)
+            self._fresh_sizes.append(size)
             self._fresh_commands += commands
-            self._fresh_bytes += size
         else:
             queued = self._queued.get(event.connection)
             if queued is None:
@@ -78,8 +81,8 @@ class Inbox:
         """The last event: after everything that was put, or instead of what was not taken yet."""
         if at_once:
             self._queued.clear()
-            self._fresh = []
-            self._fresh_commands = self._fresh_bytes = self._bytes = 0
+            self._fresh, self._fresh_sizes = [], []
+            self._fresh_commands = self._bytes = 0
         self._stop = Stop(at_once)
         self.wake()
 
@@ -95,30 +98,29 @@ class Inbox:
             self._is_awake = True
             self.summon()
 
-    def take(self, is_behind: bool = False) -> list[Event]:
-        """The events of the next turn: every report, and as many commands of clients as a turn may have. is_behind: the
-        broker has not finished the last turn's, so commands stay here, where clients take turns and a bound holds.
+    def take(self, behind: Mapping[int, int] = _NOBODY) -> list[Event]:
+        """The events of the next turn: every report, and as many commands of clients as a turn may have. behind: how
+        many commands of each connection the broker has from earlier turns, and has not finished: they count as part of
+        this turn, and what else these connections have said stays here, where clients take turns and a bound holds.
         """
         self._is_awake = False
         events, self._reports = self._reports, []
-        if is_behind:
-            if self._stop is not None and self._stop.at_once:
-                events.append(self._stop)
-                self._stop = None
-            return events
-        left = COMMANDS_PER_TURN - self._fresh_commands
+        if behind:
+            self._queue_fresh()
+        left = COMMANDS_PER_TURN - self._fresh_commands - sum(behind.values())
         reads_left = READS_PER_TURN - len(self._fresh)
         if self._fresh:
             events += self._fresh
-            self._fresh = []
-            self._bytes -= self._fresh_bytes
-            self._fresh_commands = self._fresh_bytes = 0
+            self._bytes -= sum(self._fresh_sizes)
+            self._fresh, self._fresh_sizes = [], []
+            self._fresh_commands = 0
         if self._queued:
-            for connection in list(islice(self._queued, reads_left)):
-                if left <= 0:
+            least = COMMANDS_AT_ONCE if behind else 1
+            for connection in list(islice((one for one in self._queued if one not in behind), reads_left)):
+                if left < least:
                     break
                 left -= self._take_from(connection, events)
-        if self._stop is not None and not self._queued:
+        if self._stop is not None and not self._queued and (self._stop.at_once or not behind):
             events.append(self._stop)
             self._stop = None
         if self._when_not_full and not self.is_full:
@@ -126,6 +128,17 @@ class Inbox:
             for call in waiting:
                 call()
         return events
+
+    def _queue_fresh(self) -> None:
+        """What was to be taken whole waits by connection, before what waits so already."""
+        queued: dict[int, deque[tuple[Event, int]]] = {}
+        for event, size in zip(self._fresh, self._fresh_sizes, strict=True):
+            queued.setdefault(event.connection, deque()).append((event, size))
+        for connection, events in self._queued.items():
+            queued.setdefault(connection, deque()).extend(events)
+        self._queued = queued
+        self._fresh, self._fresh_sizes = [], []
+        self._fresh_commands = 0
 
     def _take_from(self, connection: int, events: list[Event]) -> int:
         """Takes up to COMMANDS_AT_ONCE of its commands, and puts it last if more are left. Returns how many."""

@@ -34,6 +34,7 @@ SECONDS = {"quick": 1.0, "nightly": 4.0, "release": 10.0}
 SUBSCRIBERS = {"quick": 1_000, "nightly": 9_000, "release": 9_000}
 DEEP = {"quick": 10_000, "nightly": 50_000, "release": 90_000}
 END_MAX_S = 60.0
+GIVEN_BACK = 20_000  # by one command
 FEW = 6  # beats, and SENDs
 SLOW_SYNC_S = 0.5
 
@@ -300,6 +301,22 @@ def lost_with_all_unacked(place: Place) -> Act:
     return lose
 
 
+def given_back_by_one_command(place: Place) -> Act:
+    """All that is unacked, with SENDs behind the NACK that wait for it."""
+    place.fill("/queue/held", GIVEN_BACK)
+    holder = place.client()
+    holder.subscribe("/queue/held", ack="client", headers={"prefetch-count": str(GIVEN_BACK)})
+    last = holder.messages(GIVEN_BACK)[-1]
+
+    def give_back() -> None:
+        holder.nack(last)
+        holder.send_raw(b"SEND\ndestination:/queue/memory.behind\n\nx\0" * 100)
+        holder.fence()
+        time.sleep(place.seconds)
+
+    return give_back
+
+
 def numbers_of_many_queues(place: Place) -> Act:
     wire = place.client()
     names = (f"/queue/memory.many{number}" for number in range(1_000 if place.level == "quick" else 9_000))
@@ -431,9 +448,9 @@ def senders_to_a_slow_disk(place: Place) -> Act:
 Load = Callable[[Place], Act]
 LOADS: tuple[Load, ...] = (
     flood_of_small_frames, flood_of_64_kib, topic_burst, flood_of_big_frames, flood_of_headers, purge_in_memory,
-    log_of_which_segments_go_all_the_time, log_read_through, purge_on_disk, delete_and_sweep, expire_to_dead_letters,
-    expire_in_memory, lost_with_all_unacked, numbers_of_many_queues, everybody_leaves, log_deleted,
-    checkout_and_release, prepared_and_committed, prepared_and_aborted,
+    given_back_by_one_command, log_of_which_segments_go_all_the_time, log_read_through, purge_on_disk, delete_and_sweep,
+    expire_to_dead_letters, expire_in_memory, lost_with_all_unacked, numbers_of_many_queues, everybody_leaves,
+    log_deleted, checkout_and_release, prepared_and_committed, prepared_and_aborted,
 )  # fmt: skip
 
 
@@ -496,7 +513,7 @@ CAMPAIGNS = (
         title="times quiet clients while others flood, burst, purge, expire, read logs, die",
         unit="loads",
         run=time_quiet_clients,
-        cases=(8, 3 * len(LOADS), 20 * len(LOADS)),
+        cases=(9, 3 * len(LOADS), 20 * len(LOADS)),
         mutants=("no-read-quantum", "long-works-in-one-slice"),
         mutant_cases=len(LOADS),
         is_timed=True,

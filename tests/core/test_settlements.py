@@ -169,7 +169,7 @@ def test_a_long_one_goes_on_in_slices_and_forgets_no_verdict(monkeypatch: pytest
     turns = node.broker.context.turn_number
     node.say(settle(1, *(done(one) for one in leased), done(leased[0])))
     assert node.numbers("q")["acked"] == 3
-    while node.broker.is_behind:
+    while node.broker.behind:
         node.turn([])
     assert node.broker.context.turn_number - turns == 4
     assert node.inbox[1] == []

@@ -1,4 +1,4 @@
-from radiator.model.commands import Ack, Closed, Command, Committed, Open, Read, Stop, Tick
+from radiator.model.commands import CLIENT_INDIVIDUAL, Ack, Closed, Command, Committed, Nack, Open, Read, Stop, Tick
 from radiator.model.limits import (
     ADMIN_COPIES,
     COMMANDS_AT_ONCE,
@@ -9,7 +9,7 @@ from radiator.model.limits import (
 )
 from radiator.server.inbox import Inbox
 from tests.core.node import Node
-from tests.core.words import send
+from tests.core.words import send, subscribe
 
 
 def summoned(inbox: Inbox) -> list[bool]:
@@ -138,23 +138,77 @@ def test_stop_comes_after_everything_that_was_said() -> None:
     assert not inbox.has_more
 
 
-def test_clients_wait_while_the_broker_is_behind_and_reports_do_not() -> None:
+def test_who_has_said_what_the_broker_is_behind_with_waits_and_others_do_not() -> None:
     inbox = Inbox()
     for number in range(3):
         inbox.put(Read(number, acks(number, COMMANDS_AT_ONCE + 1)), INBOX_MAX_BYTES)
     inbox.take()
     inbox.report(Committed(1))
-    assert inbox.take(is_behind=True) == [Committed(1)]
+    assert inbox.take({0: 16, 1: 1, 2: 1}) == [Committed(1)]
     assert inbox.is_full and inbox.has_more
+    inbox.put(Read(3, acks(3, 1)))
+    assert inbox.take({0: 16, 1: 1}) == [Read(2, acks(2, COMMANDS_AT_ONCE + 1)[-1:]), Read(3, acks(3, 1))]
     inbox.stop()
-    assert inbox.take(is_behind=True) == []
+    assert inbox.take({0: 1, 1: 1}) == []
+    assert [event.connection for event in inbox.take({0: 1}) if isinstance(event, Read)] == [1]
+    assert inbox.take({0: 1}) == [] and inbox.has_more
     assert inbox.take()[-1] == Stop() and not inbox.has_more
+
+
+def test_what_the_broker_is_behind_with_is_a_part_of_the_turn() -> None:
+    inbox = Inbox()
+    for number in range(READS_PER_TURN):
+        inbox.put(Read(number, acks(number, 1)), 1)
+    assert inbox.take({99: COMMANDS_PER_TURN - COMMANDS_AT_ONCE + 1}) == []
+    some = inbox.take({0: COMMANDS_PER_TURN - 2 * COMMANDS_AT_ONCE})
+    assert [event.connection for event in some if isinstance(event, Read)] == [*range(1, COMMANDS_AT_ONCE + 2)]
+    assert inbox.size_bytes == READS_PER_TURN - len(some)
+
+
+def test_what_was_put_before_the_broker_was_behind_keeps_its_order() -> None:
+    inbox = Inbox()
+    first, second, third = acks(1, COMMANDS_AT_ONCE), acks(2, 1), acks(1, COMMANDS_AT_ONCE + 1)
+    inbox.put(Read(1, first), 5)
+    inbox.put(Read(2, second), 5)
+    inbox.put(Read(1, third), 5)
+    assert inbox.take({1: 3}) == [Read(2, second)]
+    taken = [inbox.take() for _ in range(3)]
+    assert [event.commands for events in taken for event in events if isinstance(event, Read)] == [
+        first,
+        third[:COMMANDS_AT_ONCE],
+        third[COMMANDS_AT_ONCE:],
+    ]
+    assert inbox.size_bytes == 0 and not inbox.has_more
+
+
+def test_others_go_on_beside_one_long_command() -> None:
+    count, long, other = 20 * COMMANDS_PER_TURN, 1, 2
+    node, inbox = Node(), Inbox()
+    node.open(long, other)
+    node.say(subscribe(long, "/queue/q", CLIENT_INDIVIDUAL, prefetch_count=count))
+    for _ in range(count // COMMANDS_PER_TURN):
+        node.say(*(send(other, "/queue/q", b"x") for _ in range(COMMANDS_PER_TURN)))
+    ids = [one.message_id for one in node.messages(long)]
+    node.auto = False
+    nack = Nack(long, ids[0], more=tuple(ids[1:]))
+    inbox.put(Read(long, [nack, *(send(long, "/queue/behind", b"x") for _ in range(40))]), 1)
+    turns = 0
+    while "behind" not in node.broker.destinations.queues.all:
+        before = len(node.broker.destinations.queues.all)
+        inbox.put(Read(other, [send(other, f"/queue/{turns}", b"x")]), 1)
+        for _ in range(3):
+            node.turn(inbox.take(node.broker.behind))
+            turns += 1
+            if len(node.broker.destinations.queues.all) > before:
+                break
+        assert len(node.broker.destinations.queues.all) > before, "it waits for all of the long command"
+    assert turns >= count // COMMANDS_PER_TURN
 
 
 def test_a_stop_at_once_waits_for_nothing_that_the_broker_is_behind_with() -> None:
     inbox = Inbox()
     inbox.stop(at_once=True)
-    assert inbox.take(is_behind=True) == [Stop(at_once=True)]
+    assert inbox.take({99: 1}) == [Stop(at_once=True)]
 
 
 def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -> None:
@@ -170,7 +224,7 @@ def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -
         inbox.put(Read(number, requests), INBOX_MAX_BYTES // 20 + 1)
 
     def turn() -> None:
-        node.turn(inbox.take(node.broker.is_behind))
+        node.turn(inbox.take(node.broker.behind))
         backlog = [event for event in node.broker.backlog if isinstance(event, Read)]
         assert sum(len(event.commands) for event in backlog) <= COMMANDS_PER_TURN, "it has left the bound"
 
