@@ -115,7 +115,7 @@ class Clients:
             if not is_channel:
                 self.ends_at(event.connection, until_ms)
         except Refusal as refusal:
-            connection.refuse(self.context, refusal.code, str(refusal))
+            connection.refuse_on(self.context, refusal)
             return True
         if event.peer is None and self.authorization.authorizer is not None and not is_channel:
             self.audit.logged_in(connection)
@@ -136,7 +136,7 @@ class Clients:
             connection.usage = self.usages.opened(connection, command.principal)
             self.ends_at(connection.number, self.authorization.check_login(connection))
         except Refusal as refusal:
-            connection.refuse(self.context, refusal.code, str(refusal))
+            connection.refuse_on(self.context, refusal)
             return
         self.audit.logged_in(connection)
 
@@ -176,7 +176,7 @@ class Clients:
             connection = self.connections[number]
             if not connection.is_closing:
                 refusal = self.authorization.run_out(connection)
-                connection.refuse(self.context, refusal.code, str(refusal))
+                connection.refuse_on(self.context, refusal)
         self.next_end_ms = min(self.until_ms.values(), default=inf)
 
     def not_linked(self, event: NotLinked) -> bool:

@@ -20,7 +20,7 @@ from radiator.core.states import Event
 from radiator.core.turn import TurnContext, reply_cost_bytes
 from radiator.core.usage import Usage
 from radiator.model.commands import AUTO, Ack, Administer, Command, Disconnect, Fail, InvalidSend, Nack, Send
-from radiator.model.errors import FORBIDDEN, Refusal
+from radiator.model.errors import FORBIDDEN, Grounds, Refusal
 from radiator.model.message import Message
 from radiator.model.principal import ANYONE
 from radiator.model.reads import Loaded
@@ -462,10 +462,20 @@ class Connection(Producer):
             context.count("refusals")
             if refusal.code == FORBIDDEN:
                 self.note_forbidden(context, str(refusal))
-            self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
+            self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal), refusal.grounds))
         else:
             scope = Scope.CONNECTION if isinstance(command, Disconnect | Fail) else Scope.COMMAND
-            self.refuse(context, refusal.code, str(refusal), command.receipt, scope)
+            self.refuse_on(context, refusal, command.receipt, scope)
+
+    def refuse_on(
+        self,
+        context: TurnContext,
+        refusal: Refusal,
+        receipt: bytes | None = None,
+        scope: Scope = Scope.CONNECTION,
+    ) -> None:
+        """As `refuse`, on the grounds of that refusal."""
+        self.refuse(context, refusal.code, str(refusal), receipt, scope, refusal.grounds)
 
     def survives_refusal(self, command: Command) -> bool:
         """Whether the connection goes on where that command is refused."""
@@ -478,6 +488,7 @@ class Connection(Producer):
         sentence: str,
         receipt: bytes | None = None,
         scope: Scope = Scope.CONNECTION,
+        grounds: Grounds | None = None,
     ) -> None:
         """Refuse, behind the RECEIPTs due before it. receipt: that of the refused command. If the scope is one at which
         its session closes, no more commands of the connection are carried out.
@@ -488,7 +499,7 @@ class Connection(Producer):
             self.note_forbidden(context, sentence)
         else:
             context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
-        self.say(context, Refuse(self.number, code, sentence, receipt, scope))
+        self.say(context, Refuse(self.number, code, sentence, receipt, scope, grounds))
 
     def note_forbidden(self, context: TurnContext, sentence: str) -> None:
         """In the log, and in the audit log."""

@@ -157,7 +157,7 @@ class Reload:
                 authorization.check_present(connection)
                 parts.clients.ends_at(connection.number, authorization.check_login(connection))
             except Refusal as refusal:
-                connection.refuse(parts.context, refusal.code, str(refusal))
+                connection.refuse_on(parts.context, refusal)
                 yield REFUSED_LOOKS
                 continue
             subscriptions: list[Subscription | TopicSubscription] = [
@@ -172,7 +172,7 @@ class Reload:
                     authorization.check_subscription(connection, subscription)
                 except Refusal as refusal:
                     parts.subscriptions.end(connection, subscription.name)
-                    connection.refuse(parts.context, refusal.code, str(refusal), scope=Scope.CHANNEL)
+                    connection.refuse_on(parts.context, refusal, scope=Scope.CHANNEL)
                     yield REFUSED_LOOKS
         yield from parts.leases.judge()
         yield from parts.repetitions.judge()

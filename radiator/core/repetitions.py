@@ -86,5 +86,5 @@ class Repetitions:
                 self.authorization.check_request(connection, one.command)
             except Refusal as refusal:
                 self.closed(connection)
-                connection.refuse(self.context, refusal.code, str(refusal), scope=Scope.CHANNEL)
+                connection.refuse_on(self.context, refusal, scope=Scope.CHANNEL)
                 yield REFUSED_LOOKS

@@ -19,6 +19,7 @@ from radiator.model.commands import Command, Send
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.getting import Get, SetWindow
+from radiator.model.grounds import NoRight
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
 from radiator.model.more_keys import addresses_of
@@ -450,7 +451,7 @@ class Rights:
             return
         for need in needs(command):
             if not self.may(granted, need):
-                raise Refusal(FORBIDDEN, sentence_of(granted.name, need))
+                raise refusal_of(granted.name, need)
 
     def may(self, granted: Granted, need: Need) -> bool:
         """The verdict, which is kept for the next time."""
@@ -488,11 +489,9 @@ def rights_of(users: Mapping[str, User], own_uid: int) -> Rights | None:
     return Rights(users, own_uid) if users else None
 
 
-def sentence_of(name: str, need: Need) -> str:
-    """Why that user may not do what needs that."""
-    if need.address == ANYWHERE:
-        return f"The user {name} may not do that: it takes the right `{need.right}` on something."
-    if need.address == EVERYTHING:
-        return f"The user {name} may not do that: it takes the right `{need.right}` on {EVERYTHING}."
-    what = f"rule of `{need.right}` that {'contains' if need.is_pattern else 'matches'} it"
-    return f"The user {name} may not {need.right} {need.address:.600}: there is no {what}."
+def refusal_of(name: str, need: Need) -> Refusal:
+    """Of that user, who may not do what needs that."""
+    if need.address in (ANYWHERE, EVERYTHING):
+        what = f"the right `{need.right}` on {need.address or 'something'}"
+        return Refusal(FORBIDDEN, f"The user {name} may not do that: it takes {what}.")
+    return Refusal.on(NoRight(name, need.right, need.address, need.is_pattern))

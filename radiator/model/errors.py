@@ -13,6 +13,8 @@
 Any other exception is a bug (AssertionError, IllegalMove in core/states.py) and stops the program.
 """
 
+from typing import ClassVar
+
 from radiator.model.limits import SHOWN_BYTES
 
 EXIT_REFUSED = 1
@@ -33,15 +35,32 @@ FORBIDDEN = "forbidden"
 """The code of what nobody has given the right to."""
 
 
+class Grounds:
+    """On which grounds something is refused, as data (grounds.py); its text is the sentence. A protocol that has words
+    of its own for some finds them by the type.
+    """
+
+    __slots__ = ()
+
+    code: ClassVar[str]
+
+
 class Refusal(RadiatorError):
     """A legal request that is not granted.
 
     `code` is stable and listed in docs/PROTOCOL.md.
     """
 
-    def __init__(self, code: str, sentence: str) -> None:
+    def __init__(self, code: str, sentence: str, grounds: Grounds | None = None) -> None:
+        """grounds: None where the sentence alone says them."""
         super().__init__(sentence)
         self.code = code
+        self.grounds = grounds
+
+    @classmethod
+    def on(cls, grounds: Grounds) -> "Refusal":
+        """The one on these grounds."""
+        return cls(grounds.code, str(grounds), grounds)
 
 
 class LinkError(RadiatorError):

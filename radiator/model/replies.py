@@ -1,9 +1,10 @@
 """The broker's replies to a connection. The session turns a reply into bytes; the server writes them in order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
+from radiator.model.errors import Grounds
 from radiator.model.leases import Leased, Settled
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
@@ -90,10 +91,11 @@ class Receipt:
 
 @dataclass(slots=True)
 class RefusedReceipt(Receipt):
-    """RECEIPT that refuses a SEND, which asked for refusals in this form. code, sentence: why, as of Refuse."""
+    """RECEIPT that refuses a SEND, which asked for refusals in this form. code, sentence and grounds as of Refuse."""
 
     code: str
     sentence: str
+    grounds: Grounds | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -143,8 +145,9 @@ class Scope(IntEnum):
 
 @dataclass(slots=True)
 class Refuse:
-    """A refusal. `code` is stable (docs/PROTOCOL.md), `sentence` gives what is refused, and why. The session decides by
-    the scope whether the connection ends: see Open.closes_at.
+    """A refusal. `code` is stable (docs/PROTOCOL.md), `sentence` gives what is refused, and why; so does `grounds` for
+    protocols that have words of their own, where it is not None. The session decides by the scope whether the
+    connection ends: see Open.closes_at.
 
     receipt: the receipt id of the command that caused it, or None.
     """
@@ -154,6 +157,7 @@ class Refuse:
     sentence: str
     receipt: bytes | None = None
     scope: Scope = Scope.CONNECTION
+    grounds: Grounds | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

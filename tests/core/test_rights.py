@@ -832,14 +832,14 @@ def test_nobody_else_knows_rights_or_refuses_for_them() -> None:
         or (isinstance(node, ast.Constant) and node.value == FORBIDDEN)
     }
     refuses_logins = {"auth/authenticator.py", "server/tunnels.py"}  # with the same code
-    names_it = {"model/errors.py", "model/audit.py", "model/limits.py"}
+    names_it = {"model/errors.py", "model/grounds.py", "model/audit.py", "model/limits.py"}
     writes_it_down = {"core/connections.py", "core/admin/__init__.py", "core/audit_writer.py"}
     judges = {"core/rights.py", "core/authorization.py", "server/serve.py"}
     explains = {"core/admin/questions.py"}  # `may`
     is_told = {"integrations/kombu/failures.py"}  # by the broker
     has_its_status = {
-        "protocols/amqp/refusals.py", "protocols/amqp/sentences.py", "protocols/http/head.py",
-        "protocols/http/responses.py", "protocols/http/door.py",
+        "protocols/amqp/refusals.py", "protocols/http/head.py", "protocols/http/responses.py",
+        "protocols/http/door.py",
     }  # fmt: skip
     assert knows == judges | refuses_logins | names_it | writes_it_down | explains | is_told | has_its_status
     assert radiator.__file__ is not None and Path(radiator.__file__).parent == PACKAGE

@@ -8,7 +8,7 @@ from radiator.core.answers import rested
 from radiator.core.ports import AnsweringPort
 from radiator.core.queues.target import Target
 from radiator.core.request import Request
-from radiator.core.rights import Granted, Need, Rights, granting, needs_for, sentence_of
+from radiator.core.rights import Granted, Need, Rights, granting, needs_for, refusal_of
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.exchange import Exchange
 from radiator.core.routing.exchanges import Exchanges
@@ -109,7 +109,7 @@ def may(request: Request[QuestionsPort], command: AskRight) -> None:
         return
     lacking = next((need for need in needs if not rights.may(granted, need)), None)
     if lacking is not None:
-        request.answer(RightJudged(False, None, sentence_of(granted.name, lacking)))
+        request.answer(RightJudged(False, None, str(refusal_of(granted.name, lacking))))
         return
     request.answer_in_slices(lambda: _judged(user, granted, needs[0], address))
 

@@ -236,7 +236,7 @@ class Cluster:
             connection.refuse(self.context, "link-error", sentence)
             self.links.closed(connection, f"link-error: {sentence}", is_refused=True)
         except Refusal as refusal:
-            connection.refuse(self.context, refusal.code, str(refusal))
+            connection.refuse_on(self.context, refusal)
             self.links.closed(connection, f"{refusal.code}: {refusal}", is_refused=True)
         return None
 

@@ -21,6 +21,7 @@ from radiator.model.administration import DeclareDestination, DeleteDestination,
 from radiator.model.answers import BindingOfExchange, Declared, Deleted, ExchangeDescribed
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal, count_text
+from radiator.model.grounds import ExchangeOtherwise
 from radiator.model.limits import DESCRIBED_BINDINGS, STEP_MESSAGES, STEPS_PER_COPY
 from radiator.model.numbers import ExchangeNumbers, Rows
 from radiator.model.recovery import Recovery
@@ -169,9 +170,7 @@ class ExchangeKind(Kind):
         found = exchanges.all.get(name)
         if found is not None:
             if found.settings != settings:
-                there = f'type "{found.type}", durable {found.durable}, auto_delete {found.auto_delete}'
-                there += f", alternate {found.settings.alternate or 'none'}, internal {found.settings.internal}"
-                raise Refusal("declared-otherwise", f"/exchange/{name} is there already, with {there}.")
+                raise Refusal.on(ExchangeOtherwise(name, found.settings))
             return False
         exchanges.check_name(name)
         self.destinations.check_count()

@@ -9,6 +9,7 @@ from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import EXISTING
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
+from radiator.model.grounds import ADDRESS_MAKES_NONE, NoSuchQueue
 
 
 class ExistingQueueKind(Kind):
@@ -58,6 +59,6 @@ class ExistingQueueKind(Kind):
     def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
         found = self.destinations.queues.all.get(name)
         if found is None:
-            raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+            raise Refusal.on(NoSuchQueue(name, ADDRESS_MAKES_NONE))
         self.destinations.queues.owned.check(found, user)
         return found

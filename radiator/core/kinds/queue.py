@@ -27,6 +27,7 @@ from radiator.model.checks import shown
 from radiator.model.commands import Send, Subscribe
 from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
+from radiator.model.grounds import TAKING_MAKES_NONE, NoSuchQueue, QueueGivenOtherwise
 from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
@@ -80,7 +81,7 @@ class QueueKind(Kind):
     def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
         found = self.destinations.queues.all.get(name)
         if found is None:
-            raise Refusal("no-such-destination", f"There is no /queue/{name}, and to take a message of it makes none.")
+            raise Refusal.on(NoSuchQueue(name, TAKING_MAKES_NONE))
         self.destinations.queues.owned.check(found, user)
         return found
 
@@ -132,7 +133,7 @@ class QueueKind(Kind):
         if command.is_owned:
             given = {**given, "persistent": False}
         if command.passive and name not in queues.all:
-            raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
+            raise Refusal.on(NoSuchQueue(name))
         settings = queue_settings(given, queues.settings_for(name))
         if given.get("dead_letter") is not None and not command.create:
             destinations.there(settings.dead_letter or "")
@@ -231,9 +232,8 @@ def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
     for key in (*given, *before):  # what is said now is named first
         if key in given and key in before:
             continue
-        here, wanted = (shown(one[key]) if key in one else "nothing" for one in (before, given))
-        sentence = f"/queue/{queue.name} is there already: it was declared with {here} as its {key}, and not {wanted}."
-        raise Refusal("declared-otherwise", sentence)
+        here, wanted = (shown(one[key]) if key in one else None for one in (before, given))
+        raise Refusal.on(QueueGivenOtherwise(queue.name, key, here, wanted))
 
 
 def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:

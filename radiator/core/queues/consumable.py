@@ -21,6 +21,7 @@ from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import Refusal
+from radiator.model.grounds import InExclusiveUse
 from radiator.model.message import Message
 from radiator.model.reads import Loaded
 from radiator.model.replies import Deliver, RecordPlace
@@ -170,7 +171,7 @@ class Consumable:
         first = next((one for one in others if not one.is_get), None)
         is_own_get = subscription.is_get and first is not None and first.connection is subscription.connection
         if first is not None and not is_own_get:
-            raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
+            raise Refusal.on(InExclusiveUse(self.name))
         if not subscription.is_get:
             gets = [*others]
             others.clear()

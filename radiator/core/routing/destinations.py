@@ -26,6 +26,7 @@ from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
 from radiator.model.errors import Refusal
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
+from radiator.model.grounds import DECLARE_FIRST, NoSuchQueue
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
 from radiator.model.settings import Binding, Declarations
@@ -145,8 +146,7 @@ class Destinations:
         """Returns the queue of that name. user: who would use it. Raises Refusal where there is none, or it may not."""
         found = self.queues.find(name)
         if found is None:
-            hint = f" There is a /log/{name}." if name in self.logs.all else ""
-            raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.{hint}")
+            raise Refusal.on(NoSuchQueue(name, is_log=name in self.logs.all))
         if user is not None:
             self.queues.owned.check(found, user)
         return found
@@ -252,7 +252,7 @@ class Destinations:
             return found
         if name.startswith((OUTBOX_PREFIX, DURABLE_PREFIX)):
             raise Refusal("reserved", f"/queue/{name} is a queue that the broker keeps for itself.")
-        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}: declare it first.")
+        raise Refusal.on(NoSuchQueue(name, DECLARE_FIRST))
 
     def bindings_of(self, queue: Target) -> Collection[tuple[str, str]]:
         """Exchange and key of each of its bindings; exchange "": a durable subscription to topics."""

@@ -25,6 +25,7 @@ from radiator.core.usage import Usages, with_maker
 from radiator.model.errors import Refusal
 from radiator.model.exchange_bindings import KIND as BINDING_KIND
 from radiator.model.exchange_bindings import binding_name, binding_of, binding_text
+from radiator.model.grounds import NoSuchExchange
 from radiator.model.header_bindings import HEADERS_BINDINGS_MAX
 from radiator.model.limits import BINDINGS_MAX
 from radiator.model.message import Message
@@ -99,10 +100,7 @@ class Exchanges:
         """Returns the exchange of that name. Raises Refusal where there is none."""
         found = self.all.get(name)
         if found is None:
-            raise Refusal(
-                "no-such-destination",
-                f"/exchange/{name} is not declared: config.toml or a request to /admin declares an exchange.",
-            )
+            raise Refusal.on(NoSuchExchange(name))
         return found
 
     def routed(self, exchange: Exchange, key: str) -> list[Target]:

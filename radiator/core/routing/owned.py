@@ -7,6 +7,7 @@ look at them, purge and delete them; nobody but the owner takes a message out, o
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
 from radiator.model.errors import Refusal
+from radiator.model.grounds import Locked
 
 
 class OwnedQueues:
@@ -43,11 +44,7 @@ class OwnedQueues:
         """Raises Refusal where it is another connection's. user: None: a client that has no connection of its own."""
         owner = self.owners.get(queue)
         if owner is not None and (user is None or user.owner != owner):
-            raise Refusal(
-                "locked",
-                f"{queue.address} is owned by connection {owner}: others may only send to it. It ends with that "
-                "connection.",
-            )
+            raise Refusal.on(Locked(queue.name, owner))
 
     def check_ended(self, queue: Queue, user: Connection) -> None:
         """The same of a purge or a delete, which operators may ask for too: refused on channels of others alone."""

@@ -24,6 +24,7 @@ from radiator.core.turn import WRITE_COST_BYTES
 from radiator.core.usage import with_maker
 from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError
+from radiator.model.grounds import QueueNotDeclared, QueueOtherwise
 from radiator.model.keys import keys_of, with_keys, without_keys
 from radiator.model.patterns import is_pattern
 from radiator.model.priorities import stored_by
@@ -159,10 +160,7 @@ class Queues:
             raise Refusal("reserved", f"/queue/{name} is kept for a durable subscription.")
         if name not in self.declarations.queues:
             if not self.declarations.may_create_queue(name):
-                raise Refusal(
-                    "no-such-destination",
-                    f"/queue/{name} is not declared, and [create] does not allow queues to be created by first use.",
-                )
+                raise Refusal.on(QueueNotDeclared(name))
             self.around.check_count()
         return self._create(name)
 
@@ -287,9 +285,11 @@ class Queues:
         if there is not None and there != settings:
             here, wanted = as_json(there), as_json(settings)
             key = next(key for key in here if here[key] != wanted[key])
-            where = "declared in the configuration" if found is None else "there already"
             is_, not_ = (shown(one[key]) if key == "partition_key" else one[key] for one in (here, wanted))
-            raise Refusal("declared-otherwise", f"/queue/{name} is {where}: its {key} is {is_}, not {not_}.")
+            if found is not None:
+                raise Refusal.on(QueueOtherwise(name, key, is_, not_))
+            sentence = f"/queue/{name} is declared in the configuration: its {key} is {is_}, not {not_}."
+            raise Refusal("declared-otherwise", sentence)
         if found is not None:
             found.used()
             return False

@@ -452,23 +452,23 @@ class Channel:
     def _refused_receipt(self, reply: RefusedReceipt) -> bytes:
         """Of a message that is published with a confirm."""
         if reply.code not in NACKED:
-            return self.close(reply.code, reply.sentence)
+            return self.close(reply.code, in_words(reply.sentence, reply.grounds))
         acks = self.confirmed()
         self._confirmed = self._confirm_due = int(reply.receipt)
         return acks + encode_nack(self.wire, self._confirmed, False)
 
     def close(self, code: str, sentence: str) -> bytes:
         """Tells the client that the channel is closed, by a refusal that has left the broker's connection open: that
-        must be closed by a Closed.
+        must be closed by a Closed. sentence: in the words of AMQP.
         """
         self.is_over = True
-        return self.confirmed() + self._close_frame(refusals.reply_code(code), in_words(code, sentence))
+        return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence)
 
     def _refused(self, reply: Refuse) -> bytes:
         failure = self._failure
         if failure is not None:
             return self.confirmed() + self._close_frame(failure.code, str(failure))
-        code, sentence = refusals.reply_code(reply.code), in_words(reply.code, reply.sentence)
+        code, sentence = refusals.reply_code(reply.code), in_words(reply.sentence, reply.grounds)
         return self.confirmed() + self._close_frame(code, sentence, reply.code not in refusals.OF_NO_METHOD)
 
     def _close_frame(self, code: int, sentence: str, has_method: bool = True) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from radiator.model.administration import AdminCommand
 from radiator.model.answers import AdminAnswer
 from radiator.model.errors import Refusal
+from radiator.protocols.amqp.sentences import in_words
 
 
 class MethodRequest:
@@ -22,7 +23,7 @@ class MethodRequest:
         return self._command
 
     def refusal(self, refusal: Refusal) -> bytes:
-        return str(refusal).encode()
+        return in_words(str(refusal), refusal.grounds).encode()
 
     def whole(self, answer: AdminAnswer) -> bytes:
         return self._done(answer)

@@ -3,103 +3,87 @@
 Each begins as RabbitMQ's does, since clients and their users look for that; what follows is what helps here.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from radiator.model.errors import FORBIDDEN
+from radiator.model.errors import Grounds
+from radiator.model.grounds import (
+    ExchangeOtherwise,
+    InExclusiveUse,
+    Locked,
+    NoRight,
+    NoSuchExchange,
+    NoSuchQueue,
+    QueueGivenOtherwise,
+    QueueNotDeclared,
+    QueueOtherwise,
+)
 from radiator.protocols.amqp.arguments import argument_of
 
 _VHOST = "in vhost '/'"
 
-Words = Callable[[re.Match[str]], str]
+
+def _no_queue(grounds: NoSuchQueue | QueueNotDeclared) -> str:
+    return f"no queue '{grounds.name}' {_VHOST}"
 
 
-def _none(kind: str) -> Words:
-    return lambda found: f"no {kind} '{found[1]}' {_VHOST}"
+def _no_exchange(grounds: NoSuchExchange) -> str:
+    return f"no exchange '{grounds.name}' {_VHOST}"
 
 
-def _locked(found: re.Match[str]) -> str:
+def _locked(grounds: Locked) -> str:
     return (
-        f"cannot obtain exclusive access to locked queue '{found[1]}' {_VHOST}: connection {found[2]} has declared it, "
-        "and it ends with that one. Others may publish to it"
+        f"cannot obtain exclusive access to locked queue '{grounds.name}' {_VHOST}: connection {grounds.owner} has "
+        "declared it, and it ends with that one. Others may publish to it"
     )
 
 
-def _in_use(found: re.Match[str]) -> str:
-    return f"queue '{found[1]}' {_VHOST} in exclusive use"
+def _in_use(grounds: InExclusiveUse) -> str:
+    return f"queue '{grounds.name}' {_VHOST} in exclusive use"
 
 
-def _other_queue(found: re.Match[str]) -> str:
-    name, key, here, wanted = found.groups()
-    return _other_setting(name, key, here, wanted)
+def _other_queue(grounds: QueueOtherwise | QueueGivenOtherwise) -> str:
+    unit = " s" if grounds.key.endswith("_s") else ""
+    current, received = (f"'{one}{unit}'" if one is not None else "none" for one in (grounds.here, grounds.wanted))
+    begins = _inequivalent("queue", grounds.name, argument_of(grounds.key))
+    return f"{begins}received {received} but current is {current}"
 
 
-def _given_otherwise(found: re.Match[str]) -> str:
-    name, here, key, wanted = found.groups()
-    return _other_setting(name, key, here, wanted)
-
-
-def _other_setting(name: str, key: str, here: str, wanted: str) -> str:
-    unit = " s" if key.endswith("_s") else ""
-    current, received = ("none" if one in ("None", "nothing") else f"'{one}{unit}'" for one in (here, wanted))
-    return _inequivalent("queue", name, argument_of(key)) + f"received {received} but current is {current}"
-
-
-def _owned_otherwise(found: re.Match[str]) -> str:
-    is_owned = found[2] == "owned"
-    received, current = str(not is_owned).lower(), str(is_owned).lower()
-    return _inequivalent("queue", found[1], "exclusive") + f"received '{received}' but current is '{current}'"
-
-
-def _other_exchange(found: re.Match[str]) -> str:
-    return _inequivalent("exchange", found[1], "type") + f"it is there with {found[2]}"
+def _other_exchange(grounds: ExchangeOtherwise) -> str:
+    return f"{_inequivalent('exchange', grounds.name, 'type')}it is there with {grounds.described}"
 
 
 def _inequivalent(kind: str, name: str, argument: str) -> str:
     return f"inequivalent arg '{argument}' for {kind} '{name}' {_VHOST}: "
 
 
-def _forbidden(found: re.Match[str]) -> str:
-    user, right, kind, name, rule = found.groups()
+def _forbidden(grounds: NoRight) -> str:
+    kind, _, name = grounds.address.removeprefix("/").partition("/")
+    if kind not in ("queue", "exchange"):
+        return str(grounds)
     exchange, slash, key = name.partition("/")
     is_key = kind == "exchange" and bool(slash)
     what = f"topic '{key}' in exchange '{exchange}'" if is_key else f"{kind} '{name}'"
-    why = f"there is no {rule.removesuffix('it')}/{kind}/{name}"
-    return f"{right} access to {what} {_VHOST} refused for user '{user}': {why}"
+    why = f"{grounds.lacking} {grounds.address}"
+    return f"{grounds.right} access to {what} {_VHOST} refused for user '{grounds.user}': {why}"
 
 
-_WORDS: tuple[tuple[str, re.Pattern[str], Words], ...] = tuple(
-    (code, re.compile(pattern, re.DOTALL), words)
-    for code, pattern, words in (
-        (
-            "no-such-destination",
-            r"There is no /queue/(.*?)(?:\.(?: There is a /log/.*)?|[:,] [a-z ]+\.)",
-            _none("queue"),
-        ),
-        ("no-such-destination", r"/queue/(.*) is not declared, and .*", _none("queue")),
-        ("no-such-destination", r"/exchange/(.*) is not declared: .*", _none("exchange")),
-        ("no-such-destination", r"There is no /exchange/(.*)\.", _none("exchange")),
-        ("locked", r"/queue/(.*) is owned by connection (\d+): .*", _locked),
-        ("exclusive", r"/queue/(.*) already has its one exclusive consumer\.", _in_use),
-        ("declared-otherwise", r"/queue/(.*) is there already: its (\w+) is (.*), not (.*)\.", _other_queue),
-        ("declared-otherwise", r"/queue/(.*) is there already: it is (owned|not owned), not .*", _owned_otherwise),
-        (
-            "declared-otherwise",
-            r"/queue/(.*) is there already: it was declared with (.*) as its (\w+), and not (.*)\.",
-            _given_otherwise,
-        ),
-        ("declared-otherwise", r"/exchange/(.*) is there already, with (.*)\.", _other_exchange),
-        (FORBIDDEN, r"The user (\S+) may not (\w+) /(queue|exchange)/(.*): there is no (.*)\.", _forbidden),
-    )
-)
+WORDS: Mapping[type[Grounds], Callable[[Any], str]] = {
+    NoSuchQueue: _no_queue,
+    QueueNotDeclared: _no_queue,
+    NoSuchExchange: _no_exchange,
+    Locked: _locked,
+    InExclusiveUse: _in_use,
+    QueueOtherwise: _other_queue,
+    QueueGivenOtherwise: _other_queue,
+    ExchangeOtherwise: _other_exchange,
+    NoRight: _forbidden,
+}
 
 
-def in_words(code: str, sentence: str) -> str:
-    """What a client of AMQP is told in its place; the same where AMQP has no other words for it."""
-    for of_code, pattern, words in _WORDS:
-        if of_code == code and (found := pattern.fullmatch(sentence)) is not None:
-            return words(found)
-    return sentence
+def in_words(sentence: str, grounds: Grounds | None) -> str:
+    """What a client of AMQP is told in place of that sentence, which is told where the grounds have no words here."""
+    return sentence if grounds is None else WORDS[type(grounds)](grounds)
 
 
 def login_refused(sentence: str, mechanism: str) -> str:
