@@ -70,6 +70,20 @@ class Locked(Grounds):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedOtherwise(Grounds):
+    """The queue is owned by the connection that declares it again, and would not be, or the other way round."""
+
+    code: ClassVar[str] = "locked"
+
+    name: str
+    is_owned: bool
+
+    def __str__(self) -> str:
+        here = "belongs to this connection alone" if self.is_owned else "is everybody's"
+        return f"/queue/{self.name} is there already, and {here}: declared again it must be the same."
+
+
+@dataclass(frozen=True, slots=True)
 class InExclusiveUse(Grounds):
     """The queue has a consumer, and one of the two is to be the only one."""
 

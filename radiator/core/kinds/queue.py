@@ -27,7 +27,7 @@ from radiator.model.checks import shown
 from radiator.model.commands import Send, Subscribe
 from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
-from radiator.model.grounds import TAKING_MAKES_NONE, NoSuchQueue, QueueGivenOtherwise
+from radiator.model.grounds import TAKING_MAKES_NONE, NoSuchQueue, OwnedOtherwise, QueueGivenOtherwise
 from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
@@ -222,8 +222,7 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
     owned.check(queue, connection)
     is_owned = queue in owned.owners
     if not command.passive and is_owned != command.is_owned:
-        here = "belongs to this connection alone" if is_owned else "is everybody's"
-        raise Refusal("locked", f"{queue.address} is there already, and {here}: declared again it must be the same.")
+        raise Refusal.on(OwnedOtherwise(queue.name, is_owned))
 
 
 def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from radiator.model.grounds import (
     NoRight,
     NoSuchExchange,
     NoSuchQueue,
+    OwnedOtherwise,
     QueueGivenOtherwise,
     QueueNotDeclared,
     QueueOtherwise,
@@ -36,6 +37,12 @@ def _locked(grounds: Locked) -> str:
         f"cannot obtain exclusive access to locked queue '{grounds.name}' {_VHOST}: connection {grounds.owner} has "
         "declared it, and it ends with that one. Others may publish to it"
     )
+
+
+def _owned_otherwise(grounds: OwnedOtherwise) -> str:
+    received, current = str(not grounds.is_owned).lower(), str(grounds.is_owned).lower()
+    begins = f"cannot obtain exclusive access to locked queue '{grounds.name}' {_VHOST}"
+    return f"{begins}: received exclusive '{received}' but current is '{current}'"
 
 
 def _in_use(grounds: InExclusiveUse) -> str:
@@ -73,6 +80,7 @@ WORDS: Mapping[type[Grounds], Callable[[Any], str]] = {
     QueueNotDeclared: _no_queue,
     NoSuchExchange: _no_exchange,
     Locked: _locked,
+    OwnedOtherwise: _owned_otherwise,
     InExclusiveUse: _in_use,
     QueueOtherwise: _other_queue,
     QueueGivenOtherwise: _other_queue,

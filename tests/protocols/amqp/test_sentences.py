@@ -14,6 +14,7 @@ from radiator.model.grounds import (
     NoRight,
     NoSuchExchange,
     NoSuchQueue,
+    OwnedOtherwise,
     QueueGivenOtherwise,
     QueueNotDeclared,
     QueueOtherwise,
@@ -36,6 +37,10 @@ IN = "in vhost '/'"
     (Locked("a", 17),
      f"cannot obtain exclusive access to locked queue 'a' {IN}: connection 17 has declared it, and it ends with that "
      "one. Others may publish to it"),
+    (OwnedOtherwise("a", True),
+     f"cannot obtain exclusive access to locked queue 'a' {IN}: received exclusive 'false' but current is 'true'"),
+    (OwnedOtherwise("a", False),
+     f"cannot obtain exclusive access to locked queue 'a' {IN}: received exclusive 'true' but current is 'false'"),
     (InExclusiveUse("a"), f"queue 'a' {IN} in exclusive use"),
     (QueueOtherwise("a", "message_ttl_ms", 1000, 2000),
      f"inequivalent arg 'x-message-ttl' for queue 'a' {IN}: received '2000' but current is '1000'"),
