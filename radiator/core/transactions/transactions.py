@@ -13,7 +13,7 @@ from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.addresses import ADMIN
 from radiator.model.commands import Abort, Begin, Commit, Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.limits import REFUSED_LOOKS, Limits
+from radiator.model.limits import REFUSED_LOOKS, SENT_PER_TRANSACTION, Limits
 from radiator.model.replies import Scope
 
 
@@ -82,6 +82,9 @@ class Transactions:
         blocked = self.admission.blocked(connection, None, False, 0)
         if blocked is not None:
             return blocked
+        if len(transaction.sends) >= SENT_PER_TRANSACTION:
+            # COMMIT carries them out in one turn, in which nobody else has one
+            raise Refusal("too-large", f"The transaction sends {SENT_PER_TRANSACTION} messages: that is the most.")
         self.grow(connection, transaction, command.size + WRITE_COST_BYTES)
         transaction.sends.append(command)
         connection.receipt(self.context, command.receipt)

@@ -192,3 +192,14 @@ def test_admin_request_cannot_be_part_of_a_transaction() -> None:
     node.open(9)
     node.say(begin(9), send(9, "/admin", b'{"do":"stats"}', transaction=b"t"))
     assert node.refusal(9).code == "admin", "at once, not at its COMMIT"
+
+
+def test_a_transaction_sends_so_many_messages_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.core.transactions.transactions.SENT_PER_TRANSACTION", 10)
+    node = Node()
+    node.open(8, 9)
+    for number, count in ((8, 10), (9, 11)):
+        node.say(begin(number), *(send(number, "q", b"%d" % number, transaction=b"t") for _ in range(count)))
+        node.say(commit(number, receipt=b"c"))
+    assert node.receipts(8) == [b"c"] and node.receipts(9) == []
+    assert node.refusal(9).code == "too-large" and node.stored("q") == [b"8"] * 10
