@@ -4,6 +4,27 @@ from tests.mutants import Edit, Mutant
 
 MUTANTS = (
     Mutant(
+        "amqp-acks-when-delivered",
+        "What a consumer of AMQP gets counts as acked, whatever it has asked for.",
+        function="_basic_consume",
+        old="""
+            AUTO if arguments.no_ack else CLIENT_INDIVIDUAL,
+            None if arguments.no_ack else channel.prefetch or PREFETCH_COUNT_MAX,
+        """,
+        new="""
+            AUTO,
+            None,
+        """,
+        also=(
+            Edit(function="_basic_consume", old="shares_window=not arguments.no_ack,", new="shares_window=False,"),
+            Edit(
+                function="_settled",
+                old='raise BrokenAmqp(spec.PRECONDITION_FAILED, f"unknown delivery tag {tag}")',
+                new="return ()",
+            ),
+        ),
+    ),
+    Mutant(
         "body-over-its-size-taken",
         "The body of a message may have more bytes than its header has said.",
         function="Channel._take_body",

@@ -62,6 +62,16 @@ MUTANTS = (
         new="if self._known is not None:",
     ),
     Mutant(
+        "http-forgets-the-key",
+        "The Idempotency-Key of a message says nothing: what is published again is stored again.",
+        function="publishing:_raw",
+        old="headers[of_message] = value",
+        new="""
+            if of_message != _DEDUP_ID:
+                headers[of_message] = value
+        """,
+    ),
+    Mutant(
         "http-get-changes",
         "What is asked for by GET, as any link does, is done as if it were posted.",
         function="found_route",

@@ -35,6 +35,13 @@ MUTANTS = (
         """,
     ),
     Mutant(
+        "kombu-takes-text-as-it-is",
+        "A task of another program has its headers as text, where Celery has numbers, lists and None.",
+        function="message:_opened",
+        old='return {"headers": task_headers(received.headers, received.message_id), "properties": properties}, body',
+        new='return {"headers": dict(received.headers), "properties": properties}, body',
+    ),
+    Mutant(
         "client-leaves-what-tls-has-read",
         "The client reads less than a record of TLS at a time; poll does not see what is left of it in OpenSSL.",
         function="ClientConnection.read",

@@ -1,23 +1,26 @@
 """What became of numbered jobs, as the workers have written it down, and whether it may be so.
 
 A job that was published is done. It is begun again only if who had it was killed, or lost its connection, in the
-middle: then nobody can know how far it came.
+middle: then nobody can know how far it came. It has one id, however often it is begun, and however often its program
+has tried to publish it: two of them are two messages.
 """
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ID = "id:"  # what the word begins with that tells the id of a job
 NAMED_MAX = 5  # of the jobs that a fault names
 
 
 @dataclass
 class Books:
-    """excused: how many jobs each worker (a life of one) may have left in the middle."""
+    """excused: how many jobs each worker (a life of one) may have left in the middle. unanswered: publishes."""
 
     path: Path
     published: set[int] = field(default_factory=set)
     excused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    unanswered: int = 0
 
     def done(self) -> set[int]:
         return {number for word, number, _ in self._lines() if word == "end"}
@@ -63,6 +66,13 @@ class Books:
                     f"doubled: of {worker} {len(numbers)} jobs were begun again, and {self.excused[worker]} may be: "
                     f"{sorted(numbers)[:NAMED_MAX]}"
                 )
+        ids: dict[int, set[str]] = defaultdict(set)
+        for word, number, _ in self._lines():
+            if word.startswith(ID):
+                ids[number].add(word)
+        stored = sorted(number for number, found in ids.items() if len(found) > 1)
+        if stored:
+            seen.append(f"stored twice: {len(stored)} jobs have several ids: {stored[:NAMED_MAX]}")
         return seen
 
     def faults_of_keys(self, keys: int) -> list[str]:

@@ -1,28 +1,38 @@
 """Real workers at a real broker, what may happen to them, and books over it."""
 
+import re
 import signal
+import threading
 import time
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 from typing import Any, Self
+from uuid import uuid4
 
 from celery import Celery
 
 from radiator.client import Address, Client
 from radiator.model.errors import RadiatorError
-from tests.broker_process import BrokerProcess
+from tests.broker_process import SERVER, BrokerProcess
 from tests.integrations.celery.books import Books
+from tests.integrations.celery.other_programs import AS_TEXT, post_task
 from tests.integrations.celery.publisher import publisher, task
 from tests.integrations.celery.secured import url_of, users_of
 from tests.integrations.celery.worker_process import WorkerProcess
-from tests.nodes.proxy import Proxy
+from tests.nodes.proxy import BACK, Proxy
 from tests.tls_broker import ENCRYPTED, TlsBroker
 
 CONFIG = "[create]\nqueues = false\ntopics = false\n"
+LISTENING = SERVER.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "http://127.0.0.1:0", "amqp://127.0.0.1:0"')
 QUEUE = "jobs"
+# what is published over HTTP again, since its answer was lost, is stored once
+DEDUPLICATED = f'[queue."{QUEUE}"]\ndedup_window_s = 3600\n'
+OVER_HTTP = 3  # one in so many
 # beside what runs when it is killed: jobs that had ended, and whose ACK was not with the broker yet
 ACKS_ON_THE_WAY = 2
+ANSWERED_WITHIN_S = 20.0
 
 
 def until(is_done: Callable[[], Any], timeout_s: float) -> bool:
@@ -52,16 +62,25 @@ class Crew:
         is_secured: bool = False,
         tables: str = "",
         options: tuple[str, ...] = (),
+        scheme: str = "radiator",
+        has_web: bool = False,
     ):
         directory.mkdir(exist_ok=True)
         self.broker: BrokerProcess
         urls = {"web": "", "worker": ""}
+        self.has_web, self._scheme = has_web, scheme
+        self.posted = 0  # over HTTP
+        self.web = Proxy(lambda: self._port("http"))
         if is_secured:
             self.broker = broker = TlsBroker(directory, ENCRYPTED + CONFIG + users_of(QUEUE))
             self.proxy = Proxy(lambda: broker.tls_port)
             urls = {user: url_of(user, self.proxy.port, broker.ca_file) for user in urls}
+        elif scheme == "amqp":
+            self.broker = BrokerProcess(directory, LISTENING + CONFIG + DEDUPLICATED + tables)
+            self.proxy = Proxy(lambda: self._port("amqp"))
+            urls = dict.fromkeys(urls, f"amqp://guest:guest@127.0.0.1:{self.proxy.port}//")
         else:
-            self.broker = BrokerProcess(directory, CONFIG + tables)
+            self.broker = BrokerProcess(directory, (LISTENING + CONFIG + DEDUPLICATED if has_web else CONFIG) + tables)
             self.proxy = Proxy(lambda: self.broker.port)
         self.books = Books(directory / "book")
         self.workers = [
@@ -100,6 +119,12 @@ class Crew:
         self._publisher.__exit__(None, None, None)
         self.broker.kill()
         self.proxy.close()
+        self.web.close()
+
+    def _port(self, scheme: str) -> int:
+        """Of that listener; 0, or one that is gone, where the broker does not listen."""
+        found = re.findall(rf"listening address={scheme}://127.0.0.1:(\d+)", self.broker.log)
+        return int(found[-1]) if found else 0
 
     @property
     def _operators_address(self) -> Address | str:
@@ -113,7 +138,58 @@ class Crew:
         for number in numbers:
             self.books.published.add(number)
             given = {"radiator_key": number % keys} if keys else {}
-            task(self.app, "job", number, seconds).apply_async(queue=QUEUE, ignore_result=True, **given)
+            if self.has_web and number % OVER_HTTP == 0:
+                self.post(number, seconds)
+            else:
+                task(self.app, "job", number, seconds).apply_async(queue=QUEUE, ignore_result=True, **given)
+
+    def post(self, number: int, seconds: float = 0.0) -> None:
+        """Over HTTP, again and again until it is answered. Each try is a task with an id of its own: that none of them
+        is stored beside another, the books see. Workers of radiator:// get headers that are text, too.
+        """
+        headers = {f"message-{name}": text for name, text in AS_TEXT.items()} if self._scheme == "radiator" else {}
+        headers |= {"Idempotency-Key": str(uuid4())}
+        self.posted += 1
+        end_s = time.monotonic() + ANSWERED_WITHIN_S
+        while True:
+            try:
+                post_task(self.web.port, QUEUE, "job", number, seconds, headers=headers)
+            except (OSError, HTTPException):
+                if time.monotonic() >= end_s:
+                    raise
+                self.books.unanswered += 1
+                time.sleep(0.02)
+            else:
+                return
+
+    def lose_while_posting(self, numbers: range, lose: Callable[[], None], loses_answer: bool = False) -> None:
+        """One publish after another over HTTP, while the broker or its connections are lost; until all are answered.
+
+        loses_answer: the first is stored by then, which nobody tells its program.
+        """
+        failed: list[Exception] = []
+
+        def post_all() -> None:
+            try:
+                for number in numbers:
+                    self.post(number)
+            except (OSError, HTTPException, AssertionError) as error:
+                failed.append(error)
+
+        self.books.published.update(numbers)
+        posting = threading.Thread(target=post_all)
+        if loses_answer:
+            self.web.silence(BACK)
+        posting.start()
+        try:
+            if loses_answer:
+                until(lambda: numbers[0] in self.books.begun(), ANSWERED_WITHIN_S / 4)
+            lose()
+        finally:
+            self.web.heal()
+            posting.join()
+        if failed:
+            raise failed[0]
 
     def is_done(self) -> bool:
         return self.books.published <= self.books.done()
@@ -164,7 +240,8 @@ class Crew:
     def cut(self) -> None:
         """All connections end at once; the workers go on."""
         self._excuse_everybody()
-        self.proxy.cut(with_reset=True)
+        for proxy in (self.proxy, self.web):
+            proxy.cut(with_reset=True)
 
     def restart_broker(self, is_killed: bool) -> None:
         self._excuse_everybody()
@@ -172,7 +249,8 @@ class Crew:
             self.broker.kill()
         else:
             assert self.broker.stop() == 0, self.broker.log
-        self.proxy.cut()
+        for proxy in (self.proxy, self.web):
+            proxy.cut()
         self.broker.start()
 
     def lose_connections(self, _: Random) -> None:

@@ -21,6 +21,7 @@ from kombu import Queue
 from kombu.common import Broadcast
 
 import radiator.kombu  # noqa: F401 - registers radiator://
+from tests.integrations.celery.books import ID
 from tests.integrations.celery.worker_process import IN_ITS_LOOP
 
 faulthandler.register(signal.SIGUSR2)  # where a worker is that does not end
@@ -109,6 +110,7 @@ class BookedRequest(Request):
 
 @app.task(acks_late=True, reject_on_worker_lost=True, Request=BookedRequest)
 def job(number: int, seconds: float = 0.0) -> int:
+    write_down(ID + str(job.request.id), number)
     write_down("start", number)
     time.sleep(seconds)
     write_down("end", number)

@@ -15,7 +15,7 @@ RETRIES = {"interval_start": 0, "interval_step": 0.05, "interval_max": 0.3, "max
 def publisher(port: int, backend: str = "rpc://", url: str = "") -> Iterator[Celery]:
     """url: as of a WorkerProcess."""
     app = Celery("publisher", broker=url or f"radiator://127.0.0.1:{port}", backend=backend, set_as_current=False)
-    app.conf.update(task_publish_retry_policy=RETRIES, broker_transport_options=RETRIES)
+    app.conf.update(task_publish_retry_policy=RETRIES, broker_transport_options={**RETRIES, "confirm_publish": True})
     try:
         yield app
     finally:

@@ -92,6 +92,17 @@ def test_workers_go_on_after_each_loss_of_their_broker(tmp_path: Path) -> None:
         assert crew.faults(10) == [], crew.logs()
 
 
+def test_workers_of_amqp_go_on_after_each_loss_and_what_is_posted_meanwhile_is_stored_once(tmp_path: Path) -> None:
+    with Crew(tmp_path, 1, scheme="amqp", has_web=True) as crew:
+        losing = (crew.cut, lambda: crew.restart_broker(True), lambda: crew.restart_broker(False))
+        for number, lose in enumerate(losing):
+            crew.publish(range(10 * number, 10 * number + 3), seconds=0.02)
+            crew.lose_while_posting(range(10 * number + 3, 10 * number + 5), lose, loses_answer=True)
+            assert until(crew.is_done, 20), crew.logs(60)
+        assert crew.books.unanswered >= len(losing)
+        assert crew.faults(10) == [], crew.logs()
+
+
 # ---- the books themselves
 
 
@@ -102,7 +113,9 @@ def books(tmp_path: Path, *lines: str) -> Books:
 
 
 def test_books_of_good_work(tmp_path: Path) -> None:
-    good = books(tmp_path, "start 1 a-1", "end 1 a-1", "start 2 a-1", "start 2 b-1", "end 2 b-1")
+    good = books(
+        tmp_path, "id:x 2 a-1", "id:x 2 b-1", "start 1 a-1", "end 1 a-1", "start 2 a-1", "start 2 b-1", "end 2 b-1"
+    )
     good.excused["a-1"] = 1
     assert good.faults() == []
 
@@ -113,6 +126,7 @@ def test_books_of_good_work(tmp_path: Path) -> None:
         (["start 1 a-1", "end 1 a-1", "start 2 a-1"], "lost: 1 "),
         (["start 1 a-1", "end 1 a-1", "start 2 a-1", "end 2 a-1", "start 2 a-1", "end 2 a-1"], "doubled: of a-1 1 "),
         (["start 1 a-1", "end 1 a-1", "start 2 a-1", "end 2 a-1", "start 3 a-1"], "never published"),
+        (["id:x 1 a-1", "end 1 a-1", "id:y 2 a-1", "id:z 2 b-1", "end 2 b-1"], "stored twice: 1 jobs"),
     ],
 )
 def test_books_of_bad_work(tmp_path: Path, lines: list[str], word: str) -> None:

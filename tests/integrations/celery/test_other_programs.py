@@ -12,24 +12,17 @@ import pytest
 
 from radiator.client import Client
 from tests.acceptance.amqp_clients import port_of
-from tests.broker_process import SERVER, BrokerProcess
+from tests.broker_process import BrokerProcess
 from tests.documents.blocks import blocks_of
 from tests.integrations.celery.books import Books
 from tests.integrations.celery.conftest import CONFIG
-from tests.integrations.celery.crew import until
-from tests.integrations.celery.other_programs import PROJECT, post_task
+from tests.integrations.celery.crew import LISTENING, until
+from tests.integrations.celery.other_programs import AS_TEXT, PROJECT, post_task
 from tests.integrations.celery.publisher import publisher, task
 from tests.integrations.celery.worker_process import IN_ITS_LOOP, WorkerProcess
 
-LISTENING = SERVER.replace('"stomp://127.0.0.1:0"', '"stomp://127.0.0.1:0", "http://127.0.0.1:0", "amqp://127.0.0.1:0"')
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "CELERY.md"
 MARKER = "tests/integrations/celery/test_other_programs.py"
-AS_TEXT = {
-    "eta": "", "expires": "", "group": "", "group_index": "", "ignore_result": "true", "lang": "py", "parent_id": "",
-    "replaced_task_nesting": "0", "retries": "0", "root_id": "", "shadow": "", "stamped_headers": "", "stamps": "{}",
-    "timelimit": "[null,null]",
-}  # fmt: skip
-"""What Celery's own transport gives a task, as who speaks no AMQP sees it."""
 DONE_S = 15
 
 
@@ -126,8 +119,7 @@ def own_worker(broker: BrokerProcess, book: Path) -> Iterator[WorkerProcess]:
 def test_headers_that_are_text_are_what_celery_means(
     own_worker: WorkerProcess, broker: BrokerProcess, book: Path
 ) -> None:
-    # of a time that has come: HTTP takes `expires` for the broker's, which a batch of AMQP's fields never meets
-    headers = {f"message-{name}": text for name, text in AS_TEXT.items() if name != "expires"}
+    headers = {f"message-{name}": text for name, text in AS_TEXT.items()}
     post_task(port_of(broker, "http"), "own", "try_twice", 1, "retry", headers=headers)
     assert until(lambda: "second 1" in book.read_text() if book.exists() else False, DONE_S), own_worker.log
     book.unlink()
