@@ -83,6 +83,8 @@ def _work_and_die(run: Run, crew: Crew, count: int, between: tuple[Callable[[Ran
     _note(run, "tasks done", len(crew.books.done()))
     if crew.has_web:
         _note(run, "over HTTP", crew.posted)
+    if crew.waited_for_themselves:
+        _note(run, "cold stops in which py-amqp waited for itself", crew.waited_for_themselves)
     _note(run, "begun again", crew.books.doubled())
 
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.integrations.celery.books import Books
-from tests.integrations.celery.crew import QUEUE, Crew, until
+from tests.integrations.celery.crew import QUEUE, Crew, until, waits_for_itself
 from tests.integrations.celery.publisher import task
 from tests.integrations.celery.worker_process import WorkerProcess
 
@@ -101,6 +101,14 @@ def test_workers_of_amqp_go_on_after_each_loss_and_what_is_posted_meanwhile_is_s
             assert until(crew.is_done, 20), crew.logs(60)
         assert crew.books.unanswered >= len(losing)
         assert crew.faults(10) == [], crew.logs()
+
+
+def test_what_waits_for_itself_is_told_from_what_hangs_otherwise() -> None:
+    frames = [f'  File "/x/amqp/method_framing.py", line {line} in write_frame' for line in (121, 122)]
+    handler = '  File "/x/celery/apps/worker.py", line 476 in on_cold_shutdown'
+    assert waits_for_itself("\n".join([frames[0], handler, frames[1]]))
+    assert not waits_for_itself("\n".join([frames[0], handler]))
+    assert not waits_for_itself("\n".join(frames))
 
 
 # ---- the books themselves
