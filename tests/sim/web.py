@@ -7,6 +7,7 @@ later lives of the broker, and by another user's clients: there they must settle
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from zlib import crc32
 
 from radiator.model.commands import PublishAll, Send
@@ -247,6 +248,8 @@ class Lessee(OverHttp):
         if action is Action.RELEASE and held.queue != "later":
             delay_ms = self.random.choice((None, None, 0, 30, 500))
         held.is_over = action is not Action.EXTEND
+        if action is Action.EXTEND:
+            held.over_from_s = inf  # until that is answered: where its connection is lost it may have been carried out
         return self.asked_for(Settlement(token, action, delay_ms), held)
 
     def drawn_stranger(self) -> bytes:
