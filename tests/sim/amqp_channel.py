@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.sim.amqp import AmqpClient
 
 AGAIN_S = 0.03  # after a refusal
-THINKS_S, GETS_S = 0.002, 0.05
+THINKS_S, GETS_S = 0.002, 0.15
 WAITING_MAX = 4  # publishes without confirm
 OF_BASIC = b"\0\x3c\0\0"  # how a content header begins
 DEAD_LETTERED = "b"  # the queue from which a message may be rejected and is not gone

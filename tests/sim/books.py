@@ -7,6 +7,7 @@ twice (as promised: at least once), but a message id is one message: everything 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -253,7 +254,12 @@ def headers_for(body: bytes) -> bytes:
 
 def headers_of(message: Message) -> bytes:
     """As everybody sees them, also where the message has come over AMQP."""
-    return expanded(message.headers, message.escaping)[0]
+    return _seen(message.headers, message.escaping)
+
+
+@lru_cache(4096)
+def _seen(headers: bytes, escaping: int) -> bytes:
+    return expanded(headers, escaping)[0]
 
 
 class Client:
