@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send
+from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send, Tick
+from radiator.model.limits import GIB, STEP_HEADER_BYTES, STEP_MESSAGES
 from tests.core.conftest import shrink
 from tests.core.node import Node
 from tests.core.words import nack, queue, send, subscribe
@@ -140,6 +141,25 @@ def test_everything_that_has_expired_leaves_at_one_tick(persistent: bool) -> Non
     node.wait(0.2)
     numbers = node.numbers("q")
     assert (numbers["stored"], numbers["expired"]) == (0, 4000)
+
+
+def test_what_has_long_headers_expires_in_smaller_slices() -> None:
+    """Each that goes to another queue by its exchange has a line for every queue in which it has died before."""
+    count, length = 400, 10 * STEP_HEADER_BYTES
+    node = Node(queue(message_ttl_ms=300))
+    node.open(1)
+    for _ in range(count):
+        node.say(send(1, "q", headers=b"long:%b\n" % (b"x" * length)))
+    node.now_s += 1
+    node.now_ms += 1000
+    node.auto = False
+    expired = [node.numbers("q")["expired"]]
+    node.turn([Tick(GIB, node.disk.used_bytes())])
+    while node.again or len(expired) == 1:
+        expired.append(node.numbers("q")["expired"])
+        node.turn([])
+    expired.append(node.numbers("q")["expired"])
+    assert expired[-1] == count and max(now - before for before, now in pairwise(expired)) <= STEP_MESSAGES // 10
 
 
 def test_expiry_stops_at_a_head_that_lives() -> None:
