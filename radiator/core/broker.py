@@ -301,7 +301,7 @@ class Broker:
         if connection.is_idle:
             connection.wake()
         if event.buffered_bytes != connection.buffered_bytes:
-            self.admission.memory.bytes += event.buffered_bytes - connection.buffered_bytes
+            self.admission.memory.frames_grown_bytes += event.buffered_bytes - connection.buffered_bytes
         connection.buffered_bytes = event.buffered_bytes
         if connection.blocked:
             self.blocking.add(connection, event.commands)

@@ -28,15 +28,17 @@ class Memory:
     """bytes: as last weighed (`weighed_bytes`), plus all that has come in since that began, even if gone again.
     tight_bytes: past it only those that hold little go on. share_bytes: what a connection may hold then; least_bytes:
     holders of less are never closed. waiting_bytes: of messages that go on when a batch is on the disk. parts_bytes: of
-    large messages from other nodes that are incomplete. is_awaited: whether a producer has found no room in a memory
-    queue since the last weighing.
+    large messages from other nodes that are incomplete. frames_grown_bytes: by how much more is held since the last
+    weighing began of frames that are not whole, which `bytes` does not follow. is_awaited: whether a producer has found
+    no room in a memory queue since the last weighing.
     holders: the largest then, with bytes: `connection NUMBER`, and addresses of memory queues. outbox_bytes: in all
     outgoing buffers then, and outbox_largest_bytes in the fullest.
     """
 
     __slots__ = (
-        "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "outbox_bytes",
-        "outbox_largest_bytes", "parts_bytes", "share_bytes", "tight_bytes", "waiting_bytes", "weighed_bytes",
+        "bound_bytes", "bytes", "destinations", "frames_grown_bytes", "holders", "is_awaited", "least_bytes",
+        "outbox_bytes", "outbox_largest_bytes", "parts_bytes", "share_bytes", "tight_bytes", "waiting_bytes",
+        "weighed_bytes",
     )  # fmt: skip
 
     def __init__(self, destinations: "Destinations", limits: Limits) -> None:
@@ -45,6 +47,7 @@ class Memory:
         self.bytes = self.weighed_bytes = 0
         self.waiting_bytes = 0
         self.parts_bytes = 0
+        self.frames_grown_bytes = 0
         self.outbox_bytes = self.outbox_largest_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
@@ -59,7 +62,8 @@ class Memory:
     @property
     def is_weighing_due(self) -> bool:
         """Whether so much has come in since the last weighing that the next Tick would be too late."""
-        return self.bytes > self.bound_bytes and self.bytes - self.weighed_bytes > self.share_bytes
+        bytes_now = self.bytes + self.frames_grown_bytes
+        return bytes_now > self.bound_bytes and bytes_now - self.weighed_bytes > self.share_bytes
 
     @property
     def on_disk_too(self) -> int:
@@ -101,13 +105,14 @@ class Weighing:
     """
 
     __slots__ = (
-        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_private", "held", "large",
-        "largest", "memory", "unread", "unread_most",
+        "awaited", "began_bytes", "began_frames_grown_bytes", "began_waiting_bytes", "bytes", "found", "growing",
+        "has_private", "held", "large", "largest", "memory", "unread", "unread_most",
     )  # fmt: skip
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.began_bytes = memory.bytes
+        self.began_frames_grown_bytes = memory.frames_grown_bytes
         self.began_waiting_bytes = memory.waiting_bytes
         self.bytes = self.unread = self.unread_most = self.found = self.held = 0
         self.has_private = False
@@ -179,6 +184,7 @@ class Weighing:
         memory.destinations.windows.held = self.held
         memory.outbox_bytes, memory.outbox_largest_bytes = self.unread, self.unread_most
         memory.bytes = self.bytes + since
+        memory.frames_grown_bytes -= self.began_frames_grown_bytes
         memory.holders = [(holder.address, size) for size, _, holder in sorted(self.largest, reverse=True)]
 
 
