@@ -214,8 +214,9 @@ def _stopping(window: int) -> Iterator[threading.Event]:
 
     def interrupted(number: int, frame: object) -> None:
         stop.set()
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        # not as it was before: a shell may have had them ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         again = f"a second interrupt ends it at once, and at most {count_text(window, 'message')} can be doubled then"
         print(f"\nradiator: Interrupted. What is on its way comes to its end; {again}.", file=sys.stderr, flush=True)
 

@@ -166,8 +166,8 @@ class AmqpLink(AmqpWire):
         return AmqpRefused(self.name, method.reply_code, method.reply_text)
 
     def close(self) -> None:
-        """Says good-bye, where it still can. What was sent before is taken then."""
-        if self._is_logged_in:
+        """Says good-bye, where it still can. What was sent before is taken then. One that has no room does not read."""
+        if self._is_logged_in and not self.blocked:
             self._is_logged_in = False
             with suppress(RadiatorError, OSError, ValueError):
                 self.send_method(0, ConnectionClose())

@@ -236,8 +236,10 @@ def test_where_the_new_broker_has_no_room_a_second_interrupt_ends_it(old: Side, 
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
         process.send_signal(signal.SIGINT)
+        began_s = time.monotonic()
         _, err = process.communicate(timeout=WAIT_MAX_S)
         assert process.returncode == 130 and "a second interrupt ends it" in err
+        assert time.monotonic() - began_s < 4
         found = new.bodies("no-room")
         left = old.bodies("no-room")
     assert len(set(found)) == len(found) < len(bodies) and set(found) | set(left) == set(bodies)
