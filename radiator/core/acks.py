@@ -51,20 +51,21 @@ class Acks:
         left = ACKED_PER_BATCH - len(self.context.open.writes)
         if left <= 0:
             return self.batch_wait_list
-        begun, deliveries = self.begun.get(connection, (None, deque[Delivery]()))
-        is_sliced = begun is command
-        if not is_sliced:
-            deliveries = deque(named_by(connection, command, self.context.store_id))
-            if len(deliveries) <= 1:
-                if deliveries and needs_bytes(command, deliveries[0]):
-                    return self.read_back([*deliveries])
-                self.settle_last(connection, command, deliveries)
+        begun = self.begun.get(connection) if self.begun else None
+        is_sliced = begun is not None and begun[0] is command
+        if begun is None or not is_sliced:
+            named = named_by(connection, command, self.context.store_id)
+            if len(named) <= 1:
+                if named and type(command) is Nack and needs_bytes(command, named[0]):
+                    return self.read_back(named)
+                self.settle_last(connection, command, named)
                 return None
-        waitable = self.ack_several(connection, command, deliveries, left, is_sliced)
+            begun = command, deque(named)
+        waitable = self.ack_several(connection, command, begun[1], left, is_sliced)
         if waitable is None:
             self.begun.pop(connection, None)
         else:
-            self.begun[connection] = command, deliveries
+            self.begun[connection] = begun
         return waitable
 
     def ack_several(
