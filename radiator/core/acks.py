@@ -1,7 +1,7 @@
 """ACK and NACK, and `auto` messages that are acked as they are written."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
@@ -96,7 +96,7 @@ class Acks:
         return self.read_back(one_slice(lacking))
 
     def settle_last(
-        self, connection: Connection, command: Ack | Nack, deliveries: Collection[Delivery], is_sliced: bool = False
+        self, connection: Connection, command: Ack | Nack, deliveries: list[Delivery], is_sliced: bool = False
     ) -> None:
         """The whole, or the last of several slices, with the RECEIPT."""
         is_persistent = is_sliced

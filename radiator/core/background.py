@@ -127,7 +127,7 @@ class Expiring:
         queue, context = self.queue, self.context
         most = context.handled + STEP_MESSAGES
         while context.handled < most and self.can_go_on and (head := queue.head()) is not None:
-            # where twenty queues pass it round by their times to live, each has to write down its death
+            # a dead letter's list of deaths is read and written anew: 170 µs where it has died in twenty queues
             context.handled += 1 + len(head.message.headers) // STEP_HEADER_BYTES
             queue.take_head()
         if self.is_done:
