@@ -154,7 +154,7 @@ class QueueKind(Kind):
             counts = queue.ledger.stored, queue.ready_count, len(queue.subscriptions)
             return QueueDeclared(*counts, created, useless_given)
 
-        if queue.is_persistent:
+        if queue.made_in > self.context.committed:
             request.answer_synced(declared)
         else:
             request.answer(declared())

@@ -54,8 +54,9 @@ class Queue(Consumable):
 
     calm_after: one returned at least so often is kept for CALM_MS before it is ready again; None: none is. next_due_ms:
     when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
-    settings that it was declared with at run time, as JSON. maker: the user that has made it. named: its consumers that
-    have names; None: it never had one.
+    settings that it was declared with at run time, as JSON. made_in: the number of the batch that stores that it is
+    there; 0: none, or an earlier start's. maker: the user that has made it. named: its consumers that have names; None:
+    it never had one.
     """
 
     dedup: Dedup | None = None
@@ -63,8 +64,8 @@ class Queue(Consumable):
 
     __slots__ = (
         "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "keeps_nothing", "ledger",
-        "maker", "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes", "unblocked",
-        "unused_since_s", "waiters",
+        "made_in", "maker", "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes",
+        "unblocked", "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -77,7 +78,7 @@ class Queue(Consumable):
         self.unused_since_s = ports.context.now_s
         self.dead_letter = ports.dead_letter
         self.unblocked = ports.unblocked
-        self.next_due_ms = self.redelivered = self.damaged = 0
+        self.next_due_ms = self.redelivered = self.damaged = self.made_in = 0
         self.calm_after: int | None = None
         self.keeps_nothing = settings.keeps_nothing
         self.given = ""

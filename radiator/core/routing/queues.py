@@ -201,6 +201,7 @@ class Queues:
             number = self.around.take_number()
             self.context.write(Declare(number, name))
             queue = stored = self._open(number, name, settings, Ledger())
+            stored.made_in = self.context.open.number
             self.context.part(stored)
         else:
             queue = self.all[name] = in_memory(settings)(name, settings, self.ports)

@@ -251,7 +251,6 @@ def test_declaring_counts_as_use() -> None:
 def test_an_answer_comes_when_what_it_tells_is_synced() -> None:
     requests = [
         {"do": "declare", "queue": "new", "max_messages": 5},
-        {"do": "declare", "queue": "new"},
         {"do": "declare", "exchange": "y", "type": "direct"},
         {"do": "declare", "fanout": "g", "children": ["new"]},
         {"do": "bind", "exchange": "y", "key": "k", "queue": "new"},

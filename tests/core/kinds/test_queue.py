@@ -1,8 +1,14 @@
 """`/queue/NAME`: made by its first use where that may be; nothing in it is a pattern."""
 
+import json
+
 import pytest
 
+from radiator.model.addresses import QUEUE
+from radiator.model.administration import DeclareDestination
+from radiator.model.replies import Answered
 from radiator.model.settings import Declarations
+from tests.core.asked import ask
 from tests.core.node import Node
 from tests.core.words import send, subscribe
 
@@ -11,6 +17,13 @@ def node_of(**declared: bool) -> Node:
     node = Node(Declarations(**declared))
     node.open(1, 2)
     return node
+
+
+def was_created(node: Node, connection: int) -> bool:
+    (answer,) = node.take(connection)
+    assert isinstance(answer, Answered)
+    created: bool = json.loads(answer.body)["created"]
+    return created
 
 
 def test_first_use_makes_it_by_a_send_or_a_subscribe() -> None:
@@ -48,3 +61,17 @@ def test_it_keeps_back_what_is_delayed() -> None:
     assert node.bodies(2) == []
     node.wait(5)
     assert node.bodies(2) == [b"later"]
+
+
+def test_a_declare_waits_for_the_disk_only_while_the_queue_is_not_there() -> None:
+    node = node_of()
+    node.auto = False
+    declare = DeclareDestination(QUEUE, "q", {"persistent": True}, is_exact=True)
+    node.say(ask(1, declare), ask(2, declare))
+    assert node.take(1) == node.take(2) == [], "said of a queue that a power cut takes away"
+    node.seal()
+    node.commit()
+    assert [was_created(node, connection) for connection in (1, 2)] == [True, False]
+
+    node.say(send(1, "q", b"1", receipt=b"stored"), ask(2, declare))
+    assert node.take(1) == [] and was_created(node, 2) is False, "waits for a message, of which it says nothing"
