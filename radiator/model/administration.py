@@ -10,7 +10,7 @@ checked that. Where the core cannot do what a command asks it raises Refusal; it
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from radiator.model.addresses import KINDS
@@ -135,13 +135,12 @@ class ExplainTrace:
 
 @dataclass(slots=True)
 class DeclareDestination:
-    """Ensures that one of that kind and name exists with these settings: Declared, or of a queue QueueDeclared, once
-    that is on the disk.
+    """Ensures that there is one with these settings: Declared, or of a queue QueueDeclared, once that is on the disk.
 
     passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. is_owned: a
-    queue that is in memory, is used by the connection alone that declares it and by its channels, and ends with that.
-    is_exact: a queue that was declared with more settings, or fewer, is there otherwise, whatever their values.
-    Raises Refusal `bad-request` for invalid settings.
+    queue in memory that only the connection which declares it and its channels use, and that ends with it. is_exact: a
+    queue that was declared with more settings, or fewer, is there otherwise, whatever their values. if_new: settings of
+    one that is made now; one that is there may have others. Raises Refusal `bad-request` for invalid settings.
     """
 
     kind: str
@@ -151,6 +150,7 @@ class DeclareDestination:
     create: bool = True
     is_owned: bool = False
     is_exact: bool = False
+    if_new: Settings = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -23,6 +23,8 @@ from radiator.model.users import User
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
+STORED, READY = "stored", "ready"  # what the bounds of a queue count
+BOUNDED = (STORED, READY)
 DIRECT, TOPIC, FANOUT, HEADERS = "direct", "topic", "fanout", "headers"
 EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT, HEADERS)
 STANDARD_EXCHANGES = {  # always there
@@ -83,7 +85,8 @@ class QueueSettings:
     where the keys of messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages
     of one key may be out at once. max_priority: the highest one of messages; None: they have none.
     single_active_consumer: one consumer gets all, and the others stand by until it has gone. drop_after_redeliveries:
-    without dead letters, how often a message comes back before it is dropped; None: without limit.
+    without dead letters, how often a message comes back before it is dropped; None: without limit. bounds_count:
+    whether max_messages and max_bytes are for all that is stored, or leave out what is unacked.
     """
 
     persistent: bool = True
@@ -110,6 +113,7 @@ class QueueSettings:
     max_priority: int | None = None
     single_active_consumer: bool = False
     drop_after_redeliveries: int | None = None
+    bounds_count: str = STORED
 
     @property
     def has_dead_letters(self) -> bool:

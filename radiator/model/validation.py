@@ -13,7 +13,7 @@ from radiator.model.addresses import CHECKOUT_LOGS, name_in
 from radiator.model.addresses import EXCHANGE as EXCHANGE_KIND
 from radiator.model.addresses import FANOUT as FANOUT_KIND
 from radiator.model.avro import schema_text
-from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, size_text, whole
+from radiator.model.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, whole
 from radiator.model.errors import Refusal
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX, check_binding_row
 from radiator.model.exchange_bindings import KIND as BINDING_KIND
@@ -24,6 +24,7 @@ from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import (
     BLOCK,
+    BOUNDED,
     CLUSTER,
     DEAD_LETTER,
     EXCHANGE_TYPES,
@@ -32,6 +33,7 @@ from radiator.model.settings import (
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     OVERFLOWS,
+    READY,
     SCOPES,
     STANDARD_EXCHANGES,
     TOPIC,
@@ -215,6 +217,7 @@ QUEUE: dict[str, Check] = {
     "max_priority": whole(1, PRIORITY_MAX),
     "single_active_consumer": flag,
     "drop_after_redeliveries": whole(0, 65_535),
+    "bounds_count": choice(*BOUNDED),
 }
 LOG: dict[str, Check] = {
     "partitions": whole(1, PARTITIONS_MAX),
@@ -271,6 +274,9 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
         if given.get(key) == 0 and given.get("overflow", BLOCK) == BLOCK:
             wrong = "is 0, so every producer would wait for ever"
             found.append((key, f'{wrong}; say what becomes of messages, with overflow = "drop-oldest", or raise it'))
+    if given.get("bounds_count") == READY and given.get("overflow", BLOCK) == BLOCK:
+        wrong = 'but the queue has overflow = "block", and who waits for room waits until messages are acked'
+        found.append(("bounds_count", f'is "ready", {wrong}; give overflow = "reject", "drop-oldest" or "dead-letter"'))
     sources, window = given.get("partition_key"), given.get("partition_window", defaults.partition_window)
     if sources and given.get("scope") == CLUSTER:
         wrong = 'but the queue has scope = "cluster", and a key would have to be at one node at a time'
@@ -318,48 +324,6 @@ def _dead_letter_contradictions(given: Table) -> Iterator[tuple[str, str]]:
             queue_name(key)
         except ValueError as wrong:
             yield "dead_letter_key", f'{wrong}: the exchange "" leads to the queue that the key names'
-
-
-def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int) -> list[tuple[str, str]]:
-    """Settings of one queue, other than the defaults, that have no effect beside the others: the key, and the text that
-    follows it. store_bytes: what the store takes before SENDs wait; memory_bytes: max_memory_bytes.
-    """
-    found, defaults = [], QueueSettings()
-    if settings.overflow != BLOCK and settings.max_messages is None and settings.max_bytes is None:
-        wrong = f"is {shown(settings.overflow)}, but the queue has no bound"
-        found.append(("overflow", f"{wrong}; give max_messages or max_bytes"))
-    if not settings.has_dead_letters and settings.max_redeliveries != defaults.max_redeliveries:
-        wrong = f"is {settings.max_redeliveries}, but without dead_letter a message comes back without limit"
-        found.append(("max_redeliveries", f"{wrong}; name a dead_letter, or give drop_after_redeliveries"))
-    for key in ("redelivery_delay_factor", "redelivery_delay_max_ms"):
-        value = getattr(settings, key)
-        if value == getattr(defaults, key):
-            continue
-        if not settings.redelivery_delay_ms:
-            found.append((key, f"is {value}, but redelivery_delay_ms is 0; set that"))
-        elif key == "redelivery_delay_max_ms" and settings.redelivery_delay_factor == 1:
-            found.append((key, f"is {value}, but with redelivery_delay_factor = 1 no delay grows; leave it out"))
-    most, what = (store_bytes, "the store") if settings.persistent else (memory_bytes, "max_memory_bytes")
-    if settings.max_bytes is not None and settings.max_bytes > most:
-        wrong = f"is {size_text(settings.max_bytes)}, more than {what} holds ({size_text(most)})"
-        found.append(("max_bytes", f"{wrong}, so that is the bound; lower this, or raise {_raised(settings)}"))
-    return found
-
-
-def _raised(settings: QueueSettings) -> str:
-    return "map_size" if settings.persistent else "max_memory_bytes"
-
-
-def log_without_effect(settings: LogSettings, store_bytes: int) -> list[tuple[str, str]]:
-    """The same of a log."""
-    found = []
-    if settings.partition_key is not None and settings.partitions == 1:
-        wrong = f"is {shown(settings.partition_key)}, but the log has one partition, which takes every key"
-        found.append(("partition_key", f"{wrong}; leave it out"))
-    if settings.retention_bytes is not None and settings.retention_bytes > store_bytes:
-        wrong = f"is {size_text(settings.retention_bytes)}, more than the store holds ({size_text(store_bytes)})"
-        found.append(("retention_bytes", f"{wrong}: SENDs wait before anything goes; lower this, or raise map_size"))
-    return found
 
 
 def cycle_from(name: str, dead_letter: str | None, dead_letter_of: Callable[[str], str | None]) -> list[str]:

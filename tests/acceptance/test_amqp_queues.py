@@ -221,6 +221,18 @@ def test_full_queue_drops_its_head(channel: amqp.Channel, name: str) -> None:
     assert bodies(channel, name) == ["2", "3"]
 
 
+def test_what_is_unacked_takes_no_room(channel: amqp.Channel, name: str) -> None:
+    declare(channel, name, arguments={"x-max-length": 2})
+    channel.basic_qos(0, 3, False)
+    inbox = Inbox(channel, name)
+    for body in "123456":
+        publish(channel, name, body)
+    assert [inbox.next().body for _ in range(3)] == ["1", "2", "3"]
+    channel.close()
+    with channel.connection.channel() as another:
+        assert bodies(another, name) == ["5", "6"], "what comes back is older than what is there"
+
+
 def test_what_a_full_queue_drops_is_a_dead_letter(channel: amqp.Channel, name: str) -> None:
     dead = f"{name}-dead"
     declare(channel, dead)

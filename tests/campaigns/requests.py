@@ -62,6 +62,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "exclusive": (True, False),
     "single_active_consumer": (True, False),
     "drop_after_redeliveries": (0, 5, 65_535),
+    "bounds_count": ("stored", "ready", "unacked"),
     "auto_delete": (True, False),
     "expires_ms": (1, 500, 60_000),
     "redelivery_delay_ms": (0, 100, 10**12),

@@ -49,4 +49,5 @@ def test_defaults_are_those_of_the_documentation() -> None:
         auto_delete=False,
         single_active_consumer=False,
         drop_after_redeliveries=None,
+        bounds_count="stored",
     )

@@ -52,6 +52,7 @@ EVERY: dict[str, Any] = {
     "max_priority": None,  # not with a partition_key
     "single_active_consumer": False,  # nor this
     "drop_after_redeliveries": None,  # not with dead letters
+    "bounds_count": "ready",
 }
 EVERY_SETTING = QueueSettings(**EVERY | {"partition_key": ("header:customer", "/customer/id")})
 
@@ -201,6 +202,12 @@ def test_a_size_may_have_a_unit() -> None:
             {"dead_letter": "d", "drop_after_redeliveries": 5},
             "`drop_after_redeliveries` is 5, but what comes back too often is a dead letter of this queue; give "
             "max_redeliveries.",
+        ),
+        ({"bounds_count": "unacked", "overflow": "reject"}, "`bounds_count`"),
+        (
+            {"bounds_count": "ready", "max_messages": 5},
+            '`bounds_count` is "ready", but the queue has overflow = "block", and who waits for room waits until '
+            'messages are acked; give overflow = "reject", "drop-oldest" or "dead-letter".',
         ),
         (
             {"max_messages": 0},

@@ -191,13 +191,8 @@ MUTANTS = (
         "max-messages-off-by-one",
         "A queue takes one message more than max_messages.",
         function="Queue.has_capacity",
-        old=(
-            "if settings.max_messages is not None and ledger.stored + self.reserved + messages > settings.max_messages:"
-        ),
-        new=(
-            "if settings.max_messages is not None and ledger.stored + self.reserved + messages >"
-            " settings.max_messages + 1:"
-        ),
+        old="if settings.max_messages is not None and messages > settings.max_messages:",
+        new="if settings.max_messages is not None and messages > settings.max_messages + 1:",
     ),
     Mutant(
         "max-redeliveries-off-by-one",

@@ -19,6 +19,7 @@ from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.memory import Memory
 from radiator.core.ports import AnsweringPort
+from radiator.core.queues.bounds import held_fast, held_text
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.key_numbers import active_keys, look_for_hot
 from radiator.core.queues.queue import Queue
@@ -209,7 +210,7 @@ def is_full(asked: Queue) -> bool:
 
 def _evicts(asked: Queue) -> bool:
     """Whether it makes room by letting go of its oldest messages: what is unacked or delayed stays."""
-    settings, (kept, kept_bytes) = asked.settings, asked.kept()
+    settings, (kept, kept_bytes) = asked.settings, held_fast(asked)
     return settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (
         (settings.max_messages is not None and kept >= settings.max_messages)
         or (settings.max_bytes is not None and kept_bytes >= settings.max_bytes)
@@ -218,10 +219,10 @@ def _evicts(asked: Queue) -> bool:
 
 def _of_full(asked: Queue) -> str:
     """It is full, or producers wait for room in it: what becomes of a SEND."""
-    settings, ledger = asked.settings, asked.ledger
+    settings = asked.settings
     bounds = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
     given = ", ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
-    held = f"{count_text(ledger.stored, 'message')} of {count_text(ledger.stored_bytes, 'byte')} ({given})"
+    held = f"{held_text(asked)} ({given})"
     many = count_text(len(asked.waiters), "producer waits", "producers wait")
     overflow = settings.overflow
     if overflow == BLOCK:

@@ -201,7 +201,8 @@ class Arrivals:
         if self.admission.disk_wait_list.is_tight or is_memory_tight or not queue.has_capacity(1, 0):
             return 0
         most = queue.settings.max_messages
-        return LINK_CREDIT_MAX if most is None else min(LINK_CREDIT_MAX, most - queue.ledger.stored - queue.reserved)
+        held = queue.ledger.stored - queue.uncounted()[0] + queue.reserved
+        return LINK_CREDIT_MAX if most is None else min(LINK_CREDIT_MAX, most - held)
 
 
 def our_fanouts(declarations: Declarations, destinations: Destinations) -> dict[str, int]:

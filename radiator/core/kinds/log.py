@@ -28,7 +28,8 @@ from radiator.model.numbers import PAUSE, Later, LogNumbers, NamedRows, PauseRow
 from radiator.model.recovery import Recovery
 from radiator.model.replies import LogReceipt
 from radiator.model.settings import Declarations
-from radiator.model.validation import log_settings, log_without_effect
+from radiator.model.validation import log_settings
+from radiator.model.without_effect import log_without_effect
 
 MANY_PARTITIONS = 64  # a row of so many is a slice
 

@@ -33,7 +33,8 @@ from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
 from radiator.model.recovery import Recovery
 from radiator.model.settings import CLUSTER, QueueSettings
-from radiator.model.validation import check_dead_letter, mistake, queue_settings, without_effect
+from radiator.model.validation import check_dead_letter, mistake, queue_settings
+from radiator.model.without_effect import without_effect
 from radiator.model.writes import Ledger
 
 _COLUMNS = tuple(field.name for field in fields(Ledger))
@@ -134,13 +135,15 @@ class QueueKind(Kind):
             given = {**given, "persistent": False}
         if command.passive and name not in queues.all:
             raise Refusal.on(NoSuchQueue(name))
+        if name not in queues.all and name not in queues.declarations.queues:
+            given = {**command.if_new, **given}
         settings = queue_settings(given, queues.settings_for(name))
         if given.get("dead_letter") is not None and not command.create:
             destinations.there(settings.dead_letter or "")
         if name not in queues.all:
             _check(destinations, name, settings)
         if found is not None and command.is_exact and not command.passive:
-            _check_exact(found, given)
+            _check_exact(found, given, command.if_new)
         created = queues.declare(name, settings, given)
         queue = queues.all[name]
         if created and command.is_owned:
@@ -225,11 +228,13 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
         raise Refusal.on(OwnedOtherwise(queue.name, is_owned))
 
 
-def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
-    """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
+def _check_exact(queue: Queue, given: Mapping[str, Any], either: Mapping[str, Any]) -> None:
+    """Raises Refusal where it was declared with settings that are not given now, or the other way round. either: those
+    that it may have or not.
+    """
     before = json.loads(queue.given) if queue.given else given
     for key in (*given, *before):  # what is said now is named first
-        if key in given and key in before:
+        if (key in given and key in before) or key in either:
             continue
         here, wanted = (shown(one[key]) if key in one else None for one in (before, given))
         raise Refusal.on(QueueGivenOtherwise(queue.name, key, here, wanted))

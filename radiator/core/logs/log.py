@@ -445,6 +445,9 @@ class Log:
     def has_capacity(self, messages: int, size: int) -> bool:
         return True
 
+    def uncounted(self) -> tuple[int, int]:
+        return 0, 0
+
     def check_size(self, size: int) -> None:
         """Nothing to do: a log takes what a frame can carry."""
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
-from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, READY, QueueSettings
 from radiator.model.writes import Ledger
 
 OVERFLOW = "overflow"  # a dead-letter-reason
@@ -20,6 +20,9 @@ class BoundedQueue(Protocol):
     reserved: int
     reserved_bytes: int
     keeps_nothing: bool
+
+    def uncounted(self) -> tuple[int, int]:
+        """Messages that its bounds leave out, and their bytes."""
 
     def kept(self) -> tuple[int, int]:
         """Messages that may not be dropped, and their bytes."""
@@ -92,13 +95,20 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
         return queue.may_evict(messages, size)
     given = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
     bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
-    held = f"{count_text(queue.ledger.stored, 'message')} of {count_text(queue.ledger.stored_bytes, 'byte')}"
-    raise Refusal("queue-full", f"/queue/{queue.name} is full: it holds {held} ({bounds}).")
+    raise Refusal("queue-full", f"/queue/{queue.name} is full: it holds {held_text(queue)} ({bounds}).")
+
+
+def held_text(queue: BoundedQueue) -> str:
+    """What it holds, as its bounds count it."""
+    unacked, unacked_bytes = queue.uncounted()
+    messages, size = queue.ledger.stored - unacked, queue.ledger.stored_bytes - unacked_bytes
+    held = f"{count_text(messages, 'message')} of {count_text(size, 'byte')}"
+    return f"{held}, and {unacked} unacked" if unacked else held
 
 
 def may_evict(queue: BoundedQueue, messages: int, size: int) -> bool:
     """Whether dropping the oldest that are not in flight makes room. False: they must be read back first."""
-    kept, kept_bytes = queue.kept()
+    kept, kept_bytes = held_fast(queue)
     if not _fits(queue, kept + messages, kept_bytes + size):
         raise Refusal(
             "queue-full",
@@ -112,12 +122,32 @@ def may_evict(queue: BoundedQueue, messages: int, size: int) -> bool:
     return False
 
 
+def held_fast(queue: BoundedQueue) -> tuple[int, int]:
+    """Messages that its bounds count and that may not be dropped, and their bytes."""
+    kept, kept_bytes = queue.kept()
+    unacked, unacked_bytes = queue.uncounted()
+    return kept - unacked, kept_bytes - unacked_bytes
+
+
 def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
     """Whether a queue that holds so much, beside what is reserved, is within its bounds."""
     settings = queue.settings
     if settings.max_messages is not None and messages + queue.reserved > settings.max_messages:
         return False
     return settings.max_bytes is None or size + queue.reserved_bytes <= settings.max_bytes
+
+
+def pushes_out(queue: EvictingQueue, size: int) -> bool:
+    """Whether an unacked message of that size pushes one out as it becomes ready again, itself perhaps."""
+    return queue.keeps_nothing or (queue.settings.bounds_count == READY and not queue.has_capacity(1, size))
+
+
+def came_back(queue: EvictingQueue) -> None:
+    """What was unacked is ready again: where the bounds leave that out, the oldest may have to go for it."""
+    if queue.settings.bounds_count == READY and queue.settings.overflow in (DROP_OLDEST, DEAD_LETTER):
+        evict(queue, 0, 0)
+        if not queue.has_capacity(0, 0):
+            queue.refill(is_needed=True)
 
 
 def evict(queue: EvictingQueue, messages: int, size: int) -> None:

@@ -15,6 +15,7 @@ from itertools import chain
 from operator import attrgetter
 
 from radiator.core.connections import Delivery
+from radiator.core.queues import bounds
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.delayed import Delayed
 from radiator.core.queues.due import Due
@@ -244,6 +245,7 @@ class DurableQueue(Queue):
         """Called when more messages are in memory."""
         if self.purge.through:
             self.purge.go_on()
+        bounds.came_back(self)
         self.unblock_waiters()
         if self.has_due:
             self.delayed.ask()  # by turns with what is beyond
@@ -273,7 +275,7 @@ class DurableQueue(Queue):
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
         if settings.has_dead_letters and (is_dead or entry.redeliveries >= settings.max_redeliveries):
             return True
-        if self.keeps_nothing and not is_dead and settings.overflow == DEAD_LETTER:
+        if settings.overflow == DEAD_LETTER and not is_dead and bounds.pushes_out(self, entry.size):
             return True
         return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 

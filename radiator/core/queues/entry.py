@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from radiator.core.states import State
 from radiator.model.message import Message
+from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 class Stub(Message):
@@ -73,3 +74,8 @@ class PassingEntry(Entry):
     @property
     def is_over(self) -> bool:
         return not self.is_fresh
+
+
+def cost_of(messages: int, size: int) -> int:
+    """Returns the memory that so many messages of so many bytes take."""
+    return messages * 2 * MESSAGE_COST_BYTES + size

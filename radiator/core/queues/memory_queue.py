@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.entry import Entry, cost_of
 from radiator.core.queues.finding import Finder, MemoryFinder
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
-from radiator.core.queues.queue import Queue, QueuePorts, cost_of
+from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.states import MEMORY_MOVES, Event, State, move
 from radiator.core.turn import TurnContext, entry_for
 from radiator.model.journal import CameFrom

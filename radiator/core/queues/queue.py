@@ -28,8 +28,7 @@ from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
 from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
 from radiator.model.reads import Loaded
-from radiator.model.replies import MESSAGE_COST_BYTES
-from radiator.model.settings import QueueSettings
+from radiator.model.settings import READY, QueueSettings
 from radiator.model.writes import Ledger
 
 # dead-letter-reason
@@ -308,6 +307,7 @@ class Queue(Consumable):
             else:
                 self.keep_count(entry)
                 self.to_place(entry)
+                bounds.came_back(self)
 
     def put_back(self, entry: Entry) -> None:
         """To its own place, and its count stays. One that has expired is found there."""
@@ -315,6 +315,7 @@ class Queue(Consumable):
         entry.redelivered = entry.was_out = True
         self.keep_count(entry)
         self.to_place(entry)
+        bounds.came_back(self)
 
     def to_place(self, entry: Entry) -> None:
         """READY at its own place, in memory."""
@@ -398,9 +399,15 @@ class Queue(Consumable):
 
     def has_capacity(self, messages: int, size: int) -> bool:
         settings, ledger = self.settings, self.ledger
-        if settings.max_messages is not None and ledger.stored + self.reserved + messages > settings.max_messages:
+        messages, size = ledger.stored + self.reserved + messages, ledger.stored_bytes + self.reserved_bytes + size
+        if settings.bounds_count == READY:
+            messages, size = messages - len(self.entries_out), size - self.out_bytes
+        if settings.max_messages is not None and messages > settings.max_messages:
             return False
-        return settings.max_bytes is None or ledger.stored_bytes + self.reserved_bytes + size <= settings.max_bytes
+        return settings.max_bytes is None or size <= settings.max_bytes
+
+    def uncounted(self) -> tuple[int, int]:
+        return (len(self.entries_out), self.out_bytes) if self.settings.bounds_count == READY else (0, 0)
 
     def check_size(self, size: int) -> None:
         if self.settings.max_bytes is not None and size > self.settings.max_bytes and not self.keeps_nothing:
@@ -491,8 +498,3 @@ class Queue(Consumable):
         """Whether it was made for a reply or two: thousands come and go, so they are not logged one by one."""
         settings = self.settings
         return not self.is_persistent and (settings.auto_delete or settings.expires_ms is not None)
-
-
-def cost_of(messages: int, size: int) -> int:
-    """Returns the memory that so many messages of so many bytes take."""
-    return messages * 2 * MESSAGE_COST_BYTES + size

@@ -72,6 +72,9 @@ class Target(Protocol):
     def has_capacity(self, messages: int, size: int) -> bool:
         """Whether so many more messages of so many bytes in all stay within its bounds."""
 
+    def uncounted(self) -> tuple[int, int]:
+        """Messages that its bounds leave out, and their bytes."""
+
     def check_size(self, size: int) -> None:
         """Raises Refusal `too-large` for a message that could never fit."""
 

@@ -7,7 +7,8 @@ from radiator.core.connections import ConsumedQueue, Delivery
 from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
 from radiator.core.producer import Producer
-from radiator.core.queues.queue import Queue, cost_of
+from radiator.core.queues.entry import cost_of
+from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.plan import Plan

@@ -9,7 +9,7 @@ from typing import Any
 
 from radiator.model.amqp_arguments import LONGEST, SETTINGS, WITHOUT_EFFECT, flag, settle, text, whole
 from radiator.model.checks import Check, shown
-from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, READY
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
@@ -53,6 +53,11 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
         is_moved = overflow == DROP_OLDEST and "dead_letter_exchange" in settings
         settings["overflow"] = DEAD_LETTER if is_moved else overflow
     return settings
+
+
+def settings_if_new(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a queue gets beside these if it is made now. One that is there may have been made over another protocol."""
+    return {"bounds_count": READY} if "overflow" in settings else {}
 
 
 def argument_of(setting: str) -> str:

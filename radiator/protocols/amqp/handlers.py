@@ -20,7 +20,7 @@ from radiator.model.header_bindings import arguments_key
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.protocols.amqp import spec
 from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination
-from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
+from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings, settings_if_new
 from radiator.protocols.amqp.channel import RPC, TRANSACTION, Channel, Take
 from radiator.protocols.amqp.codec import encode_method
 from radiator.protocols.amqp.frame import BrokenAmqp
@@ -192,7 +192,10 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
         channel.last_queue = name
         return _ok(channel, arguments, QueueDeclareOk(name, answer.ready, answer.consumers))
 
-    command = DeclareDestination(QUEUE, name, settings, arguments.passive, is_owned=is_owned, is_exact=True)
+    if_new = settings_if_new(settings)
+    command = DeclareDestination(
+        QUEUE, name, settings, arguments.passive, is_owned=is_owned, is_exact=True, if_new=if_new
+    )
     channel.ask(command, done, commands)
 
 

@@ -32,6 +32,7 @@ _OF_QUEUES = {
     "partition_window": "how many messages of one key may be out at once",
     "single_active_consumer": "whether one consumer gets all messages, and others stand by until it has gone",
     "drop_after_redeliveries": "without dead_letter: how often a message comes back before it is dropped",
+    "bounds_count": "what max_messages and max_bytes count: stored: all messages; ready: those that are not unacked",
     "max_priority": "the highest priority that a message may have, 1 to 10: the highest is delivered first",
 }
 _OF_EXCHANGES = {

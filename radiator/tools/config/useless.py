@@ -12,7 +12,8 @@ from radiator.model.patterns import is_pattern
 from radiator.model.rights import RIGHTS, Rules
 from radiator.model.settings import FANOUT, MAP_SIZE, NONE, PEERS, LogSettings, QueueSettings
 from radiator.model.users import User
-from radiator.model.validation import log_without_effect, with_bounds, without_effect
+from radiator.model.validation import with_bounds
+from radiator.model.without_effect import log_without_effect, without_effect
 from radiator.protocols.schemes import SCHEMES
 from radiator.tools.config.mistakes import Mistakes
 from radiator.tools.config.rules import File, exchange_type

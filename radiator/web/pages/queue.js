@@ -277,7 +277,7 @@ function Settings({ name }) {
 
 const DEFAULTS = {
   persistent: true, overflow: "block", max_redeliveries: 16, dedup_window_s: 0, exclusive: false, single_active_consumer: false, auto_delete: false,
-  redelivery_delay_ms: 0, redelivery_delay_factor: 2, redelivery_delay_max_ms: 3600000, scope: "node", partition_window: 1,
+  redelivery_delay_ms: 0, redelivery_delay_factor: 2, redelivery_delay_max_ms: 3600000, scope: "node", partition_window: 1, bounds_count: "stored",
 };
 
 function asToml(name, settings) {

@@ -127,6 +127,7 @@ def test_every_setting_may_be_given_and_is_described() -> None:
         "max_priority": None,  # not with a partition_key
         "single_active_consumer": False,  # nor this
         "drop_after_redeliveries": None,  # not with dead letters
+        "bounds_count": "ready",
     }
     assert set(given) == set(as_json(QueueSettings()))
     node = node_of()

@@ -7,7 +7,7 @@ import pytest
 from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination
 from radiator.model.replies import Answered
-from radiator.model.settings import Declarations
+from radiator.model.settings import Declarations, QueueSettings
 from tests.core.asked import ask
 from tests.core.node import Node
 from tests.core.words import send, subscribe
@@ -61,6 +61,22 @@ def test_it_keeps_back_what_is_delayed() -> None:
     assert node.bodies(2) == []
     node.wait(5)
     assert node.bodies(2) == [b"later"]
+
+
+def test_what_one_gets_that_is_made_now_another_need_not_have() -> None:
+    bounded = {"max_messages": 5, "overflow": "reject"}
+    again = DeclareDestination(QUEUE, "q", bounded, is_exact=True, if_new={"bounds_count": "ready"})
+    node = node_of()
+    node.say(ask(1, again), ask(2, again))
+    assert node.admin(1, do="describe", queue="q")["settings"]["bounds_count"] == "ready"
+    for declarations in (Declarations(), Declarations(queues={"q": QueueSettings(max_messages=5, overflow="reject")})):
+        node = Node(declarations)
+        node.open(1)
+        if not declarations.queues:
+            node.admin(1, do="declare", queue="q", **bounded)
+        node.say(ask(1, again))
+        assert was_created(node, 1) is False
+        assert node.admin(1, do="describe", queue="q")["settings"]["bounds_count"] == "stored"
 
 
 def test_a_declare_waits_for_the_disk_only_while_the_queue_is_not_there() -> None:

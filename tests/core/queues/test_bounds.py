@@ -166,6 +166,9 @@ class Full:
     def kept(self) -> tuple[int, int]:
         return self._kept, self._kept
 
+    def uncounted(self) -> tuple[int, int]:
+        return 0, 0
+
     def beyond_memory(self) -> tuple[int, int]:
         return self._beyond, self._beyond
 

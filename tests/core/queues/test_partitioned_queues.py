@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.core.queues import partitions
-from radiator.core.queues.queue import cost_of
+from radiator.core.queues.entry import cost_of
 from radiator.core.queues.queue_partition import KEY_COST_BYTES
 from radiator.model.commands import Read
 from radiator.model.writes import Delay, MakeDue, Put, Remove

@@ -8,7 +8,7 @@ import pytest
 
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT, QueueSettings
 from radiator.model.validation import queue_settings as validated_settings
-from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings
+from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings, settings_if_new
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED
 from radiator.protocols.amqp.spec import PRECONDITION_FAILED as WRONG
@@ -135,6 +135,13 @@ def test_a_queue_may_have_a_single_active_consumer() -> None:
 def test_a_consumer_timeout_is_in_seconds() -> None:
     assert settings(x_consumer_timeout=1500) == {"ack_timeout_s": 1.5}
     assert code_of(queue_settings, {"x-consumer-timeout": 0}, True, False) == WRONG
+
+
+def test_a_bound_is_for_what_is_ready_in_a_queue_that_is_made_now() -> None:
+    for bound in ("x_max_length", "x_max_length_bytes"):
+        given = settings(**{bound: 5})
+        assert "bounds_count" not in given and settings_if_new(given) == {"bounds_count": "ready"}
+    assert settings_if_new(settings(x_expires=5)) == {}
 
 
 @pytest.mark.parametrize(("word", "overflow"), [

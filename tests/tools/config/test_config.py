@@ -551,6 +551,7 @@ QUEUES = some.builds(
     exclusive=some.booleans(),
     single_active_consumer=some.just(False),
     drop_after_redeliveries=some.just(None),
+    bounds_count=some.just("stored"),
     expires_ms=some.none() | some.integers(1, 10**12),
     redelivery_delay_ms=some.integers(0, 1000),
     redelivery_delay_factor=some.integers(1, 1000) | some.floats(1, 1000),

@@ -1,0 +1,174 @@
+"""Bounds that leave out what is unacked, as RabbitMQ's do (bounds_count = "ready")."""
+
+from random import Random
+
+import pytest
+
+from radiator.core.states import Event
+from radiator.model.commands import AUTO, CLIENT
+from radiator.model.replies import Deliver
+from tests.core.node import Node
+from tests.core.words import ack, header, nack, queue, send, subscribe, unsubscribe
+
+KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        {"persistent": True},
+        {"persistent": False},
+        {"persistent": True, "max_priority": 2},
+        {"persistent": False, "max_priority": 2},
+        {"persistent": True, "partition_key": ("header:k",)},
+        {"persistent": False, "partition_key": ("header:k",)},
+    ],
+    ids=lambda kind: "-".join(map(str, kind.values())),
+)
+LETS_GO = pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
+BOUND = pytest.mark.parametrize("bound", [{"max_messages": 3}, {"max_bytes": 3}])
+
+
+def node_of(overflow: str, **settings: object) -> Node:
+    node = Node(queue(bounds_count="ready", overflow=overflow, dead_letter="dead", **settings))
+    node.open(1, 2, 9)
+    return node
+
+
+def fill(node: Node, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        node.say(send(9, "q", b"%d" % number))
+
+
+@KINDS
+@BOUND
+@LETS_GO
+def test_what_is_unacked_keeps_nobody_out(kind: dict[str, object], bound: dict[str, int], overflow: str) -> None:
+    node = node_of(overflow, **kind, **bound)
+    node.say(subscribe(1, "q", prefetch_count=3))
+    fill(node, 8)
+    assert node.bodies(1) == [b"0", b"1", b"2"] and not node.is_refused(9)
+    numbers = node.numbers("q")
+    assert (numbers["unacked"], numbers["ready"]) == (3, 3), numbers
+    assert numbers["dropped" if overflow == "drop-oldest" else "dead_lettered"] == 2
+    node.say(subscribe(2, "q", AUTO))
+    assert node.bodies(2) == [b"5", b"6", b"7"]
+
+
+@KINDS
+@BOUND
+def test_a_queue_that_refuses_says_what_is_ready_and_what_is_not(
+    kind: dict[str, object], bound: dict[str, int]
+) -> None:
+    node = node_of("reject", **kind, **bound)
+    node.say(subscribe(1, "q", prefetch_count=2))
+    fill(node, 6)
+    refused = node.refusal(9)
+    ((name, most),) = bound.items()
+    expected = f"/queue/q is full: it holds 3 messages of 3 bytes, and 2 unacked ({name} {most})."
+    assert str(refused.sentence) == expected and node.numbers("q")["accepted"] == 5
+
+
+@KINDS
+@LETS_GO
+def test_what_comes_back_pushes_out_the_oldest(kind: dict[str, object], overflow: str) -> None:
+    node = node_of(overflow, max_messages=3, **kind)
+    node.say(subscribe(1, "q", prefetch_count=3))
+    fill(node, 5)
+    node.close(1)
+    assert node.numbers("q")["ready"] == 3, "five are ready, and there is room for three"
+    node.say(subscribe(2, "dead", AUTO))
+    dead = node.messages(2)
+    assert [one.message.body for one in dead] == ([] if overflow == "drop-oldest" else [b"0", b"1"])
+    assert all(header(one.message, b"dead-letter-reason") == b"overflow" for one in dead)
+    node.say(subscribe(9, "q", AUTO))
+    assert node.bodies(9) == [b"2", b"3", b"4"]
+
+
+@KINDS
+def test_what_comes_back_to_a_queue_that_refuses_stays(kind: dict[str, object]) -> None:
+    node = node_of("reject", max_messages=3, **kind)
+    node.say(subscribe(1, "q", prefetch_count=3))
+    fill(node, 5)
+    node.close(1)
+    assert node.numbers("q")["ready"] == 5
+    node.say(send(9, "q"))
+    assert node.refusal(9).code == "queue-full"
+
+
+STORED = pytest.mark.parametrize("settings", [{}, {"max_priority": 2}, {"partition_key": ("header:k",)}])
+
+
+def with_bytes_on_the_disk_alone(count: int, **settings: object) -> tuple[Node, list[Deliver]]:
+    """A queue for two messages with so many unacked at connection 1, of which only the places are in memory."""
+    node = node_of("dead-letter", max_messages=2, **settings)
+    node.broker.destinations.windows.out_max = 4
+    node.say(subscribe(1, "q", CLIENT, prefetch_count=count))
+    fill(node, count, 10)
+    return node, node.messages(1)
+
+
+@STORED
+def test_what_is_a_dead_letter_then_is_read_back_first(small: None, settings: dict[str, object]) -> None:
+    node, _ = with_bytes_on_the_disk_alone(20, **settings)
+    node.close(1)
+    assert node.numbers("q")["ready"] == 2
+    node.say(subscribe(2, "dead", AUTO))
+    assert sorted(node.bodies(2)) == [b"%d" % number for number in range(10, 28)]
+
+
+@STORED
+def test_many_that_come_back_at_once_are_read_back_as_they_go(small: None, settings: dict[str, object]) -> None:
+    node, delivered = with_bytes_on_the_disk_alone(20, **settings)
+    node.say(unsubscribe(1, "q"), nack(delivered[-1]))  # and all before it: each alone would have found room
+    assert node.numbers("q")["ready"] == 2
+    node.say(subscribe(2, "dead", AUTO))
+    assert sorted(node.bodies(2)) == [b"%d" % number for number in range(10, 28)]
+
+
+def test_one_that_pushes_another_out_is_weighed_for_the_batch() -> None:
+    node, delivered = with_bytes_on_the_disk_alone(3)
+    found = node.broker.destinations.queues.all["q"]
+    entries = [delivery.entry for delivery in found.entries_out.values()]
+    assert not any(found.goes_elsewhere(entry, Event.NACK) for entry in entries)
+    node.say(send(9, "q"), send(9, "q"))
+    assert all(found.goes_elsewhere(entry, Event.NACK) for entry in entries), "there is no room for it beside two"
+
+
+@KINDS
+@LETS_GO
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_holds_and_nothing_is_lost(small: None, kind: dict[str, object], overflow: str, seed: int) -> None:
+    random = Random(seed)
+    node = node_of(overflow, max_messages=4, **kind)
+    sent, acked, connection = 0, set[bytes](), 10
+    held: dict[int, list[object]] = {}
+    for _ in range(150):
+        step = random.random()
+        if step < 0.5:
+            node.say(send(9, "q", b"%d" % sent))
+            sent += 1
+        elif step < 0.65 and len(held) < 3:
+            connection += 1
+            node.open(connection)
+            held[connection] = []
+            node.say(subscribe(connection, "q", prefetch_count=random.randrange(1, 8)))
+        elif held and step < 0.72:
+            one = random.choice([*held])
+            held.pop(one)
+            node.close(one)
+        for one, unacked in held.items():
+            unacked += node.messages(one)
+        if held and step >= 0.72 and (unacked := held[random.choice([*held])]):
+            delivered = unacked.pop(random.randrange(len(unacked)))
+            if step < 0.85:
+                node.say(ack(delivered))
+                acked.add(delivered.message.body)
+            else:
+                node.say(nack(delivered))
+        assert node.numbers("q")["ready"] <= 4 and node.numbers("q")["adds_up"]
+    for one in held:
+        node.close(one)
+    numbers = node.numbers("q")
+    assert not node.is_refused(9) and numbers["acked"] == len(acked) and numbers["ready"] <= 4
+    node.say(subscribe(1, "q", AUTO), subscribe(2, "dead", AUTO))
+    left, dead = node.bodies(1), node.bodies(2)
+    assert len({*left, *dead} | acked) == len(left) + len(dead) + len(acked)
+    assert len(left) + len(dead) + len(acked) + numbers["dropped"] == sent
