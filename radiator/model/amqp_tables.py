@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from radiator.model import checks
 from radiator.model.amqp_limits import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 from radiator.model.errors import Violation, shown
 
@@ -66,6 +67,21 @@ class SingleFloat(float):
 
 class RawString(bytes):
     """A text that is no UTF-8."""
+
+
+def is_time(value: Value) -> bool:
+    """Whether it is a timestamp, which is no number to RabbitMQ."""
+    return isinstance(value, LetteredInt) and value.letter == "T"
+
+
+def described(value: Value) -> str:
+    """A value in a sentence, with its type where it looks as if it were of another one."""
+    text = checks.shown(value)
+    if is_time(value):
+        return f"{text} (a timestamp)"
+    if isinstance(value, bytes):
+        return f"{text} ({'a text that is not UTF-8' if isinstance(value, RawString) else 'a byte array'})"
+    return f"{text} (a decimal)" if isinstance(value, Decimal) else text
 
 
 # ---- decoding -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 
 from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES
@@ -15,6 +16,7 @@ from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES
 TIB = 1024 * GIB
 SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 DAY_S = 86_400
+SHOWN_MAX = 80  # characters of a value in a sentence
 
 Check = Callable[[object], Any]
 
@@ -40,8 +42,18 @@ def size_text(size: int) -> str | int:
 
 def shown(value: object) -> str:
     """A value as JSON, on one line of bounded length. What UTF-8 cannot say (half of a surrogate pair) is escaped."""
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    text = json.dumps(value, ensure_ascii=False, default=_as_json).encode(errors="backslashreplace").decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
+
+
+def _as_json(value: object) -> str | float:
+    """What JSON does not have, as a person reads it: bytes are text if they are UTF-8, else their digits."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"0x{value[:SHOWN_MAX].hex()}"
+    return float(value) if isinstance(value, Decimal) and value.is_finite() else str(value)
 
 
 def meant(word: object, words: Iterable[str]) -> str:

@@ -3,9 +3,10 @@
 Here each becomes the sentence that everybody else is told.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
+from radiator.model.checks import shown
 from radiator.model.errors import FORBIDDEN, Grounds
 from radiator.model.settings import ExchangeSettings
 
@@ -107,46 +108,48 @@ class QueueOtherwise(Grounds):
     wanted: object
 
     def __str__(self) -> str:
-        return f"/queue/{self.name} is there already: its {self.key} is {self.here}, not {self.wanted}."
+        return f"/queue/{self.name} is there already: its {self.key} is {shown(self.here)}, not {shown(self.wanted)}."
 
 
 @dataclass(frozen=True, slots=True)
 class QueueGivenOtherwise(Grounds):
-    """The same of one declared with that setting alone, or without it alone. here, wanted: as JSON; None: not given."""
+    """The same of one declared with that setting alone, or without it alone. here, wanted: None: not given."""
 
     code: ClassVar[str] = "declared-otherwise"
 
     name: str
     key: str
-    here: str | None
-    wanted: str | None
+    here: object
+    wanted: object
 
     def __str__(self) -> str:
-        here, wanted = ("nothing" if one is None else one for one in (self.here, self.wanted))
+        here, wanted = ("nothing" if one is None else shown(one) for one in (self.here, self.wanted))
         return f"/queue/{self.name} is there already: it was declared with {here} as its {self.key}, and not {wanted}."
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeOtherwise(Grounds):
-    """The exchange is there, with these settings and no others."""
+    """The exchange is there, with other settings than wanted."""
 
     code: ClassVar[str] = "declared-otherwise"
 
     name: str
     here: ExchangeSettings
+    wanted: ExchangeSettings
 
     @property
-    def described(self) -> str:
-        """What it has."""
-        here = self.here
-        alternate = here.alternate or "none"
-        return (
-            f'type "{here.type}", durable {here.durable}, auto_delete {here.auto_delete}, alternate {alternate}, '
-            f"internal {here.internal}"
-        )
+    def difference(self) -> tuple[str, object, object]:
+        """The first setting that is not the same: its name, what it is, and what was wanted."""
+        here, wanted = asdict(self.here), asdict(self.wanted)
+        return next((key, here[key], wanted[key]) for key in here if here[key] != wanted[key])
 
     def __str__(self) -> str:
-        return f"/exchange/{self.name} is there already, with {self.described}."
+        here = self.here
+        durable, auto_delete, internal = map(shown, (here.durable, here.auto_delete, here.internal))
+        return (
+            f'/exchange/{self.name} is there already, with type "{here.type}", durable {durable}, auto_delete '
+            f"{auto_delete}, alternate {here.alternate or 'none'}, internal {internal}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from radiator.model.amqp_properties import expanded_pairs
+from radiator.model.amqp_tables import described
 from radiator.model.checks import shown
 
 X_MATCH = "x-match"
@@ -114,7 +115,7 @@ def _text(name: object, value: object) -> str | None:
         return value
     if isinstance(value, int | float):
         return str(value)
-    raise ValueError(f"has {shown(name)} = {shown(value)}; a value is text, a number, true, false or null")
+    raise ValueError(f"has {shown(name)} = {described(value)}; a value is text, a number, true, false or null")
 
 
 def _is_utf8(text: str) -> bool:

@@ -15,6 +15,7 @@ from radiator.model.amqp_tables import (
     SingleFloat,
     check_table,
     decode_table,
+    described,
     encode_table,
 )
 from radiator.model.errors import Violation
@@ -233,3 +234,13 @@ def test_any_bytes_are_a_table_or_none() -> None:
         assert repr(decoded(again[4:])) == repr(found)
         assert len(again) == len(data) + 4
     assert good > 2000
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (LetteredInt(1767225600, "T"), "1767225600 (a timestamp)"), (LetteredInt(5, "b"), "5"), (5, "5"),
+    (b"x", '"x" (a byte array)'), (RawString(b"\xff"), '"0xff" (a text that is not UTF-8)'),
+    (Decimal("1.5"), "1.5 (a decimal)"), (1.5, "1.5"), (SingleFloat(0.5), "0.5"), (None, "null"), (True, "true"),
+    ({"a": [b"x", LetteredInt(1, "T"), Decimal("2")]}, '{"a": ["x", 1, 2.0]}'),
+])  # fmt: skip
+def test_a_value_that_looks_as_if_it_were_of_another_type_is_described_with_its_own(value: Any, text: str) -> None:
+    assert described(value) == text

@@ -1,6 +1,8 @@
 """Plain values: right, wrong, at the limits and one past them; and how they are shown."""
 
 import json
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -75,6 +77,16 @@ def test_what_is_shown_is_one_line_of_bounded_length() -> None:
     assert shown("x" * 78) == f'"{"x" * 78}"'
     assert shown("x" * 79) == f'"{"x" * 76}...' and len(shown("x" * 10_000)) == 80
     assert shown("\ud800") == '"\\ud800"'
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (b"x", '"x"'), ("ä".encode(), '"ä"'), (b"\xff\x00", '"0xff00"'), (b"\xff" * 99_999, f'"0x{"f" * 74}...'),
+    (Decimal("1"), "1.0"), (Decimal("-1.50"), "-1.5"), (Decimal("sNaN"), '"sNaN"'),
+    ({"a": b"x", "b": [None, True, Decimal("0.1")]}, '{"a": "x", "b": [null, true, 0.1]}'),
+    (datetime(2026, 1, 2, 3, 4, 5), '"2026-01-02 03:04:05"'),
+])  # fmt: skip
+def test_what_json_does_not_have_is_shown_as_a_person_reads_it(value: object, text: str) -> None:
+    assert shown(value) == text
 
 
 def test_a_word_that_is_close_is_offered() -> None:

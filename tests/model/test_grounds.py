@@ -22,6 +22,7 @@ from radiator.model.settings import ExchangeSettings
 
 NONE = "no-such-destination"
 OTHERWISE = "declared-otherwise"
+FANOUT = ExchangeSettings(type="fanout", durable=False, alternate="rest")
 
 
 @pytest.mark.parametrize(("grounds", "code", "sentence"), [
@@ -43,17 +44,21 @@ OTHERWISE = "declared-otherwise"
      "/queue/a is there already, and is everybody's: declared again it must be the same."),
     (InExclusiveUse("a"), "exclusive", "/queue/a already has its one exclusive consumer."),
     (QueueOtherwise("a", "message_ttl_ms", 1000, None), OTHERWISE,
-     "/queue/a is there already: its message_ttl_ms is 1000, not None."),
-    (QueueGivenOtherwise("a", "max_messages", None, "5"), OTHERWISE,
+     "/queue/a is there already: its message_ttl_ms is 1000, not null."),
+    (QueueGivenOtherwise("a", "max_messages", None, 5), OTHERWISE,
      "/queue/a is there already: it was declared with nothing as its max_messages, and not 5."),
-    (QueueGivenOtherwise("a", "overflow", '"reject"', None), OTHERWISE,
+    (QueueGivenOtherwise("a", "overflow", "reject", None), OTHERWISE,
      '/queue/a is there already: it was declared with "reject" as its overflow, and not nothing.'),
-    (ExchangeOtherwise("x", ExchangeSettings()), OTHERWISE,
-     '/exchange/x is there already, with type "direct", durable True, auto_delete False, alternate none, internal '
-     "False."),
-    (ExchangeOtherwise("x", ExchangeSettings(type="fanout", durable=False, alternate="rest")), OTHERWISE,
-     '/exchange/x is there already, with type "fanout", durable False, auto_delete False, alternate rest, internal '
-     "False."),
+    (QueueOtherwise("a", "persistent", True, False), OTHERWISE,
+     "/queue/a is there already: its persistent is true, not false."),
+    (QueueOtherwise("a", "partition_key", "/b", ["/a", "header:x"]), OTHERWISE,
+     '/queue/a is there already: its partition_key is "/b", not ["/a", "header:x"].'),
+    (ExchangeOtherwise("x", ExchangeSettings(), FANOUT), OTHERWISE,
+     '/exchange/x is there already, with type "direct", durable true, auto_delete false, alternate none, internal '
+     "false."),
+    (ExchangeOtherwise("x", FANOUT, ExchangeSettings()), OTHERWISE,
+     '/exchange/x is there already, with type "fanout", durable false, auto_delete false, alternate rest, internal '
+     "false."),
     (NoRight("ann", "read", "/queue/a"), "forbidden",
      "The user ann may not read /queue/a: there is no rule of `read` that matches it."),
     (NoRight("ann", "write", "/topic/#", is_pattern=True), "forbidden",

@@ -1,5 +1,7 @@
 """Arguments of bindings: their canonical form, their bounds, and what they match."""
 
+from decimal import Decimal
+
 import pytest
 
 from radiator.model.header_bindings import (
@@ -62,6 +64,15 @@ def test_the_key_does_not_depend_on_order_nor_on_types() -> None:
 def test_other_arguments_are_refused(arguments: object) -> None:
     with pytest.raises(ValueError, match="^(is|has) .+; "):
         arguments_key(arguments)
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (b"x", '"x" (a byte array)'), (Decimal("1"), "1.0 (a decimal)"), ([None, b"x"], '[null, "x"]'), ({}, "{}"),
+])  # fmt: skip
+def test_a_value_of_another_type_is_told(value: object, text: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        arguments_key({"h": value})
+    assert str(raised.value) == f'has "h" = {text}; a value is text, a number, true, false or null'
 
 
 @pytest.mark.parametrize("key", ["k", "[]", "1", "null", "{", "{]", ' {"a":"1"}', "{" * 2000, "{" * 5000])

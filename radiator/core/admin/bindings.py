@@ -11,7 +11,7 @@ from radiator.model.administration import AddBinding, RemoveBinding
 from radiator.model.answers import Declared, Deleted
 from radiator.model.checks import shown
 from radiator.model.errors import Refusal
-from radiator.model.header_bindings import NO_ARGUMENTS
+from radiator.model.header_bindings import NO_ARGUMENTS, readable
 from radiator.model.settings import HEADERS
 
 
@@ -31,7 +31,7 @@ def bind(request: Request[BindingsPort], command: AddBinding) -> None:
     key = _key(request, command)
     if _is_alien(request, command):
         sentence = f"/exchange/{exchange} is not of type headers, so a binding of it has a key alone; this one has"
-        raise Refusal("bad-request", f"{sentence} {shown(command.if_headers)}: leave the arguments out.")
+        raise Refusal("bad-request", f"{sentence} {shown(readable(command.if_headers))}: leave the arguments out.")
     created = request.parts.destinations.bind(exchange, key, target, request.connection)
     if created:
         request.parts.context.note("info", "bound", exchange=exchange, key=key, queue=target)

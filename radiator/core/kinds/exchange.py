@@ -170,7 +170,7 @@ class ExchangeKind(Kind):
         found = exchanges.all.get(name)
         if found is not None:
             if found.settings != settings:
-                raise Refusal.on(ExchangeOtherwise(name, found.settings))
+                raise Refusal.on(ExchangeOtherwise(name, found.settings, settings))
             return False
         exchanges.check_name(name)
         self.destinations.check_count()

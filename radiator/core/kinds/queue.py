@@ -23,7 +23,6 @@ from radiator.core.why_single import active_consumer
 from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination, DeleteDestination, DescribeDestination
 from radiator.model.answers import BindingOfQueue, Deleted, QueueDeclared, QueueDescribed
-from radiator.model.checks import shown
 from radiator.model.commands import Send, Subscribe
 from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
@@ -236,8 +235,7 @@ def _check_exact(queue: Queue, given: Mapping[str, Any], either: Mapping[str, An
     for key in (*given, *before):  # what is said now is named first
         if (key in given and key in before) or key in either:
             continue
-        here, wanted = (shown(one[key]) if key in one else None for one in (before, given))
-        raise Refusal.on(QueueGivenOtherwise(queue.name, key, here, wanted))
+        raise Refusal.on(QueueGivenOtherwise(queue.name, key, before.get(key), given.get(key)))
 
 
 def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:

@@ -12,6 +12,7 @@ from radiator.core.routing.surroundings import Surroundings
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.core.usage import with_maker
 from radiator.model.audit import BROKER
+from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.recovery import StoredLog
@@ -147,8 +148,8 @@ class Logs:
             here, wanted = asdict(found.log_settings), asdict(settings)
             for key in here:
                 if here[key] != wanted[key]:
-                    sentence = f"{found.name} is there already: its {key} is {here[key]}, not {wanted[key]}."
-                    raise Refusal("declared-otherwise", sentence)
+                    sentence = f"{found.name} is there already: its {key} is {shown(here[key])}, not"
+                    raise Refusal("declared-otherwise", f"{sentence} {shown(wanted[key])}.")
             return False
         wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)
         if wrong:

@@ -286,11 +286,10 @@ class Queues:
         if there is not None and there != settings:
             here, wanted = as_json(there), as_json(settings)
             key = next(key for key in here if here[key] != wanted[key])
-            is_, not_ = (shown(one[key]) if key == "partition_key" else one[key] for one in (here, wanted))
             if found is not None:
-                raise Refusal.on(QueueOtherwise(name, key, is_, not_))
-            sentence = f"/queue/{name} is declared in the configuration: its {key} is {is_}, not {not_}."
-            raise Refusal("declared-otherwise", sentence)
+                raise Refusal.on(QueueOtherwise(name, key, here[key], wanted[key]))
+            sentence = f"/queue/{name} is declared in the configuration: its {key} is {shown(here[key])}, not"
+            raise Refusal("declared-otherwise", f"{sentence} {shown(wanted[key])}.")
         if found is not None:
             found.used()
             return False

@@ -7,13 +7,19 @@ ignored would promise what is not kept. Others are the application's own notes, 
 from collections.abc import Mapping
 from typing import Any
 
-from radiator.model.amqp_arguments import LONGEST, SETTINGS, WITHOUT_EFFECT, flag, settle, text, whole
+from radiator.model.amqp_arguments import LONGEST, OVERFLOWS, SETTINGS, WITHOUT_EFFECT, flag, settle, text, whole
+from radiator.model.amqp_tables import described
 from radiator.model.checks import Check, shown
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, READY
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
-_OF_SETTINGS = {setting: name for name, (setting, _) in SETTINGS.items()} | {"persistent": "durable"}
+_OF_SETTINGS = {setting: name for name, (setting, _) in SETTINGS.items()} | {
+    "persistent": "durable", "drop_after_redeliveries": "x-delivery-limit", "alternate": "alternate-exchange",
+}  # fmt: skip
+_WORDS_OF_OVERFLOW = {overflow: word for word, overflow in OVERFLOWS.items()} | {
+    DEAD_LETTER: "drop-head, to x-dead-letter-exchange"
+}
 _OF_STREAMS = frozenset((
     "x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size",
     "x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered",
@@ -61,8 +67,19 @@ def settings_if_new(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def argument_of(setting: str) -> str:
-    """What queue.declare has for that setting of a queue."""
+    """What a declare has for that setting of a queue or an exchange."""
     return _OF_SETTINGS.get(setting, setting)
+
+
+def value_of(setting: str, value: object) -> str:
+    """The same of the setting's value, in a sentence."""
+    if value is None:
+        return "none"
+    if setting == "ack_timeout_s" and isinstance(value, int | float):
+        value = round(value * 1000)
+    if setting == "overflow" and isinstance(value, str):
+        value = _WORDS_OF_OVERFLOW.get(value, value)
+    return f"'{value if isinstance(value, str) else shown(value)}'"
 
 
 def exchange_settings(
@@ -103,4 +120,4 @@ def _checked(name: str, value: object, check: Check) -> Any:
     try:
         return check(value)
     except ValueError as mistake:
-        raise BrokenAmqp(PRECONDITION_FAILED, f"invalid arg {shown(name)}: {shown(value)} {mistake}") from None
+        raise BrokenAmqp(PRECONDITION_FAILED, f"invalid arg {shown(name)}: {described(value)} {mistake}") from None

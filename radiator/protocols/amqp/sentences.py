@@ -19,7 +19,7 @@ from radiator.model.grounds import (
     QueueNotDeclared,
     QueueOtherwise,
 )
-from radiator.protocols.amqp.arguments import argument_of
+from radiator.protocols.amqp.arguments import argument_of, value_of
 
 _VHOST = "in vhost '/'"
 
@@ -50,18 +50,17 @@ def _in_use(grounds: InExclusiveUse) -> str:
 
 
 def _other_queue(grounds: QueueOtherwise | QueueGivenOtherwise) -> str:
-    unit = " s" if grounds.key.endswith("_s") else ""
-    current, received = (f"'{one}{unit}'" if one is not None else "none" for one in (grounds.here, grounds.wanted))
-    begins = _inequivalent("queue", grounds.name, argument_of(grounds.key))
-    return f"{begins}received {received} but current is {current}"
+    return _inequivalent("queue", grounds.name, grounds.key, grounds.here, grounds.wanted)
 
 
 def _other_exchange(grounds: ExchangeOtherwise) -> str:
-    return f"{_inequivalent('exchange', grounds.name, 'type')}it is there with {grounds.described}"
+    return _inequivalent("exchange", grounds.name, *grounds.difference)
 
 
-def _inequivalent(kind: str, name: str, argument: str) -> str:
-    return f"inequivalent arg '{argument}' for {kind} '{name}' {_VHOST}: "
+def _inequivalent(kind: str, name: str, setting: str, here: object, wanted: object) -> str:
+    received, current = value_of(setting, wanted), value_of(setting, here)
+    begins = f"inequivalent arg '{argument_of(setting)}' for {kind} '{name}' {_VHOST}"
+    return f"{begins}: received {received} but current is {current}"
 
 
 def _forbidden(grounds: NoRight) -> str:

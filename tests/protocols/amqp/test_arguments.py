@@ -1,11 +1,13 @@
 """Arguments of declares as settings: each at its value, one past it, of another type, and one that nobody knows."""
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from radiator.model.amqp_tables import RawString
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT, QueueSettings
 from radiator.model.validation import queue_settings as validated_settings
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings, settings_if_new
@@ -54,6 +56,11 @@ CONSUMER_ARGUMENTS: dict[str, tuple[object, int | None]] = {
     "x-stream-filter": ("a", NOT_IMPLEMENTED),
     "x-stream-match-unfiltered": (True, NOT_IMPLEMENTED),
 }
+NUMBERS = (
+    "x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-delivery-limit", "x-max-priority",
+    "x-consumer-timeout", "x-queue-version", "x-quorum-initial-group-size", "x-quorum-target-group-size",
+    "x-max-in-memory-length", "x-max-in-memory-bytes",
+)  # fmt: skip
 PAGE = (Path(__file__).parents[3] / "docs" / "AMQP.md").read_text()
 
 
@@ -247,3 +254,30 @@ def test_the_page_has_no_row_of_an_argument_that_nobody_tries() -> None:
 def test_what_is_of_streams_says_so() -> None:
     with pytest.raises(BrokenAmqp, match="x-max-age is of streams, and streams are not spoken over AMQP"):
         queue_settings({"x-max-age": "1h"}, True, False)
+
+
+@pytest.mark.parametrize(("call", "name", "wrong"), [
+    *((lambda given: queue_settings(given, True, False), name, "no whole number") for name in NUMBERS),
+    (lambda given: queue_settings(given, True, False), "x-overflow", "none of drop-head, reject-publish"),
+    (lambda given: queue_settings(given, True, False), "x-dead-letter-exchange", "no text"),
+    (lambda given: queue_settings(given, True, False), "x-single-active-consumer", "neither true nor false"),
+    (lambda given: exchange_settings("direct", True, False, False, given), "alternate-exchange", "no text"),
+    (consumer_settings, "x-priority", "no whole number"),
+    (consumer_settings, "x-cancel-on-ha-failover", "neither true nor false"),
+])  # fmt: skip
+@pytest.mark.parametrize(("value", "text"), [
+    (b"drop-head", '"drop-head" (a byte array)'),
+    (b"\xff\xfe", '"0xfffe" (a byte array)'),
+    (RawString(b"\xff"), '"0xff" (a text that is not UTF-8)'),
+    (Decimal("5"), "5.0 (a decimal)"),
+    (1.0, "1.0"),
+    (None, "null"),
+    ({"a": b"x", "b": True}, '{"a": "x", "b": true}'),
+    ([None, Decimal("0.5")], "[null, 0.5]"),
+])  # fmt: skip
+def test_a_value_of_another_type_is_told_as_a_person_reads_it(
+    call: Any, name: str, wrong: str, value: object, text: str
+) -> None:
+    with pytest.raises(BrokenAmqp) as broken:
+        call({name: value})
+    assert broken.value.code == WRONG and str(broken.value) == f'invalid arg "{name}": {text} is {wrong}'
