@@ -6,6 +6,7 @@ The broker takes them in queue.declare, and our transport of kombu declares over
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from radiator.model.amqp_tables import is_time
 from radiator.model.checks import TIB, Check
 from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import DROP_OLDEST, REJECT
@@ -20,7 +21,7 @@ def whole(least: int, most: int = LONGEST) -> Callable[[object], int]:
     """A whole number within bounds. What it returns raises ValueError, a clause."""
 
     def check(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, int) or isinstance(value, bool) or is_time(value):
             raise ValueError("is no whole number")
         if not least <= value <= most:
             raise ValueError(f"is out of range: {least} to {most}")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from radiator.model.amqp_arguments import LONGEST, SETTINGS, UNLIMITED, WITHOUT_EFFECT, flag, settle, text, whole
+from radiator.model.amqp_tables import LetteredInt
 from radiator.model.checks import Check
 from radiator.model.settings import QueueSettings
 
@@ -21,6 +22,7 @@ def test_each_is_a_setting_that_queues_have_and_no_two_are_the_same_one() -> Non
     (whole(1), LONGEST, LONGEST + 1, "is out of range: 1 to 2147483647"),
     (whole(1, 5), 1, 0, "is out of range: 1 to 5"),
     (whole(1), 2, True, "is no whole number"),
+    (whole(1), LetteredInt(2, "l"), LetteredInt(2, "T"), "is no whole number"),
     (text, "", b"", "is no text"),
     (flag, False, 0, "is neither true nor false"),
     (WITHOUT_EFFECT["x-queue-type"], "quorum", "stream", "is none of classic, quorum"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from radiator.model.amqp_tables import RawString
+from radiator.model.amqp_tables import LetteredInt, RawString
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, REJECT, QueueSettings
 from radiator.model.validation import queue_settings as validated_settings
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings, settings_if_new
@@ -269,6 +269,7 @@ def test_what_is_of_streams_says_so() -> None:
     (b"drop-head", '"drop-head" (a byte array)'),
     (b"\xff\xfe", '"0xfffe" (a byte array)'),
     (RawString(b"\xff"), '"0xff" (a text that is not UTF-8)'),
+    (LetteredInt(5, "T"), "5 (a timestamp)"),
     (Decimal("5"), "5.0 (a decimal)"),
     (1.0, "1.0"),
     (None, "null"),
