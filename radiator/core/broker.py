@@ -15,12 +15,14 @@ from radiator.core import admin
 from radiator.core.admin.readiness import reasons_against
 from radiator.core.authorization import Authorizer
 from radiator.core.connections import Connection
+from radiator.core.kinds.reply_queue import ReplyQueueKind
 from radiator.core.parts import Machine, Parts
 from radiator.core.queues import passing
 from radiator.core.reload import Reloading
 from radiator.core.routing.publishing import publish
 from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.turn import Batch, Turn, reply_cost_bytes
+from radiator.model.addresses import REPLY
 from radiator.model.commands import (
     Abort,
     Ack,
@@ -54,7 +56,7 @@ from radiator.model.commands import (
 )
 from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import FindAsker, Get, SetWindow
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import Limits
 from radiator.model.reads import Found
@@ -404,7 +406,8 @@ class Broker:
 
 def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]]:
     """What carries out each type of command."""
-    clients, transactions = parts.clients, parts.transactions
+    clients, transactions, replies = parts.clients, parts.transactions, parts.kinds[REPLY]
+    assert isinstance(replies, ReplyQueueKind)
     return {
         Send: parts.admission.send,
         PublishAll: partial(publish, parts.admission),
@@ -414,6 +417,7 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
         Subscribe: parts.subscriptions.subscribe,
         Get: parts.getting.get,
         SetWindow: parts.getting.set_window,
+        FindAsker: replies.find_asker,
         Unsubscribe: parts.subscriptions.unsubscribe,
         Begin: transactions.begin,
         Commit: transactions.commit,

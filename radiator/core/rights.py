@@ -18,7 +18,7 @@ from radiator.model.administration import AdminCommand
 from radiator.model.commands import Command, Send
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import FindAsker, Get, SetWindow
 from radiator.model.grounds import NoRight
 from radiator.model.leases import Receive, Settle
 from radiator.model.limits import PREFIX_MIN_BYTES, VERDICTS_KEPT
@@ -220,6 +220,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(Get, "`basic.get` of AMQP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
     Row(SetWindow, "`basic.qos` of AMQP", "nothing"),
+    Row(FindAsker, "a passive `queue.declare` of direct reply-to", "nothing: its key cannot be guessed"),
     Row(
         commands.Unsubscribe,
         "UNSUBSCRIBE",

@@ -12,7 +12,7 @@ from radiator.model.ack_modes import AUTO as AUTO
 from radiator.model.ack_modes import CLIENT as CLIENT
 from radiator.model.ack_modes import CLIENT_INDIVIDUAL as CLIENT_INDIVIDUAL
 from radiator.model.disk import NO_WAL, WalNumbers
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import TakingCommand
 from radiator.model.leases import Receive, Settle
 from radiator.model.message import Message, expires_by
 from radiator.model.peer import Identity, PeerFrame
@@ -328,8 +328,7 @@ Command = (
     | PublishAll
     | Administer
     | Subscribe
-    | Get
-    | SetWindow
+    | TakingCommand
     | Unsubscribe
     | Ack
     | Nack

@@ -1,4 +1,6 @@
-"""Commands of protocols in which a client takes messages one by one, or sets a window for all of its subscriptions."""
+"""Commands of protocols in which a client takes messages one by one, sets a window for all of its subscriptions, or
+asks whether somebody waits for an answer.
+"""
 
 from dataclasses import dataclass
 
@@ -28,3 +30,15 @@ class SetWindow:
     messages: int
     receipt: bytes | None = None
     properties_max_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class FindAsker:
+    """Whether somebody gets what is sent to `/reply-queue/ID`: the RECEIPT, or Refuse `no-such-destination`."""
+
+    connection: int
+    reply_id: str
+    receipt: bytes
+
+
+TakingCommand = Get | SetWindow | FindAsker

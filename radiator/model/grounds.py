@@ -43,6 +43,18 @@ class QueueNotDeclared(Grounds):
 
 
 @dataclass(frozen=True, slots=True)
+class NobodyAsks(Grounds):
+    """Nobody gets what is sent to the reply queue of that id."""
+
+    code: ClassVar[str] = "no-such-destination"
+
+    reply_id: str
+
+    def __str__(self) -> str:
+        return f"/reply-queue/{self.reply_id:.255} is the address of nobody (any more)."
+
+
+@dataclass(frozen=True, slots=True)
 class NoSuchExchange(Grounds):
     """There is no exchange of that name."""
 

@@ -225,7 +225,7 @@ def test_two_hundred_channels(connection: amqp.Connection, name: str) -> None:
         channel.close()
 
 
-def test_direct_reply_to(connection: amqp.Connection, name: str) -> None:
+def test_direct_reply_to(broker: BrokerProcess, connection: amqp.Connection, name: str) -> None:
     caller, server = connection.channel(), connection.channel()
     declare(server, name)
     answers = Inbox(caller, "amq.rabbitmq.reply-to", no_ack=True)
@@ -235,6 +235,12 @@ def test_direct_reply_to(connection: amqp.Connection, name: str) -> None:
     publish(server, question.reply_to, "4", correlation_id=question.correlation_id)
     answer = answers.next()
     assert (answer.body, answer.correlation_id) == ("4", "7")
+    with connected(broker) as other:
+        for asking in (server, other.channel()):
+            assert asking.queue_declare(question.reply_to, passive=True) == (question.reply_to, 0, 1)
+        caller.close()
+        with pytest.raises(exceptions.NotFound):
+            other.channel().queue_declare(question.reply_to, passive=True)
 
 
 def test_every_property_comes_as_it_went(channel: amqp.Channel, name: str) -> None:

@@ -17,7 +17,7 @@ from radiator.model import commands, overview
 from radiator.model.addresses import ADDRESS_MAX_BYTES, KINDS
 from radiator.model.commands import Closed, Command, Commit, Open, Reread, Unsubscribe
 from radiator.model.errors import FORBIDDEN, Refusal
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import FindAsker, Get, SetWindow
 from radiator.model.limits import ENDED_AT_ONCE, VERDICTS_KEPT, Limits
 from radiator.model.peer import Taken
 from radiator.model.principal import ANYONE, Principal, RecognisedBy, node_principal, unix_principal
@@ -109,6 +109,7 @@ CASES: list[tuple[Any, Given]] = [
     (commands.Fail(1, "It is broken."), ()),
     (Get(1, "/queue/q", b"r"), ((READ, Q),)),
     (SetWindow(1, 5), ()),
+    (FindAsker(1, "id", b"r"), ()),
     (commands.InvalidSend(1, "It is wrong.", b"r"), ()),
     (commands.Unheeded(1, "q", "priority", "It says nothing."), ()),
     (commands.Receive(1, b"r", "/amq/queue/q", 1, 0, 1000), ((READ, Q),)),

@@ -8,6 +8,8 @@ from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import REPLY
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal
+from radiator.model.getting import FindAsker
+from radiator.model.grounds import NobodyAsks
 from radiator.model.message import Message
 
 
@@ -59,12 +61,27 @@ class ReplyQueueKind(Kind):
 
     def plan_answer(self, plan: Plan, command: Send, message: Message, node: str) -> None:
         """Plans a reply to a temp queue of another node."""
-        gossip = self.destinations.topics.gossip
         if command.immediate:
             raise no_consumer(command.destination, f"it is at the node {node}")
-        if command.mandatory and (gossip is None or gossip.way(node) is None):
+        if command.mandatory and not self._is_reached(node):
             raise Refusal(
                 "no-subscriber",
                 f"{command.destination} is at the node {node}, which is not reached, and the message is mandatory.",
             )
         plan.answers.append((node, message))
+
+    def _is_reached(self, node: str) -> bool:
+        gossip = self.destinations.topics.gossip
+        return gossip is not None and gossip.way(node) is not None
+
+    def find_asker(self, connection: Connection, command: FindAsker) -> None:
+        """Says by the RECEIPT that who has asked is there. Who is at another node counts as there while that node is
+        reached. Raises Refusal.
+        """
+        temp_queues = self.destinations.temp_queues
+        node = temp_queues.node_of_asker(command.reply_id)
+        queue = temp_queues.by_id.get(command.reply_id)
+        is_there = self._is_reached(node) if node else queue is not None and bool(queue.subscriptions)
+        if not is_there:
+            raise Refusal.on(NobodyAsks(command.reply_id))
+        connection.receipt(self.context, command.receipt)

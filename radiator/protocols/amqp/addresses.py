@@ -19,6 +19,11 @@ def queue_destination(queue: str) -> str:
     return f"/amq/queue/{queue}"
 
 
+def reply_id(queue: str) -> str:
+    """The id of the reply queue that answers to direct reply-to go to by that name; "": it is no such name."""
+    return queue.removeprefix(_REPLY_PREFIX) if queue.startswith(_REPLY_PREFIX) else ""
+
+
 def destination(exchange: str, key: str) -> str:
     """Where a message goes that is published so. The default exchange has no name."""
     if exchange:

@@ -15,11 +15,11 @@ from radiator.model.answers import AdminAnswer, Deleted, Purged, QueueDeclared
 from radiator.model.checks import shown
 from radiator.model.commands import Abort, Ack, Begin, Heard, Nack, Subscribe, Unsubscribe
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import FindAsker, Get, SetWindow
 from radiator.model.header_bindings import arguments_key
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.protocols.amqp import spec
-from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination
+from radiator.protocols.amqp.addresses import REPLY_TO, queue_destination, reply_id
 from radiator.protocols.amqp.arguments import consumer_settings, exchange_settings, queue_settings, settings_if_new
 from radiator.protocols.amqp.channel import RPC, TRANSACTION, Channel, Take
 from radiator.protocols.amqp.codec import encode_method
@@ -175,6 +175,9 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     if arguments.passive and name == REPLY_TO:
         _say_behind(channel, _ok(channel, arguments, QueueDeclareOk(name)), commands)
         return
+    if arguments.passive and (asker := reply_id(name)):
+        _find_asker(channel, arguments, asker, commands)
+        return
     if not arguments.passive and name not in channel.own_queues:
         _refuse_reserved(name, "queue")
     if arguments.passive:
@@ -197,6 +200,17 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
         QUEUE, name, settings, arguments.passive, is_owned=is_owned, is_exact=True, if_new=if_new
     )
     channel.ask(command, done, commands)
+
+
+def _find_asker(channel: Channel, arguments: Any, asker: str, commands: list[Heard]) -> None:
+    """RabbitMQ, "Direct Reply-to": a server learns whether who has asked is still there to be answered."""
+
+    def done() -> bytes:
+        channel.last_queue = arguments.queue
+        return _ok(channel, arguments, QueueDeclareOk(arguments.queue, 0, 1))
+
+    channel.wait_for(done)
+    commands.append(FindAsker(channel.number, asker, RPC))
 
 
 def _queue_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:

@@ -11,6 +11,7 @@ from radiator.model.grounds import (
     ExchangeOtherwise,
     InExclusiveUse,
     Locked,
+    NobodyAsks,
     NoRight,
     NoSuchExchange,
     NoSuchQueue,
@@ -19,6 +20,7 @@ from radiator.model.grounds import (
     QueueNotDeclared,
     QueueOtherwise,
 )
+from radiator.protocols.amqp.addresses import REPLY_TO
 from radiator.protocols.amqp.arguments import argument_of, value_of
 
 _VHOST = "in vhost '/'"
@@ -26,6 +28,10 @@ _VHOST = "in vhost '/'"
 
 def _no_queue(grounds: NoSuchQueue | QueueNotDeclared) -> str:
     return f"no queue '{grounds.name}' {_VHOST}"
+
+
+def _no_asker(grounds: NobodyAsks) -> str:
+    return f"no queue '{REPLY_TO}.{grounds.reply_id}' {_VHOST}"
 
 
 def _no_exchange(grounds: NoSuchExchange) -> str:
@@ -77,6 +83,7 @@ def _forbidden(grounds: NoRight) -> str:
 WORDS: Mapping[type[Grounds], Callable[[Any], str]] = {
     NoSuchQueue: _no_queue,
     QueueNotDeclared: _no_queue,
+    NobodyAsks: _no_asker,
     NoSuchExchange: _no_exchange,
     Locked: _locked,
     OwnedOtherwise: _owned_otherwise,

@@ -3,6 +3,7 @@
 import pytest
 
 from radiator.model.commands import PeerMessage, Read
+from radiator.model.getting import FindAsker
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import TOPIC_HOPS_MAX
 from radiator.model.message import Message
@@ -75,6 +76,17 @@ def test_reply_to_who_has_gone_is_counted_at_its_node() -> None:
     nodes["b"].say(send(2, address, b"answer"))
     nodes.run()
     assert nodes["a"].broker.context.counters["replies_dropped"] == 1
+
+
+def test_who_asks_at_another_node_counts_as_there_while_that_is_reached() -> None:
+    nodes, address = asked()
+    b = nodes["b"]
+    find = FindAsker(2, address.removeprefix("/reply-queue/"), b"there")
+    b.say(find)
+    assert b.receipts(2) == [b"there"]
+    nodes.cut("a", "b")
+    b.say(find)
+    assert b.refusal(2).code == "no-such-destination"
 
 
 def test_immediate_reply_to_another_node_is_refused() -> None:

@@ -1,6 +1,8 @@
 """`/reply-queue/ID`: an answer comes to who has asked, or is dropped."""
 
 from radiator.model.commands import AUTO
+from radiator.model.getting import FindAsker
+from radiator.model.grounds import NobodyAsks
 from radiator.model.limits import Limits
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
@@ -62,3 +64,45 @@ def test_reply_subscription_counts_against_the_limit() -> None:
     assert node.receipts(1) == [b"r"]
     node.say(send(1, "q", reply_to="b"))
     assert node.refusal(1).code == "too-many-subscriptions"
+
+
+def is_there(node: Node, connection: int, address: str) -> bool:
+    """Whether the broker says that who has asked is there."""
+    node.open(connection)
+    asker = address.removeprefix("/reply-queue/")
+    node.say(FindAsker(connection, asker, b"there"))
+    if node.receipts(connection) == [b"there"]:
+        return True
+    refusal = node.refusal(connection)
+    assert (refusal.code, refusal.grounds) == ("no-such-destination", NobodyAsks(asker))
+    return False
+
+
+def test_who_has_asked_is_there_while_answers_are_consumed() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.say(subscribe(1, "/temp-queue/t", name=b"mine"))
+    address = asked(node)
+    assert is_there(node, 3, address) and is_there(node, 4, address), "to every connection"
+    assert not is_there(node, 5, address[:-1]) and not is_there(node, 6, f"{address}0"), "by its whole id alone"
+    assert not is_there(node, 7, "") and not is_there(node, 8, f"{address}@elsewhere")
+    node.say(unsubscribe(1, "mine"))
+    assert not is_there(node, 9, address), "nobody consumes them"
+    node.say(subscribe(1, "/temp-queue/t", name=b"again"))
+    assert is_there(node, 10, address)
+    node.close(1)
+    assert not is_there(node, 11, address)
+
+
+def test_that_who_has_asked_is_there_is_said_behind_what_was_sent_before() -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.auto = True
+    node.say(subscribe(1, "/temp-queue/t"))
+    asker = asked(node).removeprefix("/reply-queue/")
+    node.auto = False
+    node.say(send(2, "q", receipt=b"stored"), FindAsker(2, asker, b"there"))
+    assert node.receipts(2) == []
+    assert node.seal()
+    node.commit()
+    assert node.receipts(2) == [b"stored", b"there"]

@@ -2,7 +2,14 @@
 
 import pytest
 
-from radiator.protocols.amqp.addresses import destination, names_of, published_to, queue_destination, reply_name
+from radiator.protocols.amqp.addresses import (
+    destination,
+    names_of,
+    published_to,
+    queue_destination,
+    reply_id,
+    reply_name,
+)
 
 
 @pytest.mark.parametrize(("exchange", "key", "address"), [
@@ -36,3 +43,12 @@ def test_names_fit_the_wire() -> None:
     exchange, key = names_of("/exchange/" + "e" * 300 + "/" + "k" * 300)
     assert (len(exchange), len(key)) == (255, 255)
     assert queue_destination("q") == "/amq/queue/q"
+
+
+@pytest.mark.parametrize(("queue", "asker"), [
+    ("amq.rabbitmq.reply-to.x-1.y", "x-1.y"), ("amq.rabbitmq.reply-to.", ""), ("amq.rabbitmq.reply-to", ""),
+    ("amq.rabbitmq.reply-tox", ""), ("orders", ""), ("", ""),
+])  # fmt: skip
+def test_the_name_of_a_reply_has_its_id(queue: str, asker: str) -> None:
+    assert reply_id(queue) == asker
+    assert not asker or destination("", queue) == f"/reply-queue/{asker}"

@@ -10,7 +10,8 @@ from radiator.model.administration import AddBinding, DeclareDestination, Delete
 from radiator.model.amqp_limits import AMQP_NAMES_KEPT
 from radiator.model.answers import Declared, Deleted, Purged, QueueDeclared
 from radiator.model.commands import Abort, Administer, Begin, Fail, Send, Subscribe, Unsubscribe
-from radiator.model.getting import Get, SetWindow
+from radiator.model.getting import FindAsker, Get, SetWindow
+from radiator.model.grounds import NobodyAsks
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.replies import Answered, Ended, Receipt, Refuse
 from radiator.protocols.amqp import methods as m
@@ -222,6 +223,26 @@ def test_names_that_were_given_are_forgotten_one_by_one() -> None:
     names = [declared(session, m.QueueDeclare()) for _ in range(AMQP_NAMES_KEPT + 1)]
     assert declared(session, m.QueueDeclare(queue=names[1])) == names[1]
     assert refusal(session, m.QueueDeclare(queue=names[0]))[0] == 403
+
+
+@pytest.mark.parametrize("no_wait", [False, True])
+def test_a_passive_declare_of_a_reply_asks_for_who_gets_it(no_wait: bool) -> None:
+    session = opened()
+    key = "amq.rabbitmq.reply-to.1f"
+    sent = m.QueueDeclare(queue=key, passive=True, no_wait=no_wait)
+    assert only(session.receive(method(1, sent))) == FindAsker(FIRST, "1f", RPC)
+    found = methods_in(session.encode(Receipt(FIRST, RPC)))
+    assert found == ([] if no_wait else [(1, m.QueueDeclareOk(key, 0, 1))])
+    assert asked(session, m.QueuePurge())[0] == PurgeQueue(key), "it is the last one declared"
+    other = opened()
+    other.receive(method(1, sent))
+    ((_, close),) = methods_in(other.encode(Refuse(FIRST, "no-such-destination", "No.", grounds=NobodyAsks("1f"))))
+    assert close == m.ChannelClose(404, f"NOT_FOUND - no queue '{key}' in vhost '/'", 50, 10)
+
+
+def test_a_reply_is_no_queue_that_can_be_declared() -> None:
+    assert refusal(opened(), m.QueueDeclare(queue="amq.rabbitmq.reply-to.1f"))[0] == 403
+    assert asked(opened(), m.QueueDeclare(queue="amq.rabbitmq.reply-to.", passive=True))[0].kind == QUEUE
 
 
 def test_no_name_is_the_last_one_declared_on_the_channel() -> None:

@@ -11,6 +11,7 @@ from radiator.model.grounds import (
     ExchangeOtherwise,
     InExclusiveUse,
     Locked,
+    NobodyAsks,
     NoRight,
     NoSuchExchange,
     NoSuchQueue,
@@ -33,6 +34,7 @@ IN = "in vhost '/'"
     (NoSuchQueue("a", ADDRESS_MAKES_NONE), f"no queue 'a' {IN}"),
     (NoSuchQueue("ä/\n\u20ac"), f"no queue 'ä/\n\u20ac' {IN}"),
     (QueueNotDeclared("a"), f"no queue 'a' {IN}"),
+    (NobodyAsks("1f"), f"no queue 'amq.rabbitmq.reply-to.1f' {IN}"),
     (NoSuchExchange("x.y"), f"no exchange 'x.y' {IN}"),
     (Locked("a", 17),
      f"cannot obtain exclusive access to locked queue 'a' {IN}: connection 17 has declared it, and it ends with that "
