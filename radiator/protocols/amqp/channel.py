@@ -321,9 +321,8 @@ class Channel:
         self.is_answered = False
         self._done = done
 
-    def wait_for_receipt(self, ok: bytes, refused: type[Method] | None = None) -> None:
-        """The same where the answer is always these frames. refused: what a refusal is of; None: this method."""
-        self._method = refused or self._method
+    def wait_for_receipt(self, ok: bytes) -> None:
+        """The same where the answer is always these frames."""
         self.wait_for(lambda: ok)
 
     def ask(
@@ -447,33 +446,34 @@ class Channel:
             behind = self._answer()
             frames = b"".join([reply.body, *reply.more]) if not reply.code else self._if_missing or b""
             return frames + behind
-        return self.close(reply.code, reply.body.decode("utf-8", "replace"))
+        return self._close(reply.code, reply.body.decode("utf-8", "replace"), self._method)
 
     def _refused_receipt(self, reply: RefusedReceipt) -> bytes:
         """Of a message that is published with a confirm."""
         if reply.code not in NACKED:
-            return self.close(reply.code, in_words(reply.sentence, reply.grounds))
+            return self._close(reply.code, in_words(reply.sentence, reply.grounds), BasicPublish)
         acks = self.confirmed()
         self._confirmed = self._confirm_due = int(reply.receipt)
         return acks + encode_nack(self.wire, self._confirmed, False)
 
-    def close(self, code: str, sentence: str) -> bytes:
+    def _close(self, code: str, sentence: str, method: type[Method]) -> bytes:
         """Tells the client that the channel is closed, by a refusal that has left the broker's connection open: that
-        must be closed by a Closed. sentence: in the words of AMQP.
+        must be closed by a Closed. sentence: in the words of AMQP. method: what was refused.
         """
         self.is_over = True
-        return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence)
+        return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence, NUMBERS[method])
 
     def _refused(self, reply: Refuse) -> bytes:
         failure = self._failure
         if failure is not None:
-            return self.confirmed() + self._close_frame(failure.code, str(failure))
+            return self.confirmed() + self._close_frame(failure.code, str(failure), NUMBERS[self._method])
         code, sentence = refusals.reply_code(reply.code), in_words(reply.sentence, reply.grounds)
-        return self.confirmed() + self._close_frame(code, sentence, reply.code not in refusals.OF_NO_METHOD)
+        # a method that waits for its answer may stand behind a message that is refused, which has no receipt
+        kind = self._method if reply.receipt == RPC else BasicPublish
+        method = (0, 0) if reply.code in refusals.OF_NO_METHOD else NUMBERS[kind]
+        return self.confirmed() + self._close_frame(code, sentence, method)
 
-    def _close_frame(self, code: int, sentence: str, has_method: bool = True) -> bytes:
-        is_of_method = self._failure is not None or not (self.is_answered or self.is_close_asked)
-        method = NUMBERS[self._method if is_of_method else BasicPublish] if has_method else (0, 0)
+    def _close_frame(self, code: int, sentence: str, method: tuple[int, int]) -> bytes:
         self.state = CLOSED
         self.is_answered, self.is_last = True, False
         self._done = _nothing

@@ -89,7 +89,7 @@ def _say_behind(channel: Channel, frames: bytes, commands: list[Heard]) -> None:
     # one that is empty: the core's answer to it comes behind what it has said before
     commands.append(Begin(channel.number, TRANSACTION))
     commands.append(Abort(channel.number, TRANSACTION, RPC))
-    channel.wait_for_receipt(frames, BasicPublish)
+    channel.wait_for_receipt(frames)
 
 
 def _refuse_reserved(name: str, what: str) -> None:

@@ -494,6 +494,29 @@ def test_a_close_that_meets_a_refusal_is_answered_behind_that() -> None:
     assert open_channel(session, 1) == FIRST + 1
 
 
+@pytest.mark.parametrize("waiting", [
+    m.QueueDeclare(queue="q"), m.BasicConsume(queue="q"), m.BasicGet(queue="q"), m.BasicQos(0, 1, True), m.TxSelect(),
+    m.ChannelClose(),
+])  # fmt: skip
+def test_the_close_names_what_was_refused_and_no_method_that_waits_behind_it(waiting: m.Method) -> None:
+    session = opened()
+    session.receive(publish(1, exchange="none") + method(1, waiting))
+    ((_, close), *_) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "None.")))
+    assert close == m.ChannelClose(404, "NOT_FOUND - None.", 60, 40)
+    confirmed = confirming()
+    confirmed.receive(publish(1, exchange="none") + method(1, waiting))
+    refused = RefusedReceipt(FIRST, b"1", "no-such-destination", "None.")
+    assert methods_in(confirmed.encode(refused))[0] == (1, close)
+
+
+@pytest.mark.parametrize("waiting", [m.BasicConsume(queue="q"), m.BasicGet(queue="q")])
+def test_the_close_names_the_method_that_was_refused_itself(waiting: m.Method) -> None:
+    session = opened()
+    session.receive(publish(1) + method(1, waiting))
+    ((_, close),) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "None.", RPC)))
+    assert close == m.ChannelClose(404, "NOT_FOUND - None.", *m.NUMBERS[type(waiting)])
+
+
 def test_a_broken_channel_is_told_so_before_its_close_is_answered_and_it_is_opened_anew() -> None:
     session = opened()
     assert isinstance(only(session.receive(method(1, m.BasicAck(9)))), Fail)

@@ -236,7 +236,7 @@ def test_a_passive_declare_of_a_reply_asks_for_who_gets_it(no_wait: bool) -> Non
     assert asked(session, m.QueuePurge())[0] == PurgeQueue(key), "it is the last one declared"
     other = opened()
     other.receive(method(1, sent))
-    ((_, close),) = methods_in(other.encode(Refuse(FIRST, "no-such-destination", "No.", grounds=NobodyAsks("1f"))))
+    ((_, close),) = methods_in(other.encode(Refuse(FIRST, "no-such-destination", "No.", RPC, grounds=NobodyAsks("1f"))))
     assert close == m.ChannelClose(404, f"NOT_FOUND - no queue '{key}' in vhost '/'", 50, 10)
 
 
