@@ -2,7 +2,8 @@
 
 A Get is a consumer of its queue for as long as it takes, which is no time where what is ready is in memory. Where it is
 on the disk alone, the connection waits until that is read back, or others have got it. A message that may not wait
-(queues/passing.py) is for consumers that have room, and not for a Get: it waits until that one is gone.
+(queues/passing.py) is for consumers that have room, and never for a Get: where one becomes READY while a Get waits,
+that leaves the ring, and joins it again when the message is gone.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
-from radiator.core.queues.passing import is_passing, is_storing_passing
+from radiator.core.queues.passing import is_passing
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.unsendable import HEADERS_GROWTH
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
@@ -26,7 +27,7 @@ from radiator.model.replies import Empty
 @dataclass(slots=True, eq=False)
 class Getter(Subscription):
     """A Get that is not answered yet: a consumer with a window of one. source: its queue; waiting: where its connection
-    waits, since since_s; has_joined: it consumes; is_taken: it has got its message.
+    waits, since since_s; is_taken: it has got its message.
     """
 
     command: Get = field(kw_only=True)
@@ -34,11 +35,10 @@ class Getter(Subscription):
     wake: Callable[[Waitable], None] = field(kw_only=True)
     waiting: WaitList = field(kw_only=True)
     since_s: float = field(kw_only=True)
-    has_joined: bool = False
     is_taken: bool = False
 
     def has_window(self) -> bool:
-        return not self.is_taken
+        return not self.is_taken and not is_passing(self.source.head())
 
     def delivered(self) -> int:
         self.is_taken = True
@@ -114,14 +114,10 @@ class Getting:
             if self.context.handled >= STEP_MESSAGES:
                 return FLUSH
             getter = self._begun(connection, command, queue)
-        if not getter.has_joined:
-            queue = getter.source
-            if is_passing(queue.head()):
+        if not getter.is_taken and not getter.is_listed:
+            if is_passing(getter.source.head()):
                 return FLUSH
-            if is_storing_passing(self.context, queue) and not self._is_late(getter):
-                return getter.waiting
-            getter.has_joined = True
-            queue.join(getter)
+            getter.source.join(getter)
         if getter.awaits_disk and not self._is_late(getter):
             return getter.waiting
         self._end(getter)

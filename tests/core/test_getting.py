@@ -1,6 +1,7 @@
 """Get: what it takes, when it says that there is nothing, what it waits for; and SetWindow."""
 
 from dataclasses import replace
+from itertools import permutations
 from random import Random
 
 import pytest
@@ -102,6 +103,70 @@ def test_a_get_goes_past_what_may_not_wait_to_what_may(persistent: bool) -> None
     assert got(node) == [b"2", None]
     node.turn([Read(1, [send(1, "q", b"3"), send(1, "q", b"4", expiration_ms=0), get(), get()])])
     assert got(node) == [b"3", None]
+
+
+def unsealed(**settings: object) -> Node:
+    """What is sent reaches the disk with `on_the_disk`."""
+    node = node_of(**settings)
+    node.open(3)
+    node.auto = False
+    return node
+
+
+def on_the_disk(node: Node) -> list[bytes | None]:
+    """What has come then."""
+    node.auto = True
+    node.turn([])
+    return got(node)
+
+
+@KINDS
+def test_a_get_that_waits_takes_nothing_that_may_not_wait(kind: dict[str, object]) -> None:
+    node = unsealed(**kind)
+    node.say(send(9, "q", b"1"), get(), get(2), send(9, "q", b"never", expiration_ms=0))
+    assert on_the_disk(node) == [b"1"] and got(node, 2) == [None], "stored with what it waits for"
+    node = unsealed(**kind)
+    node.say(send(9, "q", b"1"), get(), get(2))
+    assert node.seal()
+    node.say(send(9, "q", b"never", expiration_ms=0))
+    assert on_the_disk(node) == [b"1"] and got(node, 2) == [None], "stored behind that"
+
+
+@KINDS
+def test_nor_where_what_it_waits_for_has_expired(kind: dict[str, object]) -> None:
+    node = unsealed(**kind)
+    node.say(send(9, "q", b"1", expiration_ms=1), get(), send(9, "q", b"never", expiration_ms=0))
+    node.now_ms += 1000
+    assert on_the_disk(node) == [None] and node.numbers("q")["expired"] == 2
+
+
+def test_nor_where_that_is_urgent_and_then_it_takes_what_is_next() -> None:
+    node = unsealed(max_priority=3)
+    node.say(send(9, "q", b"1"), get(), send(9, "q", b"never", headers=b"priority:3\n", expiration_ms=0))
+    assert on_the_disk(node) == [b"1"]
+
+
+def test_nor_where_a_consumer_has_what_it_waits_for_and_no_room_for_the_other() -> None:
+    node = unsealed()
+    node.say(subscribe(2, "q", prefetch_count=1, consumer_priority=5), send(9, "q", b"1"), get())
+    node.say(send(9, "q", b"never", expiration_ms=0))
+    assert on_the_disk(node) == [None] and node.bodies(2) == [b"1"]
+
+
+def test_nor_where_its_key_is_assigned_to_it_and_one_of_another_consumers_is_before_that() -> None:
+    for others, own in permutations([b"a", b"b", b"c", b"d", b"e"], 2):  # some are
+        node = unsealed(partition_key=("header:k",))
+        node.say(send(9, "q", b"1", headers=b"k:%b\n" % others, expiration_ms=1000), get(), subscribe(2, "q"))
+        node.say(send(9, "q", b"never", headers=b"k:%b\n" % own, expiration_ms=0))
+        assert on_the_disk(node) in ([b"1"], [None]), (others, own)
+
+
+@KINDS
+def test_what_may_not_wait_goes_past_a_get_that_waits_to_a_consumer_with_room(kind: dict[str, object]) -> None:
+    node = unsealed(**kind)
+    node.say(send(9, "q", b"1"), get(), get(2), subscribe(3, "q", prefetch_count=1))
+    node.say(send(9, "q", b"2", expiration_ms=0))
+    assert (on_the_disk(node), got(node, 2), node.bodies(3)) == ([b"1"], [None], [b"2"])
 
 
 def test_what_another_takes_that_was_sent_before_it_is_not_there(node: Node) -> None:

@@ -9,6 +9,7 @@ from itertools import chain
 from radiator.core.connections import Subscription
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.partitions import Partitions
+from radiator.core.queues.passing import is_passing
 from radiator.core.queues.queue import Queue
 from radiator.model.errors import Refusal
 from radiator.model.settings import QueueSettings
@@ -72,13 +73,15 @@ class Partitioned(Queue):
         if partitions.touched:
             partitions.look()
         while (subscription := partitions.next_consumer()) is not None:
-            if not subscription.can_take():
+            can_take = subscription.can_take()
+            entry = partitions.choose(subscription, now_ms) if can_take else None
+            # of one that is not the head its window does not know
+            if not can_take or (subscription.is_get and is_passing(entry)):
                 del ring[subscription]
                 partitions.became_full(subscription, now_ms)
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
                 continue
-            entry = partitions.choose(subscription, now_ms)
             if entry is None:
                 del partitions.matched[subscription]
                 continue

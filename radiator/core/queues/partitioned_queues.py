@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery
 from radiator.core.queues.durable_queue import DurableQueue
-from radiator.core.queues.entry import Entry
+from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
 from radiator.core.queues.key_due import KeyDue
 from radiator.core.queues.key_read_back import KeyReadBack
@@ -153,7 +153,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             if entry.state is State.STORING:
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
                 del window.storing[entry.position]
-                if may_go and not entry.message.expires_ms and (consumer := partitions.hand_at_once(entry)) is not None:
+                may_be_handed = may_go and not entry.message.expires_ms and type(entry) is not PassingEntry
+                if may_be_handed and (consumer := partitions.hand_at_once(entry)) is not None:
                     self.left_ready(entry)
                     self.ring.move_to_end(consumer)
                     self.deliver(entry, consumer)

@@ -4,12 +4,10 @@ Those are the messages with a time to live of 0, and all messages of a queue tha
 and whose oldest message makes way.
 """
 
-from typing import cast
-
 from radiator.core.queues.bounds import PassingQueue, push_out
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event, State
-from radiator.core.turn import Stored, TurnContext
+from radiator.core.turn import TurnContext
 from radiator.model.limits import STEP_MESSAGES
 
 
@@ -43,10 +41,3 @@ def end(queue: PassingQueue, entry: PassingEntry) -> None:
 def is_passing(entry: Entry | None) -> bool:
     """Whether it may not wait, and the turn in which it became READY is not over."""
     return type(entry) is PassingEntry and entry.is_fresh
-
-
-def is_storing_passing(context: TurnContext, queue: PassingQueue) -> bool:
-    """Whether the queue has such a message on the way to the disk. One in memory has no part in a batch."""
-    stored = cast(Stored, queue)
-    parts = [batch.parts.get(stored) for batch in (context.open, context.being_committed) if batch is not None]
-    return any(part is not None and part.passing for part in parts)
