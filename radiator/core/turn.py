@@ -83,7 +83,6 @@ class BackgroundTask(Protocol):
     def step(self) -> None: ...
 
 
-@dataclass(slots=True)
 class QueueChanges:
     """What a batch does in one queue: entries that it stores, wakes and removes. passing: those that it stores, and
     that may not wait.
@@ -91,12 +90,15 @@ class QueueChanges:
     beyond, delayed: how many messages it stores behind the window, and as delayed; these are on the disk alone.
     """
 
-    beyond: int = 0
-    delayed: int = 0
-    storing: list[Entry] = field(default_factory=list)
-    passing: list[Passing] = field(default_factory=list)
-    due: list[Entry] = field(default_factory=list)
-    removing: list[Entry] = field(default_factory=list)
+    __slots__ = ("beyond", "delayed", "due", "passing", "removing", "storing")
+
+    def __init__(self) -> None:
+        # no dataclass: each queue that a message of a fanout goes into has one, and its factories cost as much again
+        self.beyond = self.delayed = 0
+        self.storing: list[Entry] = []
+        self.passing: list[Passing] = []
+        self.due: list[Entry] = []
+        self.removing: list[Entry] = []
 
 
 def entry_for(

@@ -147,7 +147,8 @@ class DurableQueue(Queue):
         read_back.unseen += part.beyond
         if self.dedup.pending:
             self.dedup.committed()
-        self.delayed.committed()
+        if self.delayed.unseen:
+            self.delayed.committed()
         if self.waiters and (window.beyond or window.stubs):
             self.refill(is_needed=bool(window.stubs))
         if self.purge.through:

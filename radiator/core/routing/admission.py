@@ -239,6 +239,11 @@ class Admission:
         """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:
         none); or the room to wait for while the disk is asked.
         """
+        for put in plan.puts:
+            if put[2] is not None:
+                break
+        else:
+            return plan.puts, 0
         duplicates_of = 0
         puts: list[Arrival] = []
         seen: set[tuple[int, bytes]] = set()
@@ -259,10 +264,13 @@ class Admission:
     def needs(self, puts: list[Arrival]) -> tuple[dict[Target, tuple[int, int]], int]:
         """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
         needs: dict[Target, tuple[int, int]] = {}
+        last, alone = None, (1, 0)
         for queue, message, _, _ in puts:
-            count, size = needs.get(queue, (0, 0))
-            queue.check_size(message.size)
-            needs[queue] = (count + 1, size + message.size)
+            if message is not last:  # a fanout may put one into thousands of queues
+                last, alone = message, (1, message.size)
+            queue.check_size(alone[1])
+            before = needs.get(queue)
+            needs[queue] = alone if before is None else (before[0] + 1, before[1] + alone[1])
         persistent_bytes = sum(
             size + count * WRITE_COST_BYTES for queue, (count, size) in needs.items() if queue.is_persistent
         )
@@ -320,11 +328,14 @@ class Admission:
         full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
         if full:
             return full[0]
+        is_asked = False  # about the disk and the batch: that is the same for all that are persistent
         for queue, (_, size) in needs.items():
-            is_persistent = queue.is_persistent
-            blocked = self.blocked(
-                producer, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
-            )
+            blocked = None
+            if not queue.is_persistent:
+                blocked = self.blocked(producer, queue, False, size, is_commit)
+            elif queue.waiters or not is_asked:
+                is_asked = True
+                blocked = self.blocked(producer, queue, True, persistent_bytes, is_commit)
             if blocked is None and queue.maker is not None:
                 blocked = queue.maker.stored_wait(producer, size)
             if blocked is not None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.model.commands import Send, Tick
+from radiator.model.commands import AUTO, Send, Tick
 from radiator.model.limits import MIB
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.conftest import shrink
@@ -161,3 +161,16 @@ def test_frames_up_to_the_largest_size_come_in() -> None:
     node.open(1, 9)
     node.say(subscribe(1, "q"), send(9, "q", bytes(16 * MIB), b"r"))
     assert node.receipts(9) == [b"r"] and len(node.message(1).message.body) == 16 * MIB
+
+
+@pytest.mark.parametrize("children", [("a", "b"), ("b", "a")])
+def test_a_copy_waits_behind_others_in_whichever_of_its_queues_they_wait(children: tuple[str, ...]) -> None:
+    bounded = QueueSettings(max_bytes=100, overflow="block")
+    node = Node(Declarations(queues={"a": QueueSettings(), "b": bounded}, fanouts={"f": children}))
+    node.open(1, 2, 3)
+    node.say(send(1, "b", b"x" * 50), send(2, "b", b"x" * 80))
+    assert node.paused == {2}
+    node.say(send(3, "/fanout/f", b"y"))
+    assert node.paused == {2, 3} and node.stored("a") == [], "there is room for it, and who came first is not overtaken"
+    node.say(subscribe(1, "b", AUTO))
+    assert node.paused == set() and node.bodies(1) == [b"x" * 50, b"x" * 80, b"y"] and node.stored("a") == [b"y"]
