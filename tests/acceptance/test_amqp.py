@@ -155,6 +155,15 @@ def test_mandatory_message_comes_back_before_its_confirm(broker: BrokerProcess, 
     channel.connection.close()
 
 
+def test_mandatory_answer_to_nobody_comes_back(broker: BrokerProcess) -> None:
+    channel, key = pika_channel(broker, confirms=True), f"amq.rabbitmq.reply-to.{'0' * 32}"
+    with pytest.raises(pika.exceptions.UnroutableError) as returned:
+        channel.basic_publish("", key, b"lost", mandatory=True)
+    (message,) = returned.value.messages
+    assert (message.method.reply_code, message.method.exchange, message.method.routing_key) == (312, "", key)
+    channel.connection.close()
+
+
 def test_mandatory_message_comes_back_before_what_its_client_asked_next(connection: amqp.Connection, name: str) -> None:
     channel = connection.channel()
     returned: list[Any] = []

@@ -38,7 +38,9 @@ class ReplyQueueKind(Kind):
         return None
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Plans a reply; where its queue is gone or full it is dropped, or refused if `mandatory` or `immediate`."""
+        """Plans a reply; where its queue is gone or full it is dropped, or refused if `mandatory` or `immediate`. Who
+        takes back what is mandatory gets it back where its queue is gone.
+        """
         message = command.message(headers, self.context.now_ms, None)
         node = self.destinations.temp_queues.node_of_asker(name)
         if node:
@@ -47,10 +49,8 @@ class ReplyQueueKind(Kind):
         queue = self.destinations.temp_queues.by_id.get(name)
         if command.mandatory:
             if queue is None:
-                raise Refusal(
-                    "no-subscriber",
-                    f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
-                )
+                _give_back(plan, command, "is the address of nobody (any more)")
+                return
             if not queue.has_capacity(1, message.size):
                 raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
         if command.immediate:
@@ -64,10 +64,8 @@ class ReplyQueueKind(Kind):
         if command.immediate:
             raise no_consumer(command.destination, f"it is at the node {node}")
         if command.mandatory and not self._is_reached(node):
-            raise Refusal(
-                "no-subscriber",
-                f"{command.destination} is at the node {node}, which is not reached, and the message is mandatory.",
-            )
+            _give_back(plan, command, f"is at the node {node}, which is not reached")
+            return
         plan.answers.append((node, message))
 
     def _is_reached(self, node: str) -> bool:
@@ -85,3 +83,10 @@ class ReplyQueueKind(Kind):
         if not is_there:
             raise Refusal.on(NobodyAsks(command.reply_id))
         connection.receipt(self.context, command.receipt)
+
+
+def _give_back(plan: Plan, command: Send, why: str) -> None:
+    """Of a mandatory reply that cannot arrive. Raises Refusal where who has sent it does not take it back."""
+    if not command.returns:
+        raise Refusal("no-subscriber", f"{command.destination} {why}, and the message is mandatory.")
+    plan.returned.append(command)

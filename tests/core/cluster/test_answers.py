@@ -8,6 +8,7 @@ from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import TOPIC_HOPS_MAX
 from radiator.model.message import Message
 from radiator.model.peer import Answer
+from radiator.model.replies import Returned
 from tests.core.cluster.nodes import Nodes
 from tests.core.words import ack, begin, commit, header, send, subscribe
 
@@ -66,6 +67,8 @@ def test_reply_that_no_way_leads_to_is_counted_and_told_and_refused_if_mandatory
     b.say(send(2, address, b"answer", receipt=b"r"))
     assert b.receipts(2) == [b"r"] and b.broker.context.counters["replies_dropped"] == 1
     assert [note.fields["node"] for note in b.notes if note.event == "reply_dropped"] == ["a"]
+    b.say(send(2, address, b"back", mandatory=True, returns=True))
+    assert [reply.body for reply in b.take(2) if isinstance(reply, Returned)] == [b"back"]
     b.say(send(2, address, b"answer", mandatory=True))
     assert b.refusal(2).code == "no-subscriber"
 

@@ -4,6 +4,7 @@ from radiator.model.commands import AUTO
 from radiator.model.getting import FindAsker
 from radiator.model.grounds import NobodyAsks
 from radiator.model.limits import Limits
+from radiator.model.replies import Receipt, Returned
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
 from tests.core.words import header, send, subscribe, unsubscribe
@@ -64,6 +65,20 @@ def test_reply_subscription_counts_against_the_limit() -> None:
     assert node.receipts(1) == [b"r"]
     node.say(send(1, "q", reply_to="b"))
     assert node.refusal(1).code == "too-many-subscriptions"
+
+
+def test_a_mandatory_reply_to_nobody_comes_back_to_who_takes_it_back() -> None:
+    node = Node()
+    node.open(1, 2)
+    address = asked(node)
+    node.say(send(2, f"{address}0", b"answer", b"r", mandatory=True, returns=True))
+    (returned, receipt) = node.take(2)
+    assert isinstance(returned, Returned) and (returned.destination, returned.body) == (f"{address}0", b"answer")
+    assert receipt == Receipt(2, b"r")
+    node.say(send(2, address, b"answer", mandatory=True, returns=True))
+    assert node.take(2) == [] and node.bodies(1) == [b"answer"], "somebody has it"
+    node.say(send(2, f"{address}0", b"answer", mandatory=True))
+    assert node.refusal(2).code == "no-subscriber"
 
 
 def is_there(node: Node, connection: int, address: str) -> bool:
