@@ -2,16 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from radiator.model.writes import (
-    Bind,
-    KeepApp,
-    KeepDeclared,
-    KeepPeer,
-    KeepPosition,
-    KeepSegment,
-    KeepTransaction,
-    Ledger,
-)
+from radiator.model.ledger import Ledger
+from radiator.model.writes import Bind, KeepApp, KeepDeclared, KeepPeer, KeepPosition, KeepSegment, KeepTransaction
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import pytest
 
 from radiator.core.turn import Batch
 from radiator.model import writes
+from radiator.model.ledger import Ledger
 from radiator.model.limits import KIB, READ_BYTES
 from tests.broker_process import CHECKOUT
 from tests.core.node import Node
@@ -50,7 +51,7 @@ def test_it_says_what_one_read_takes() -> None:
 
 def test_the_ledger_has_the_columns_that_it_names() -> None:
     (named,) = re.findall(r"which must balance: accepted = ([^|]*) \|", TEXT)
-    columns = {field.name for field in fields(writes.Ledger) if not field.name.endswith("_bytes")}
+    columns = {field.name for field in fields(Ledger) if not field.name.endswith("_bytes")}
     aside = {"accepted", "stored_expiring", "stored_delayed"}  # of what is stored
     assert {name.strip().replace("-", "_") for name in named.split("+")} == columns - aside
 

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
+from radiator.model.ledger import Ledger
 from radiator.model.message import Message
 from radiator.model.settings import JOURNAL
 from radiator.model.writes import (
@@ -16,7 +17,6 @@ from radiator.model.writes import (
     DeclareLog,
     KeepSegment,
     KeepSegments,
-    Ledger,
     Put,
     Remove,
     SaveLedger,

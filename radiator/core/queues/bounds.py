@@ -5,8 +5,8 @@ from typing import Protocol
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
+from radiator.model.ledger import Ledger
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, READY, QueueSettings
-from radiator.model.writes import Ledger
 
 OVERFLOW = "overflow"  # a dead-letter-reason
 
@@ -45,6 +45,9 @@ class EvictingQueue(BoundedQueue, Protocol):
 
     def oldest(self) -> Entry | None:
         """Takes out the oldest entry in memory that is not in flight, if there is one."""
+
+    def must_read_oldest(self) -> bool:
+        """Whether the oldest becomes a dead letter, and its bytes are on the disk alone."""
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
         """Makes it a dead letter, or counts it."""
@@ -144,10 +147,15 @@ def pushes_out(queue: EvictingQueue, size: int) -> bool:
 
 def came_back(queue: EvictingQueue) -> None:
     """What was unacked is ready again: where the bounds leave that out, the oldest may have to go for it."""
-    if queue.settings.bounds_count == READY and queue.settings.overflow in (DROP_OLDEST, DEAD_LETTER):
-        evict(queue, 0, 0)
-        if not queue.has_capacity(0, 0):
+    if queue.settings.bounds_count != READY or queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
+        return
+    while not queue.has_capacity(0, 0):
+        # where many are on the disk alone, to look for one that is not would take long, for each that comes back
+        entry = None if queue.must_read_oldest() else queue.oldest()
+        if entry is None:
             queue.refill(is_needed=True)
+            return
+        push_out(queue, entry, Event.DROP)
 
 
 def evict(queue: EvictingQueue, messages: int, size: int) -> None:

@@ -29,6 +29,11 @@ class PartitionWindow(Window):
     def count(self) -> int:
         return len(self.partitions.entries) + len(self.storing) + len(self.due)
 
+    @property
+    def oldest_is_stub(self) -> bool:
+        oldest = self.partitions.head()
+        return oldest is not None and oldest.is_stub
+
     def takes(self, size: int) -> bool:
         return self.takes_beside(self.count, size)
 

@@ -33,6 +33,11 @@ class PriorityWindow(Window):
     def count(self) -> int:
         return len(self.priorities.entries) + len(self.storing) + len(self.due)
 
+    @property
+    def oldest_is_stub(self) -> bool:
+        oldest = next(filter(None, map(self.priorities.first, self.priorities.lanes)), None)
+        return oldest is not None and oldest.is_stub
+
     def takes(self, size: int) -> bool:
         return self.takes_beside(self.count, size)
 

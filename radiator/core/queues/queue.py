@@ -25,14 +25,13 @@ from radiator.core.usage import Usage
 from radiator.model.commands import AUTO
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
+from radiator.model.ledger import Ledger
 from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
 from radiator.model.reads import Loaded
 from radiator.model.settings import READY, QueueSettings
-from radiator.model.writes import Ledger
 
-# dead-letter-reason
-REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", bounds.OVERFLOW
+REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", bounds.OVERFLOW  # dead-letter-reason
 
 DeadLetter = Callable[["Queue", Entry, str], None]
 
@@ -92,9 +91,8 @@ class Queue(Consumable):
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool = False) -> None:
-        """If the queue has more messages than are in memory, have the next ones read back.
-
-        is_needed: even if all windows together are over their bound.
+        """If it has more messages than are in memory, have the next ones read back. is_needed: even if all windows
+        together are over their bound.
         """
 
     @property
@@ -434,6 +432,9 @@ class Queue(Consumable):
         """Messages that are stored and not in memory, and their bytes: they are dropped only once they are loaded."""
         return 0, 0
 
+    def must_read_oldest(self) -> bool:
+        return False
+
     def droppable(self) -> list[Entry]:
         """Entries in memory that are not in flight, oldest first."""
         return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
@@ -496,5 +497,4 @@ class Queue(Consumable):
     @property
     def is_short_lived(self) -> bool:
         """Whether it was made for a reply or two: thousands come and go, so they are not logged one by one."""
-        settings = self.settings
-        return not self.is_persistent and (settings.auto_delete or settings.expires_ms is not None)
+        return not self.is_persistent and (self.settings.auto_delete or self.settings.expires_ms is not None)

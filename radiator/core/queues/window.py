@@ -57,6 +57,11 @@ class Window:
         """Messages that have their place in the window."""
         return len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
 
+    @property
+    def oldest_is_stub(self) -> bool:
+        """Whether the bytes of what is to be dropped next must be read back."""
+        return bool(self.returned) and self.returned[0][1].is_stub
+
     def takes(self, size: int) -> bool:
         """Whether one more message fits; an empty window takes one of any size for a consumer that has room."""
         # written out, not `count`: each message comes here

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.replies import Deliver
@@ -121,6 +122,26 @@ def test_many_that_come_back_at_once_are_read_back_as_they_go(small: None, setti
     assert node.numbers("q")["ready"] == 2
     node.say(subscribe(2, "dead", AUTO))
     assert sorted(node.bodies(2)) == [b"%d" % number for number in range(10, 28)]
+
+
+@STORED
+def test_the_oldest_go_though_their_bytes_are_on_the_disk_alone(settings: dict[str, object]) -> None:
+    node = node_of("dead-letter", max_messages=20, **settings)
+    windows = node.broker.destinations.windows
+    out_max, windows.out_max = windows.out_max, 4
+    node.say(subscribe(1, "q", CLIENT, prefetch_count=20))
+    fill(node, 20, 10)
+    windows.out_max = out_max
+    node.say(subscribe(2, "q", CLIENT, prefetch_count=6))
+    fill(node, 6, 30)
+    old, new = node.messages(1), node.messages(2)
+    node.say(unsubscribe(1, "q"), unsubscribe(2, "q"), nack(old[-1]))
+    found = node.broker.destinations.queues.all["q"]
+    assert isinstance(found, DurableQueue) and found.window.stubs > 10
+    node.say(nack(new[-1]))
+    assert node.numbers("q")["ready"] == 20
+    node.say(subscribe(9, "dead", AUTO))
+    assert sorted(node.bodies(9)) == [b"%d" % number for number in range(10, 16)]
 
 
 def test_one_that_pushes_another_out_is_weighed_for_the_batch() -> None:

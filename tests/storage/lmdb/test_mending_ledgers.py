@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.writes import Bind, KeepSettings, Ledger, StoppedClean
+from radiator.model.ledger import Ledger
+from radiator.model.writes import Bind, KeepSettings, StoppedClean
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import JournalEvent
+from radiator.model.ledger import Ledger
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message, position_of
 from radiator.model.writes import (
@@ -16,7 +17,6 @@ from radiator.model.writes import (
     DropSegment,
     KeepSegment,
     KeepSegments,
-    Ledger,
     Put,
     SaveLedger,
     Write,
