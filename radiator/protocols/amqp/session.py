@@ -309,10 +309,12 @@ class AmqpSession:
             self._busy.forget(channel.wire)
 
     def _open_channel(self, wire: int, before: Channel | None, commands: list[Heard]) -> None:
-        """before: the one that had the number."""
-        if wire > self._channels_max:
-            sentence = f"channel number {wire} is greater than the negotiated {self._channels_max}"
-            raise BrokenAmqp(spec.CHANNEL_ERROR, sentence)
+        """before: the one that had the number. Their count is bounded, not their numbers: clients that take the next
+        number for each channel, and begin anew only at 65,535, come to high ones with few channels open.
+        """
+        if before is None and len(self._channels) >= self._channels_max:
+            sentence = f"channel {wire} is one too many: {self._channels_max} are open, the negotiated channel_max"
+            raise BrokenAmqp(spec.NOT_ALLOWED, sentence, NUMBERS[ChannelOpen])
         channel = Channel(self._next_number(), wire, self._shared, TAKES)
         if before is not None:
             channel.held, channel.held_bytes = before.held, before.held_bytes

@@ -280,11 +280,27 @@ def test_heart_beats_are_what_the_client_wants(heartbeat: int) -> None:
 @pytest.mark.parametrize(("channel_max", "most"), [
     (0, AMQP_CHANNELS_MAX), (1, 1), (10, 10), (65535, AMQP_CHANNELS_MAX),
 ])  # fmt: skip
-def test_channels_have_numbers_up_to_what_is_agreed_on(channel_max: int, most: int) -> None:
-    session = opened(0, channel_max=channel_max)
-    open_channel(session, most)
+def test_so_many_channels_are_open_as_is_agreed_on(channel_max: int, most: int) -> None:
+    session = opened(most, channel_max=channel_max)
     fail = only(session.receive(method(most + 1, m.ChannelOpen())))
-    assert isinstance(fail, Fail) and str(most) in fail.sentence
+    assert isinstance(fail, Fail) and f"{most} are open" in fail.sentence
+    ((_, close),) = methods_in(session.encode(Refuse(NUMBER, "protocol", fail.sentence)))
+    assert (close[0], close[2:]) == (530, (20, 10))
+
+
+def test_a_connection_with_few_channels_may_give_them_high_numbers() -> None:
+    """aiormq takes the next number for each new channel as long as its last one is open, up to 65,535."""
+    session = opened(1, channel_max=2)
+    before, number = 1, FIRST
+    for wire in (2048, 2049, 65535):
+        newer = open_channel(session, wire)
+        session.receive(method(before, m.ChannelClose()))
+        session.encode(Receipt(number, RPC))
+        session.encode(Bye(number))
+        session.take_outgoing()
+        before, number = wire, newer
+    open_channel(session, 1)
+    assert isinstance(only(session.receive(method(2, m.ChannelOpen()))), Fail)
 
 
 @pytest.mark.parametrize(
