@@ -59,8 +59,11 @@ class FrameParser:
         self.held_bytes = 0
 
     def use(self, frame_max: int) -> None:
-        """From the next frame on it may have so many bytes. May be called between two frames of one `frames` call."""
-        self._payload_max = frame_max - FRAME_OVERHEAD_BYTES
+        """From the next frame on its payload may have so many bytes. May be called between two frames of one `frames`
+        call. frame_max: as it was agreed on, which is a bound of whole frames; but there are clients that fill the
+        payload up to it, rabbitpy among them, and RabbitMQ takes what they send.
+        """
+        self._payload_max = frame_max
 
     @property
     def frame_bytes(self) -> int:

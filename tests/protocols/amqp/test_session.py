@@ -110,7 +110,7 @@ STEPS = (b"", PROTOCOL_HEADER, start_ok(), TUNE_OK)
 ])  # fmt: skip
 def test_what_has_no_meaning_before_the_connection_is_open_ends_it(done: int, wire: bytes, code: int) -> None:
     if done == 4 and len(wire) == 7:
-        wire = b"\1\0\0" + (AMQP_FRAME_BYTES - 7).to_bytes(4)  # one byte more than was agreed on by then
+        wire = b"\1\0\0" + (AMQP_FRAME_BYTES + 1).to_bytes(4)  # one byte more than was agreed on by then
     session = made()
     for step in STEPS[:done]:
         session.receive(step)
@@ -253,9 +253,9 @@ def test_the_size_of_frames_is_agreed_on(frame_max: int, agreed: int | None) -> 
         assert closed_with(session)[0] == 530
         return
     session.receive(greeting(frame_max))
-    assert session.receive(b"\1\0\0" + (agreed - 8).to_bytes(4)) == [] and session.frame_bytes == agreed
+    assert session.receive(b"\1\0\0" + agreed.to_bytes(4)) == [] and session.frame_bytes == agreed + 8
     session = opened(frame_max=frame_max)
-    fail = only(session.receive(b"\1\0\0" + (agreed - 7).to_bytes(4)))
+    fail = only(session.receive(b"\1\0\0" + (agreed + 1).to_bytes(4)))
     assert isinstance(fail, Fail)
     assert kinds(session.encode(Refuse(NUMBER, "protocol", fail.sentence))) == [(0, m.ConnectionClose)]
 
