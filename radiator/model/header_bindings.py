@@ -7,6 +7,7 @@ them must match: `all` (where it is not given) or `any` of those whose names do 
 """
 
 import json
+from binascii import b2a_base64
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,8 +36,8 @@ class HeaderMatch(NamedTuple):
 
 
 def arguments_key(arguments: object) -> str:
-    """The key of the binding with these arguments: canonical JSON. Numbers and truth values become the text that STOMP
-    has for them. Raises ValueError, a clause.
+    """The key of the binding with these arguments: canonical JSON. Numbers, truth values and byte arrays become the
+    text that STOMP has for them. Raises ValueError, a clause.
     """
     if not isinstance(arguments, Mapping):
         raise ValueError(f'is {shown(arguments)}; it must be a table of names and values, such as {{"format": "pdf"}}')
@@ -115,6 +116,8 @@ def _text(name: object, value: object) -> str | None:
         return value
     if isinstance(value, int | float):
         return str(value)
+    if isinstance(value, bytes) and name != X_MATCH:
+        return b2a_base64(value, newline=False).decode()  # Perl's client sends all text as byte arrays
     raise ValueError(f"has {shown(name)} = {described(value)}; a value is text, a number, true, false or null")
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import amqp
+import pika
 import pytest
 from amqp import exceptions, spec
 
 from tests.acceptance import amqp_clients
-from tests.acceptance.amqp_clients import WAIT_MAX_S, Inbox, bodies, connected, declare, publish
+from tests.acceptance.amqp_clients import WAIT_MAX_S, Inbox, bodies, connected, declare, pika_channel, publish
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 
@@ -310,6 +311,20 @@ def test_headers_are_matched(channel: amqp.Channel, name: str) -> None:
         publish(channel, "", body, exchange=name, application_headers=headers)
     assert bodies(channel, every) == ["both"]
     assert bodies(channel, some) == ["both", "one"]
+
+
+def test_byte_arrays_are_matched(broker: BrokerProcess, channel: amqp.Channel, name: str) -> None:
+    """Perl's Net::AMQP::RabbitMQ sends all text in tables so, as pika does with bytes."""
+    exchange(channel, name, "headers")
+    queue = declare(channel, name)
+    with pika_channel(broker, confirms=True) as other:
+        other.queue_bind(queue, name, arguments={"a": b"bar"})
+        for value in (b"bar", "bar", b"baz"):
+            other.basic_publish(name, "", repr(value).encode(), pika.BasicProperties(headers={"a": value}))
+        assert bodies(channel, queue) == [b"b'bar'"]
+        other.queue_unbind(queue, name, arguments={"a": b"bar"})
+        other.basic_publish(name, "", b"lost", pika.BasicProperties(headers={"a": b"bar"}))
+        assert bodies(channel, queue) == []
 
 
 def test_exchange_bound_to_another(channel: amqp.Channel, name: str) -> None:

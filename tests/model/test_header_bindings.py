@@ -54,11 +54,17 @@ def test_the_key_does_not_depend_on_order_nor_on_types() -> None:
     assert readable(key) == "a=true, b=1, c=1.5, d=*, x-match=any" and readable("{}") == "no arguments"
 
 
+def test_a_byte_array_matches_what_a_header_of_the_same_bytes_is_for_stomp() -> None:
+    match = match_of(arguments_key({"format": b"pdf\xff"}))
+    assert match.matches(words_of(b"format:cGRm/w==\n", ESCAPING_ALL))
+    assert not match.matches(words_of(b"format:pdf\n", ESCAPING_ALL))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], "x", 1, None, {"x-match": "some"}, {"x-match": None}, {"": "a"}, {1: "a"}, {"a": []}, {"a": {}},
-        {"a": "\ud800"}, {str(n): "" for n in range(ARGUMENTS_MAX + 1)}, {"a": "x" * ARGUMENTS_MAX_BYTES},
+        [], "x", 1, None, {"x-match": "some"}, {"x-match": b"any"}, {"x-match": None}, {"": "a"}, {1: "a"}, {"a": []},
+        {"a": {}}, {"a": "\ud800"}, {str(n): "" for n in range(ARGUMENTS_MAX + 1)}, {"a": "x" * ARGUMENTS_MAX_BYTES},
     ],
 )  # fmt: skip
 def test_other_arguments_are_refused(arguments: object) -> None:
