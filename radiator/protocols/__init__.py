@@ -98,6 +98,12 @@ class Session(Protocol):
     def frame_bytes(self) -> int:
         """The size of the unfinished frame where the frame gives it; else the bytes held of it."""
 
+    @property
+    def last_answer(self) -> bytes:
+        """How what the peer sends last ends: it answers the end, and this side hangs up behind it. A client that finds
+        the hanging up beside the reason may report a broken connection, and never the reason. b"": at once.
+        """
+
     def recognise(self, principal: Principal) -> None:
         """Takes what the transport has found out since the session was made, before the first `receive`."""
 

@@ -70,8 +70,9 @@ class ServerConnection:
 
     __slots__ = (
         "_beat_at_s", "_cause", "_channels", "_deadline_s", "_frame_clock", "_holds", "_is_report_due",
-        "_lingered_bytes", "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session", "_shared",
-        "_state", "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number", "peer",
+        "_last_heard", "_lingered_bytes", "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session",
+        "_shared", "_state", "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number",
+        "peer",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +109,7 @@ class ServerConnection:
         self._cause = "closed"  # what the log says of its end
         self._beat_at_s = 0.0
         self._lingered_bytes = 0
+        self._last_heard = b""  # the end of what has come since the last byte was written
         self._writer: Any = None
         self._reader: Any = shared.loop.io(transport.fileno(), _READABLE)
         self._reader.start(self._readable)
@@ -443,19 +445,30 @@ class ServerConnection:
         """
         self._state = _LINGERING
         self._report_closed(self._cause)
-        try:
-            self._transport.finish()
-        except OSError:
-            self.close("")
+        if not self._session.last_answer and not self._has_finished():
             return
         self._reader.start(self._readable)
         self._deadline_s = time.monotonic() + LINGER_S
         self._shared.timetable.enter(self, self._deadline_s)
 
+    def _has_finished(self) -> bool:
+        """The client is told that nothing more comes."""
+        try:
+            self._transport.finish()
+        except OSError:
+            self.close("")
+            return False
+        return True
+
     def _drop(self, data: bytes) -> None:
         self._lingered_bytes += len(data)
         if self._lingered_bytes > LINGER_BYTES:
             self.close("")
+            return
+        if answer := self._session.last_answer:
+            self._last_heard = (self._last_heard + data)[-len(answer) :]
+            if self._last_heard == answer:
+                self._has_finished()
 
     def close(self, cause: str) -> None:
         """Closes at once; what was not written is lost. May be called again."""

@@ -2,11 +2,13 @@
 
 import socket
 import time
+from contextlib import suppress
 from typing import Any, Self
 
 from radiator.protocols.amqp.codec import decode_method
 from radiator.protocols.amqp.connection_methods import (
     ConnectionClose,
+    ConnectionCloseOk,
     ConnectionOpen,
     ConnectionOpenOk,
     ConnectionStartOk,
@@ -81,7 +83,7 @@ class AmqpWire:
         self.hear(ChannelOpenOk)
 
     def ending(self, within_s: float = WAIT_S) -> tuple[int, str]:
-        """Why the broker has closed it; 0 and "" where it says nothing."""
+        """Why the broker has closed it, which is answered; 0 and "" where it says nothing."""
         until_s = time.monotonic() + within_s
         self.socket.settimeout(within_s)
         reason = (0, "")
@@ -89,4 +91,6 @@ class AmqpWire:
             assert time.monotonic() < until_s
             if isinstance(found, ConnectionClose):
                 reason = (found.reply_code, found.reply_text)
+                with suppress(OSError):
+                    self.send(method(0, ConnectionCloseOk()))
         return reason

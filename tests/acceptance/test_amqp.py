@@ -1,5 +1,6 @@
 """AMQP 0-9-1 from outside: real clients that others have written, at a real broker with a real disk."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from amqp import exceptions
 
 from radiator.auth.scrypt import Cost, made
-from radiator.protocols.amqp.methods import ConfirmSelect
+from radiator.model.limits import LINGER_S
+from radiator.protocols.amqp.connection_methods import ConnectionCloseOk
+from radiator.protocols.amqp.methods import ChannelOpen, ConfirmSelect
 from tests.acceptance import amqp_clients
 from tests.acceptance.amqp_clients import (
     LISTENING,
@@ -24,6 +27,7 @@ from tests.acceptance.amqp_clients import (
     port_of,
     publish,
 )
+from tests.acceptance.amqp_wire import AmqpWire
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.certificates import Authority
@@ -330,6 +334,28 @@ def test_password_is_checked(guarded: BrokerProcess, method: str) -> None:
     with pytest.raises(exceptions.AccessRefused) as refused:
         connected(guarded, userid="shop", password="hunter2", login_method=method)
     assert refused.value.reply_code == 403
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_the_broker_hangs_up_behind_the_answer_to_its_close(broker: BrokerProcess, is_answered: bool) -> None:
+    """rabbitpy takes a hanging up that comes with the close for a lost connection."""
+    with AmqpWire(port_of(broker)) as wire:
+        wire.greet()
+        wire.send(talking.method(1, ChannelOpen()) * 2)
+        while type(wire.next()).__name__ != "ConnectionClose":
+            pass
+        wire.socket.settimeout(LINGER_S / 4)
+        with pytest.raises(TimeoutError):
+            wire.socket.recv(1)
+        wire.socket.settimeout(WAIT_MAX_S)
+        began_s = time.monotonic()
+        if is_answered:
+            left = talking.publish(1) + talking.method(0, ConnectionCloseOk())
+            wire.send(left[:-5])
+            time.sleep(0.05)
+            wire.send(left[-5:])
+        assert wire.socket.recv(1) == b""
+        assert (time.monotonic() - began_s < LINGER_S / 2) is is_answered
 
 
 def test_another_virtual_host_is_refused(broker: BrokerProcess) -> None:

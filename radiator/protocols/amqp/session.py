@@ -69,7 +69,8 @@ class AmqpSession:
         "_blocked", "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming",
         "_connection", "_early", "_failure", "_greeting", "_late", "_login", "_next_number", "_outgoing",
         "_parser", "_principal", "_shared", "_state", "_transport_principal", "closes_at", "closing_cause",
-        "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "pending", "silence_max_s",
+        "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "last_answer", "pending",
+        "silence_max_s",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class AmqpSession:
         login: Login | None = None,
     ) -> None:
         self.is_open = self.is_closing = False
+        self.last_answer = b""
         self.closing_cause = "broke the protocol before it was connected"
         self.closes_at = Scope.COMMAND
         self.heart_beat_send_s = self.heart_beat_expect_s = 0.0
@@ -363,7 +365,7 @@ class AmqpSession:
         """A client that does not say that it reads the refusal would take it for a broken frame."""
         if greeting.can("authentication_failure_close"):
             text = refusals.reply_text(spec.ACCESS_REFUSED, login_refused(str(refused), greeting.mechanism))
-            self._say(ConnectionClose(spec.ACCESS_REFUSED, text))
+            self._outgoing.append(self._frame_of(ConnectionClose(spec.ACCESS_REFUSED, text)))
         self._end(f"refused: {refused.code}")
 
     def _tune_ok(self, method: ConnectionTuneOk, commands: list[Heard]) -> None:
@@ -454,7 +456,8 @@ class AmqpSession:
         if self._state == _HEADER:
             self._outgoing.append(spec.PROTOCOL_HEADER)  # section 4.2.2: the version that is spoken here
         else:
-            self._say(ConnectionClose(failure.code, refusals.reply_text(failure.code, str(failure)), *failure.method))
+            text = refusals.reply_text(failure.code, str(failure))
+            self._outgoing.append(self._frame_of(ConnectionClose(failure.code, text, *failure.method)))
         self._end(self.closing_cause)
 
     # ---- replies ----------------------------------------------------------------------------------------------------
@@ -515,9 +518,14 @@ class AmqpSession:
         code, sentence, method = refusals.closing_code(reply.code), reply.sentence, (0, 0)
         if failure is not None:
             code, sentence, method = failure.code, str(failure), failure.method
-        return self.take_outgoing() + encode_method(
-            0, ConnectionClose(code, refusals.reply_text(code, sentence), *method)
+        return self.take_outgoing() + self._frame_of(
+            ConnectionClose(code, refusals.reply_text(code, sentence), *method)
         )
+
+    def _frame_of(self, method: ConnectionClose) -> bytes:
+        """The client answers it."""
+        self.last_answer = encode_method(0, ConnectionCloseOk())
+        return encode_method(0, method)
 
     def _forget(self, channel: Channel) -> None:
         """The broker's connection that the channel was has ended."""

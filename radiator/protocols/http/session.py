@@ -67,6 +67,7 @@ class WebSession:
     """See the Session contract (protocols/__init__.py)."""
 
     has_channels = False
+    last_answer = b""
 
     __slots__ = (
         "_connection", "_data", "_date", "_inner", "_is_costly", "_is_over", "_is_waiting", "_let_in", "_limits",

@@ -62,6 +62,7 @@ class PeerSession:
     """
 
     is_full = has_unread = is_costly = is_ordered = has_channels = False
+    last_answer = b""
 
     __slots__ = (
         "_certificate_sha256",

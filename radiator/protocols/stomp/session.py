@@ -121,6 +121,7 @@ class StompSession:
     """One connection. Used by one greenlet at a time; see the Session contract for the order of calls."""
 
     is_full = has_unread = is_costly = is_ordered = has_channels = False
+    last_answer = b""
 
     __slots__ = (
         "_addresses",

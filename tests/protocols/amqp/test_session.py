@@ -210,8 +210,10 @@ def test_who_is_refused_is_told_so_where_he_reads_it(is_at_once: bool, can: bool
         assert closed_with(session) == (
             403, "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN: Wrong user or password",
         )  # fmt: skip
+        assert session.last_answer == method(0, m.ConnectionCloseOk())
     else:
         assert methods_in(session.take_outgoing()) == [(0, start_for(False))]
+        assert session.last_answer == b"", "nothing was said that is answered"
     assert session.is_closing and session.closing_cause == "refused: forbidden"
     assert session.receive(OPENS) == [] and session.answered(SHOP) == []
 
@@ -458,9 +460,11 @@ def test_what_is_broken_behind_the_end_is_passed_over() -> None:
 def test_both_close_a_connection_at_once() -> None:
     session = opened()
     assert session.receive(method(0, m.ConnectionClose())) == [Disconnect(FIRST, RPC)]
+    assert session.last_answer == b""
     assert kinds(session.encode(Refuse(NUMBER, "stopping", "It stops."))) == [(0, m.ConnectionClose)]
     session = opened()
     session.encode(Refuse(NUMBER, "stopping", "It stops."))
+    assert session.last_answer == method(0, m.ConnectionCloseOk())
     assert session.receive(method(0, m.ConnectionClose())) == [] and session.take_outgoing() == b""
 
 
