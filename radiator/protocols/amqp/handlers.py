@@ -266,6 +266,9 @@ def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     is_reply = arguments.queue == REPLY_TO
     if is_reply and not arguments.no_ack:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer cannot acknowledge: set no_ack")
+    if is_reply and True in channel.tags.values():
+        # an answer goes to one consumer: two of a channel would each wait for what the other has got
+        raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer already set")
     priority = consumer_settings(arguments.arguments)
     address = f"/temp-queue/{REPLY_TO}" if is_reply else queue_destination(_queue(channel, arguments.queue))
     channel.tags[tag.encode()] = is_reply

@@ -190,6 +190,20 @@ def test_what_cannot_be_is_refused_with_its_code_and_its_method(sent: m.Method, 
     assert found == code and part in text
 
 
+def test_a_second_consumer_of_the_replies_to_a_channel_is_refused_while_there_is_one() -> None:
+    session, reply_to = opened(), "amq.rabbitmq.reply-to"
+    first, second = (m.BasicConsume(queue=reply_to, consumer_tag=tag, no_ack=True) for tag in ("a", "b"))
+    for sent in (first, m.BasicConsume(queue="q", consumer_tag="of a queue")):
+        assert isinstance(only(session.receive(method(1, sent))), Subscribe)
+        session.encode(Receipt(FIRST, RPC))
+    assert refusal(session, second) == (406, "PRECONDITION_FAILED - reply consumer already set")
+
+    session = opened()
+    for sent, command in ((first, Subscribe), (m.BasicCancel("a"), Unsubscribe), (second, Subscribe)):
+        assert isinstance(only(session.receive(method(1, sent))), command), "once it is cancelled there may be another"
+        session.encode(Receipt(FIRST, RPC))
+
+
 def test_each_method_that_a_client_may_send_is_tried_here() -> None:
     theirs = {kind for kind in m.METHODS.values() if m.NUMBERS[kind][0] > 10}
     answers = {kind for kind in theirs if m.NAMES[kind].endswith("-ok")}
