@@ -68,6 +68,22 @@ def test_confirmed_message_is_there_after_a_kill(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
+def test_a_broker_that_stops_says_so_behind_the_confirms(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, CONFIG) as broker:
+        connection = connected(broker, confirm_publish=False)
+        channel, confirmed = connection.channel(), []
+        channel.confirm_select()
+        channel.events["basic_ack"].add(lambda tag, multiple: confirmed.append(tag))
+        declare(channel, "q")
+        publish(channel, "q", "x", delivery_mode=2)
+        declare(channel, "q")  # what was published is read when this is answered
+        assert broker.stop() == 0
+        with pytest.raises(exceptions.ConnectionForced, match="closure with reason 'shutdown'"):
+            while True:
+                connection.drain_events(timeout=WAIT_MAX_S)
+        assert confirmed == [1]
+
+
 def test_prefetch_of_one_and_every_answer_to_a_message(broker: BrokerProcess, name: str) -> None:
     channel = pika_channel(broker)
     channel.queue_declare(name, durable=True)

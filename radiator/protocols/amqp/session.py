@@ -54,6 +54,7 @@ from radiator.protocols.amqp.parser import FrameParser
 from radiator.protocols.amqp.sentences import login_refused, secret_refused
 
 _HEADER, _STARTING, _TUNING, _OPENING, _OPEN, _CLOSING, _ENDED = range(7)
+_STOPPING = "broker forced connection closure with reason 'shutdown'"
 
 
 class AmqpSession:
@@ -468,6 +469,10 @@ class AmqpSession:
         if channel is None:
             if isinstance(reply, Refuse) and reply.connection == self._connection:
                 return self._closed(reply)
+            if isinstance(reply, Bye) and reply.connection == self._connection and self._state == _OPEN:
+                # the client has not asked for its end, so it is the broker that stops: in RabbitMQ's words, by which
+                # libraries tell a stop, after which they connect again, from a mistake of their own
+                return self._closed(Refuse(reply.connection, "shutdown", _STOPPING))
             return b""
         frames = self._encode(channel, reply)
         self._note(channel)

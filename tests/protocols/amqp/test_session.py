@@ -441,6 +441,26 @@ def test_the_broker_closes_a_connection_behind_what_is_due() -> None:
     assert session.receive(method(0, m.ConnectionCloseOk()) + publish(1)) == []
 
 
+def test_a_broker_that_stops_says_so_behind_what_is_due_and_once() -> None:
+    session = opened(channels=2)
+    session.receive(method(1, m.ConfirmSelect(True)) + publish(1))
+    session.encode(Receipt(FIRST, b"1"))
+    frames = session.encode(Bye(NUMBER))
+    text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+    assert methods_in(frames) == [(1, m.BasicAck(1, False)), (0, m.ConnectionClose(320, text))]
+    for reply in (Bye(FIRST), Bye(FIRST + 1), Bye(NUMBER)):
+        assert session.encode(reply) == b"", "the channels end with it"
+    assert session.take_outgoing() == b""
+
+
+def test_a_client_that_closes_is_not_told_that_the_broker_stops() -> None:
+    session = opened()
+    assert session.receive(method(0, m.ConnectionClose()))
+    assert session.encode(Bye(NUMBER)) == b""
+    session.encode(Bye(FIRST))
+    assert methods_in(session.take_outgoing()) == [(0, m.ConnectionCloseOk())]
+
+
 def test_nothing_of_a_channel_comes_behind_the_answer_to_close() -> None:
     session = opened()
     session.encode(Refuse(FIRST, "locked", "No."))
