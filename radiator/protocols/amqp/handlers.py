@@ -172,10 +172,10 @@ def _headers_key(arguments: Any) -> str:
 
 def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     name = arguments.queue
-    if arguments.passive and name == REPLY_TO:
-        _say_behind(channel, _ok(channel, arguments, QueueDeclareOk(name)), commands)
+    if name == REPLY_TO:
+        _say_behind(channel, _ok(channel, arguments, QueueDeclareOk(name, 0, 1)), commands)
         return
-    if arguments.passive and (asker := reply_id(name)):
+    if asker := reply_id(name):
         _find_asker(channel, arguments, asker, commands)
         return
     if not arguments.passive and name not in channel.own_queues:

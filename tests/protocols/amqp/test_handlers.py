@@ -239,11 +239,12 @@ def test_names_that_were_given_are_forgotten_one_by_one() -> None:
     assert refusal(session, m.QueueDeclare(queue=names[0]))[0] == 403
 
 
+@pytest.mark.parametrize("passive", [False, True])
 @pytest.mark.parametrize("no_wait", [False, True])
-def test_a_passive_declare_of_a_reply_asks_for_who_gets_it(no_wait: bool) -> None:
+def test_a_declare_of_a_reply_asks_for_who_gets_it(no_wait: bool, passive: bool) -> None:
     session = opened()
     key = "amq.rabbitmq.reply-to.1f"
-    sent = m.QueueDeclare(queue=key, passive=True, no_wait=no_wait)
+    sent = m.QueueDeclare(queue=key, passive=passive, no_wait=no_wait)
     assert only(session.receive(method(1, sent))) == FindAsker(FIRST, "1f", RPC)
     found = methods_in(session.encode(Receipt(FIRST, RPC)))
     assert found == ([] if no_wait else [(1, m.QueueDeclareOk(key, 0, 1))])
@@ -255,7 +256,7 @@ def test_a_passive_declare_of_a_reply_asks_for_who_gets_it(no_wait: bool) -> Non
 
 
 def test_a_reply_is_no_queue_that_can_be_declared() -> None:
-    assert refusal(opened(), m.QueueDeclare(queue="amq.rabbitmq.reply-to.1f"))[0] == 403
+    assert refusal(opened(), m.QueueDeclare(queue="amq.rabbitmq.reply-to."))[0] == 403
     assert asked(opened(), m.QueueDeclare(queue="amq.rabbitmq.reply-to.", passive=True))[0].kind == QUEUE
 
 
@@ -386,7 +387,8 @@ def test_a_select_is_answered_behind_what_comes_back(select: m.Method, ok: m.Met
     (m.ChannelFlow(True), m.ChannelFlowOk(True)),
     (m.ConfirmSelect(), m.ConfirmSelectOk()),
     (m.TxSelect(), m.TxSelectOk()),
-    (m.QueueDeclare(queue="amq.rabbitmq.reply-to", passive=True), m.QueueDeclareOk("amq.rabbitmq.reply-to")),
+    (m.QueueDeclare(queue="amq.rabbitmq.reply-to", passive=True), m.QueueDeclareOk("amq.rabbitmq.reply-to", 0, 1)),
+    (m.QueueDeclare(queue="amq.rabbitmq.reply-to"), m.QueueDeclareOk("amq.rabbitmq.reply-to", 0, 1)),
 ])  # fmt: skip
 def test_no_answer_comes_before_the_refusal_of_what_was_published_before(sent: m.Method, ok: m.Method) -> None:
     session = opened()
