@@ -38,6 +38,7 @@ from radiator.model.without_effect import without_effect
 
 _COLUMNS = tuple(field.name for field in fields(Ledger))
 _columns = attrgetter(*_COLUMNS)
+_UNSAID = "bounds_count"  # who must say all settings has no word for it: where it differs, a bound does, and is named
 
 
 class QueueKind(Kind):
@@ -142,7 +143,7 @@ class QueueKind(Kind):
         if name not in queues.all:
             _check(destinations, name, settings)
         if found is not None and command.is_exact and not command.passive:
-            _check_exact(found, given, command.if_new)
+            _check_exact(found, given)
         created = queues.declare(name, settings, given)
         queue = queues.all[name]
         if created and command.is_owned:
@@ -227,13 +228,11 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
         raise Refusal.on(OwnedOtherwise(queue.name, is_owned))
 
 
-def _check_exact(queue: Queue, given: Mapping[str, Any], either: Mapping[str, Any]) -> None:
-    """Raises Refusal where it was declared with settings that are not given now, or the other way round. either: those
-    that it may have or not.
-    """
+def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
+    """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
     before = json.loads(queue.given) if queue.given else given
     for key in (*given, *before):  # what is said now is named first
-        if (key in given and key in before) or key in either:
+        if (key in given and key in before) or key == _UNSAID:
             continue
         raise Refusal.on(QueueGivenOtherwise(queue.name, key, before.get(key), given.get(key)))
 

@@ -79,6 +79,15 @@ def test_what_one_gets_that_is_made_now_another_need_not_have() -> None:
         assert node.admin(1, do="describe", queue="q")["settings"]["bounds_count"] == "stored"
 
 
+def test_a_bound_that_is_left_out_is_named_and_not_what_it_counts() -> None:
+    bounded = {"overflow": "reject", "max_messages": 5}
+    node = node_of()
+    node.say(ask(1, DeclareDestination(QUEUE, "q", bounded, is_exact=True, if_new={"bounds_count": "ready"})))
+    node.say(ask(2, DeclareDestination(QUEUE, "q", {}, is_exact=True)))
+    (answer,) = node.take(2)
+    assert str(answer).count("bounds_count") == 0 and "overflow" in str(answer), answer
+
+
 def test_a_declare_waits_for_the_disk_only_while_the_queue_is_not_there() -> None:
     node = node_of()
     node.auto = False
