@@ -116,8 +116,8 @@ MUTANTS = (
         "drop-oldest-drops-newest",
         "`drop-oldest` drops the newest.",
         function="Queue.oldest",
-        old="entry = self.ready.popleft()",
-        new="entry = self.ready.pop()",
+        old="entry = heapq.heappop(self.returned)[1] if has_come_back else self.ready.popleft()",
+        new="entry = heapq.heappop(self.returned)[1] if has_come_back else self.ready.pop()",
     ),
     Mutant(
         "end-not-checked",
@@ -191,8 +191,8 @@ MUTANTS = (
         "max-messages-off-by-one",
         "A queue takes one message more than max_messages.",
         function="Queue.has_capacity",
-        old="if settings.max_messages is not None and messages > settings.max_messages:",
-        new="if settings.max_messages is not None and messages > settings.max_messages + 1:",
+        old="if is_light and (settings.max_messages is None or held <= settings.max_messages):",
+        new="if is_light and (settings.max_messages is None or held <= settings.max_messages + 1):",
     ),
     Mutant(
         "max-redeliveries-off-by-one",

@@ -142,6 +142,7 @@ class DurableQueue(Queue):
             self.dedup.committed()
         if self.delayed.unseen:
             self.delayed.committed()
+        bounds.came_back(self)  # its delay is over, or the consumer that had room for it has gone
         if self.waiters and (window.beyond or window.stubs):
             self.refill(is_needed=bool(window.stubs))
         if self.purge.through:
@@ -471,9 +472,7 @@ class DurableQueue(Queue):
             first, head = min(due), self.head()
             if head is None or first < head.position:
                 return due[first]
-        if self.ready or self.returned:
-            return super().oldest()
-        return next(iter(self.window.storing.values()), None)
+        return super().oldest() or next(iter(self.window.storing.values()), None)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from radiator.core.queues.bounds import came_back
 from radiator.core.queues.entry import Entry, cost_of
 from radiator.core.queues.finding import Finder, MemoryFinder
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
@@ -106,6 +107,7 @@ class MemoryQueue(Queue):
                 move(entry, Event.DUE, MEMORY_MOVES)
                 self.to_place(entry)
         self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
+        came_back(self)
         self.pump()
         return self.has_due
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from math import inf
 
-from radiator.core.connections import Connection, Delivery, Subscription
+from radiator.core.connections import Delivery, Subscription
 from radiator.core.journal_writer import JournalWriter, node_client
 from radiator.core.producer import Producer
 from radiator.core.queues import bounds
+from radiator.core.queues.capacity import LOOKED_AT, have_capacity
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
@@ -22,7 +23,6 @@ from radiator.core.queues.registered import NamedConsumers
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usage
-from radiator.model.commands import AUTO
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
 from radiator.model.ledger import Ledger
@@ -221,22 +221,7 @@ class Queue(Consumable):
 
     def can_hand(self, count: int) -> bool:
         """Whether consumers have room for that many more, beside all that is there for them already."""
-        wanted: float = self.ready_count + self.storing_count + self.reserved + count
-        shared: dict[Connection, float] = {}  # what is left of the windows of connections
-        for subscription in self.subscriptions:
-            if subscription.stands_by or not subscription.can_take():
-                continue
-            free, own, connection = inf, subscription.prefetch_count, subscription.connection
-            if own is not None and subscription.ack != AUTO:
-                free = own - subscription.in_flight
-            if subscription.is_shared and connection.shared_window:
-                left = shared.get(connection, connection.shared_window - connection.shared_in_flight)
-                free = min(free, left)
-                shared[connection] = left - free
-            wanted -= free
-            if wanted <= 0:
-                return True
-        return False
+        return have_capacity(self.subscriptions, self.ready_count + self.storing_count + self.reserved + count)
 
     # ---- what is in memory ---
 
@@ -397,12 +382,26 @@ class Queue(Consumable):
 
     def has_capacity(self, messages: int, size: int) -> bool:
         settings, ledger = self.settings, self.ledger
-        messages, size = ledger.stored + self.reserved + messages, ledger.stored_bytes + self.reserved_bytes + size
+        held, held_bytes = ledger.stored + self.reserved + messages, ledger.stored_bytes + self.reserved_bytes + size
         if settings.bounds_count == READY:
-            messages, size = messages - len(self.entries_out), size - self.out_bytes
-        if settings.max_messages is not None and messages > settings.max_messages:
+            held, held_bytes = held - len(self.entries_out), held_bytes - self.out_bytes
+        is_light = settings.max_bytes is None or held_bytes <= settings.max_bytes
+        if is_light and (settings.max_messages is None or held <= settings.max_messages):
+            return True
+        return settings.bounds_count == READY and self.goes_out(messages, is_light=is_light)
+
+    def goes_out(self, messages: int, *, is_light: bool) -> bool:
+        """Whether consumers have room for what is beyond the bounds: it is unacked as soon as it is READY. is_light: it
+        is beyond max_messages alone, so that others may stay. Of a partitioned queue that depends on keys;
+        one for no message takes them by its own rule (passing.py), or refuses all.
+        """
+        settings = self.settings
+        if settings.max_messages == 0 or settings.partition_key or not (self.ring or self.order):
             return False
-        return settings.max_bytes is None or size <= settings.max_bytes
+        if is_light and settings.max_messages is not None:
+            messages -= max(0, settings.max_messages - self.ledger.stored_delayed)
+        wanted = self.ready_count + self.storing_count + self.reserved + messages
+        return have_capacity(islice(self.subscriptions if self.order else self.ring, LOOKED_AT), wanted)
 
     def uncounted(self) -> tuple[int, int]:
         return (len(self.entries_out), self.out_bytes) if self.settings.bounds_count == READY else (0, 0)
@@ -447,10 +446,10 @@ class Queue(Consumable):
 
     def oldest(self) -> Entry | None:
         """Takes out the oldest entry in memory that is not in flight, if there is one."""
-        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
-            entry = heapq.heappop(self.returned)[1]
-        else:
-            entry = self.ready.popleft()
+        if not (self.ready or self.returned):
+            return None
+        has_come_back = self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position)
+        entry = heapq.heappop(self.returned)[1] if has_come_back else self.ready.popleft()
         self.left_ready(entry)
         return entry
 

@@ -6,7 +6,7 @@ import pytest
 
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
-from radiator.model.commands import AUTO, CLIENT
+from radiator.model.commands import AUTO, CLIENT, Read
 from radiator.model.replies import Deliver
 from tests.core.node import Node
 from tests.core.words import ack, header, nack, queue, send, subscribe, unsubscribe
@@ -31,6 +31,11 @@ def node_of(overflow: str, **settings: object) -> Node:
     node = Node(queue(bounds_count="ready", overflow=overflow, dead_letter="dead", **settings))
     node.open(1, 2, 9)
     return node
+
+
+def burst(count: int) -> Read:
+    """They come at once, so one commit stores them."""
+    return Read(9, [send(9, "q", b"%d" % number) for number in range(count)])
 
 
 def fill(node: Node, count: int, first: int = 0) -> None:
@@ -92,6 +97,88 @@ def test_what_comes_back_to_a_queue_that_refuses_stays(kind: dict[str, object]) 
     assert node.numbers("q")["ready"] == 5
     node.say(send(9, "q"))
     assert node.refusal(9).code == "queue-full"
+
+
+@KINDS
+@LETS_GO
+def test_what_comes_back_with_a_delay_pushes_out_the_oldest_once_it_is_ready(
+    kind: dict[str, object], overflow: str
+) -> None:
+    node = node_of(overflow, max_messages=1, **kind)
+    node.say(subscribe(1, "q", prefetch_count=4))
+    fill(node, 4)
+    first, second, third, last = node.messages(1)
+    node.say(unsubscribe(1, "q"), *(nack(one, delay_ms=1000) for one in (first, second, third)))
+    assert node.numbers("q")["delayed"] == 3, "delayed ones go to nobody, so they are not let go of"
+    node.say(nack(last))  # it finds no room beside them, and none of them may go for it
+    node.wait(1)
+    node.wait(1)
+    numbers = node.numbers("q")
+    assert (numbers["ready"], numbers["delayed"]) == (1, 0) and numbers["adds_up"]
+    node.say(subscribe(9, "q", AUTO), subscribe(2, "dead", AUTO))
+    assert node.bodies(9) == [b"2"]
+    assert sorted(node.bodies(2)) == ([] if overflow == "drop-oldest" else [b"0", b"1", b"3"])
+
+
+WITHOUT_KEYS = pytest.mark.parametrize(
+    "kind", [{"persistent": is_stored, **lanes} for is_stored in (True, False) for lanes in ({}, {"max_priority": 2})]
+)
+
+
+@WITHOUT_KEYS
+@BOUND
+@pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter", "reject"])
+def test_what_consumers_have_room_for_is_not_beyond_the_bound(
+    kind: dict[str, object], bound: dict[str, int], overflow: str
+) -> None:
+    """RabbitMQ hands each message on as it comes: a burst passes a queue of any length to a consumer with room."""
+    node = node_of(overflow, **kind, **bound)
+    node.say(subscribe(1, "q", prefetch_count=7))
+    node.turn([burst(7)])
+    assert len(node.messages(1)) == 7 and not node.is_refused(9)
+    fill(node, 5)
+    numbers = node.numbers("q")
+    assert numbers["ready"] == 3 and numbers["unacked"] == 7 and numbers["adds_up"]
+
+
+@WITHOUT_KEYS
+def test_a_queue_for_no_message_that_refuses_refuses_all(kind: dict[str, object]) -> None:
+    node = node_of("reject", max_messages=0, **kind)
+    node.say(subscribe(1, "q", prefetch_count=7), send(9, "q"))
+    assert node.refusal(9).code == "queue-full", "as RabbitMQ does"
+
+
+@WITHOUT_KEYS
+@LETS_GO
+def test_a_burst_leaves_as_many_as_consumers_and_the_bound_have_room_for(
+    kind: dict[str, object], overflow: str
+) -> None:
+    node = node_of(overflow, max_messages=3, **kind)
+    node.say(subscribe(1, "q", prefetch_count=4))
+    node.turn([burst(10)])
+    numbers = node.numbers("q")
+    assert (numbers["unacked"], numbers["ready"]) == (4, 3) and numbers["adds_up"]
+
+
+@WITHOUT_KEYS
+@LETS_GO
+def test_a_consumer_that_goes_before_a_burst_is_on_the_disk_leaves_no_more_than_the_bound(
+    kind: dict[str, object], overflow: str
+) -> None:
+    node = node_of(overflow, max_messages=3, **kind)
+    node.say(subscribe(1, "q", prefetch_count=9))
+    node.turn([burst(8), Read(1, [unsubscribe(1, "q")])])
+    node.close(1)
+    assert node.numbers("q")["ready"] == 3 and node.numbers("q")["adds_up"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_consumer_with_room_that_must_wait_for_a_key_leaves_the_bound_as_it_is(persistent: bool) -> None:
+    node = node_of("drop-oldest", max_messages=3, persistent=persistent, partition_key=("header:k",))
+    node.say(subscribe(1, "q", prefetch_count=20))
+    for _ in range(9):
+        node.say(send(9, "q", headers=b"k:a\n"))
+    assert (node.numbers("q")["unacked"], node.numbers("q")["ready"]) == (1, 3)
 
 
 STORED = pytest.mark.parametrize("settings", [{}, {"max_priority": 2}, {"partition_key": ("header:k",)}])

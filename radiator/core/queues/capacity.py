@@ -1,0 +1,28 @@
+"""How many more messages the consumers of a queue have room for."""
+
+from collections.abc import Iterable
+from math import inf
+
+from radiator.core.connections import Connection, Subscription
+from radiator.model.commands import AUTO
+
+LOOKED_AT = 256  # refuse, or drop: what others have room for, where each message that comes in asks
+
+
+def have_capacity(subscriptions: Iterable[Subscription], wanted: float) -> bool:
+    """Whether these have room for so many in all, each in its window, and in that which its connection shares."""
+    shared: dict[Connection, float] = {}  # what is left of the windows of connections
+    for subscription in subscriptions:
+        if subscription.stands_by or not subscription.can_take():
+            continue
+        free, own, connection = inf, subscription.prefetch_count, subscription.connection
+        if own is not None and subscription.ack != AUTO:
+            free = own - subscription.in_flight
+        if subscription.is_shared and connection.shared_window:
+            left = shared.get(connection, connection.shared_window - connection.shared_in_flight)
+            free = min(free, left)
+            shared[connection] = left - free
+        wanted -= free
+        if wanted <= 0:
+            return True
+    return False
