@@ -392,15 +392,15 @@ class Queue(Consumable):
 
     def goes_out(self, messages: int, *, is_light: bool) -> bool:
         """Whether consumers have room for what is beyond the bounds: it is unacked as soon as it is READY. is_light: it
-        is beyond max_messages alone, so that others may stay. Of a partitioned queue that depends on keys;
-        one for no message takes them by its own rule (passing.py), or refuses all.
+        is beyond max_messages alone, so that others may stay. Never where delayed ones take all that there is; of a
+        partitioned queue that depends on keys.
         """
-        settings = self.settings
-        if settings.max_messages == 0 or settings.partition_key or not (self.ring or self.order):
+        settings, ledger = self.settings, self.ledger
+        free = inf if settings.max_messages is None else settings.max_messages - ledger.stored_delayed
+        free_bytes = inf if settings.max_bytes is None else settings.max_bytes - ledger.stored_delayed_bytes
+        if free <= 0 or free_bytes <= 0 or settings.partition_key or not (self.ring or self.order):
             return False
-        if is_light and settings.max_messages is not None:
-            messages -= max(0, settings.max_messages - self.ledger.stored_delayed)
-        wanted = self.ready_count + self.storing_count + self.reserved + messages
+        wanted = self.ready_count + self.storing_count + self.reserved + messages - (free if is_light else 0)
         return have_capacity(islice(self.subscriptions if self.order else self.ring, LOOKED_AT), wanted)
 
     def uncounted(self) -> tuple[int, int]:

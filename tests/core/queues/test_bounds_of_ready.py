@@ -149,6 +149,21 @@ def test_a_queue_for_no_message_that_refuses_refuses_all(kind: dict[str, object]
 
 
 @WITHOUT_KEYS
+@BOUND
+@LETS_GO
+def test_what_is_delayed_stays_within_the_bound_though_a_consumer_has_room(
+    kind: dict[str, object], bound: dict[str, int], overflow: str
+) -> None:
+    node = node_of(overflow, **kind, **bound)
+    node.say(subscribe(1, "q", prefetch_count=7))
+    for _ in range(3):
+        node.say(send(9, "q"))
+        node.say(nack(node.message(1), delay_ms=9000))
+    node.say(send(9, "q"))
+    assert node.refusal(9).code == "queue-full" and node.numbers("q")["delayed"] == 3
+
+
+@WITHOUT_KEYS
 @LETS_GO
 def test_a_burst_leaves_as_many_as_consumers_and_the_bound_have_room_for(
     kind: dict[str, object], overflow: str
