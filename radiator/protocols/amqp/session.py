@@ -468,11 +468,11 @@ class AmqpSession:
         channel = self._by_number.get(reply.connection)
         if channel is None:
             if isinstance(reply, Refuse) and reply.connection == self._connection:
-                return self._closed(reply)
+                return self._closed(refusals.closing_code(reply.code), reply.sentence)
             if isinstance(reply, Bye) and reply.connection == self._connection and self._state == _OPEN:
                 # the client has not asked for its end, so it is the broker that stops: in RabbitMQ's words, by which
                 # libraries tell a stop, after which they connect again, from a mistake of their own
-                return self._closed(Refuse(reply.connection, "shutdown", _STOPPING))
+                return self._closed(spec.CONNECTION_FORCED, _STOPPING)
             return b""
         frames = self._encode(channel, reply)
         self._note(channel)
@@ -516,11 +516,11 @@ class AmqpSession:
         self._note(channel)
         return pieces
 
-    def _closed(self, reply: Refuse) -> bytes:
+    def _closed(self, code: int, sentence: str) -> bytes:
         """connection.close: what it says is sent as the last thing."""
         failure, self._failure = self._failure, None
         self._state = _ENDED
-        code, sentence, method = refusals.closing_code(reply.code), reply.sentence, (0, 0)
+        method = (0, 0)
         if failure is not None:
             code, sentence, method = failure.code, str(failure), failure.method
         return self.take_outgoing() + self._frame_of(
