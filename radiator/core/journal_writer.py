@@ -16,9 +16,9 @@ from radiator.model import journal
 from radiator.model.correlations import CORRELATION_LINE_BYTES, valid_correlation_id
 from radiator.model.headers import CORRELATION_ID, FANOUT_MESSAGE_ID
 from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message, position_in
 from radiator.model.traces import TRACEPARENT, TRACEPARENT_LINE_BYTES, valid_traceparent
+from radiator.model.writes import Ledger
 
 _SENT = CameFrom()
 _traceparent = TRACEPARENT.value

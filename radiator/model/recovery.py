@@ -2,8 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from radiator.model.ledger import Ledger
-from radiator.model.writes import Bind, KeepApp, KeepDeclared, KeepPeer, KeepPosition, KeepSegment, KeepTransaction
+from radiator.model.writes import (
+    Bind,
+    KeepApp,
+    KeepDeclared,
+    KeepPeer,
+    KeepPosition,
+    KeepSegment,
+    KeepTransaction,
+    Ledger,
+)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from radiator.model.errors import DamagedRecord, count_text
-from radiator.model.ledger import Ledger
+from radiator.model.writes import Ledger
 from radiator.storage.codec import blocks, records
 from radiator.storage.codec.operations import (
     Delete,

@@ -222,7 +222,8 @@ def test_full_queue_drops_its_head(channel: amqp.Channel, name: str) -> None:
     assert bodies(channel, name) == ["2", "3"]
 
 
-def test_what_is_unacked_takes_no_room(channel: amqp.Channel, name: str) -> None:
+def test_what_is_unacked_takes_no_room(connection: amqp.Connection, name: str) -> None:
+    channel = connection.channel()
     declare(channel, name, arguments={"x-max-length": 2})
     channel.basic_qos(0, 3, False)
     inbox = Inbox(channel, name)
@@ -230,7 +231,7 @@ def test_what_is_unacked_takes_no_room(channel: amqp.Channel, name: str) -> None
         publish(channel, name, body)
     assert [inbox.next().body for _ in range(3)] == ["1", "2", "3"]
     channel.close()
-    with channel.connection.channel() as another:
+    with connection.channel() as another:
         assert bodies(another, name) == ["5", "6"], "what comes back is older than what is there"
 
 

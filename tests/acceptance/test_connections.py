@@ -152,8 +152,7 @@ def test_a_connection_is_closed_and_its_messages_come_again(broker: WebBroker, w
         message = other.message()
         assert message.body == b"1" and message["redelivered"] == "true"
         other.ack(message)
-    audited = [line for line in broker.log.splitlines() if "act=disconnect" in line]
-    assert any(f'on="connection {number}"' in line and "outcome=done" in line for line in audited), audited
+    broker.wait_for_log(f'act=disconnect on="connection {number}" outcome=done')
 
 
 def test_one_that_http_keeps_open_is_closed_and_ones_own_is_not(broker: WebBroker, web: WebClient) -> None:

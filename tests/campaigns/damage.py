@@ -23,7 +23,6 @@ from random import Random
 from radiator.model.commands import Send
 from radiator.model.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
 from radiator.model.journal import JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.limits import KIB
 from radiator.model.message import Message, position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
@@ -38,6 +37,7 @@ from radiator.model.writes import (
     KeepDeclared,
     KeepPeer,
     KeepSettings,
+    Ledger,
     MakeDue,
     Put,
     Remember,

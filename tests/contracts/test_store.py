@@ -13,7 +13,6 @@ from random import Random
 import pytest
 
 from radiator.model.commands import AUTO, CLIENT
-from radiator.model.ledger import Ledger
 from radiator.model.limits import MIB, PEER_STORES_KEPT
 from radiator.model.message import Message, position_of
 from radiator.model.reads import (
@@ -43,6 +42,7 @@ from radiator.model.writes import (
     KeepPeer,
     KeepSettings,
     KeepTime,
+    Ledger,
     MakeDue,
     PeerStore,
     Put,

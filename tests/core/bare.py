@@ -12,10 +12,10 @@ from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.commands import CLIENT_INDIVIDUAL
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.ledger import Ledger
 from radiator.model.limits import GIB, MIB
 from radiator.model.message import Message
 from radiator.model.settings import QueueSettings
+from radiator.model.writes import Ledger
 
 NOW_MS = 1_700_000_000_000
 

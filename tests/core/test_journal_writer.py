@@ -13,12 +13,11 @@ from radiator.model import journal
 from radiator.model.commands import AUTO, CLIENT, Command, Send, Tick
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 from radiator.model.journal import COLUMNS, NUMBERS, JournalEvent, as_json
-from radiator.model.ledger import Ledger
 from radiator.model.limits import EVENT_BYTES, GIB
 from radiator.model.message import message_id, position_of
 from radiator.model.replies import Deliver
 from radiator.model.settings import JOURNAL, Declarations, ExchangeSettings, LogSettings, QueueSettings
-from radiator.model.writes import AppendEvent, Put, Remove, Retire
+from radiator.model.writes import AppendEvent, Ledger, Put, Remove, Retire
 from tests.core.cluster.nodes import Nodes, declared
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, send, subscribe, unsubscribe

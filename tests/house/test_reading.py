@@ -11,8 +11,8 @@ import pytest
 
 from radiator.core.turn import Batch
 from radiator.model import writes
-from radiator.model.ledger import Ledger
 from radiator.model.limits import KIB, READ_BYTES
+from radiator.model.writes import Ledger
 from tests.broker_process import CHECKOUT
 from tests.core.node import Node
 from tests.core.words import ack, nack, send, subscribe

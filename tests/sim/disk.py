@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.journal import JournalEvent, as_json, is_about, is_traced
-from radiator.model.ledger import Ledger
 from radiator.model.limits import EVENT_BYTES, SEARCH_FOUND_WORK
 from radiator.model.message import Message
 from radiator.model.reads import (
@@ -59,6 +58,7 @@ from radiator.model.writes import (
     KeepSettings,
     KeepTime,
     KeepTransaction,
+    Ledger,
     MakeDue,
     Put,
     Remember,

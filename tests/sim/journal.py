@@ -33,10 +33,9 @@ from radiator.model.journal import (
     STARTED,
     JournalEvent,
 )
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message
 from radiator.model.settings import JOURNAL
-from radiator.model.writes import AppendEvent, Delay, MakeDue, Put, Remove, Retire, SaveLedger, Write
+from radiator.model.writes import AppendEvent, Delay, Ledger, MakeDue, Put, Remove, Retire, SaveLedger, Write
 
 if TYPE_CHECKING:
     from tests.sim.disk import Platter

@@ -8,7 +8,6 @@ import os
 import pytest
 
 from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message
 from radiator.model.settings import JOURNAL
 from radiator.model.writes import (
@@ -17,6 +16,7 @@ from radiator.model.writes import (
     DeclareLog,
     KeepSegment,
     KeepSegments,
+    Ledger,
     Put,
     Remove,
     SaveLedger,

@@ -3,9 +3,8 @@
 from random import Random
 
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message, position_of
-from radiator.model.writes import Count, Declare, Delay, MakeDue, Put, Remove, Retire, SaveLedger, Sweep, Write
+from radiator.model.writes import Count, Declare, Delay, Ledger, MakeDue, Put, Remove, Retire, SaveLedger, Sweep, Write
 from tests.storage.scribe import hash_of
 
 Place = tuple[int, int]

@@ -7,7 +7,6 @@ from pathlib import Path
 from radiator.model.commands import Send
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message, position_of
 from radiator.model.reads import ReadQueue
@@ -29,6 +28,7 @@ from radiator.model.writes import (
     KeepSegments,
     KeepSettings,
     KeepTransaction,
+    Ledger,
     MakeDue,
     Put,
     Remember,

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.ledger import Ledger
 from radiator.model.message import position_of
-from radiator.model.writes import Bind, KeepDeclared, KeepPeer
+from radiator.model.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from radiator.storage import check as checking
 from radiator.storage.check import check
 from radiator.storage.codec import records, transactions

@@ -2,7 +2,6 @@
 
 import pytest
 
-from radiator.model.ledger import Ledger
 from radiator.model.message import position_of
 from radiator.model.recovery import Recovery, StoredDoubt, StoredLog, StoredQueue
 from radiator.model.writes import (
@@ -14,6 +13,7 @@ from radiator.model.writes import (
     DropLog,
     KeepPosition,
     KeepSettings,
+    Ledger,
     Remove,
     Retire,
     SaveLedger,

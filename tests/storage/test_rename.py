@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.ledger import Ledger
 from radiator.model.recovery import Recovery
-from radiator.model.writes import Declare, Doubt, KeepPeer, Put, SaveLedger, Settle
+from radiator.model.writes import Declare, Doubt, KeepPeer, Ledger, Put, SaveLedger, Settle
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records

@@ -27,7 +27,6 @@ from radiator.model.commands import Send, Subscribe
 from radiator.model.consumers import HotKey
 from radiator.model.errors import Refusal, count_text
 from radiator.model.grounds import TAKING_MAKES_NONE, NoSuchQueue, OwnedOtherwise, QueueGivenOtherwise
-from radiator.model.ledger import Ledger
 from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
@@ -35,6 +34,7 @@ from radiator.model.recovery import Recovery
 from radiator.model.settings import CLUSTER, QueueSettings
 from radiator.model.validation import check_dead_letter, mistake, queue_settings
 from radiator.model.without_effect import without_effect
+from radiator.model.writes import Ledger
 
 _COLUMNS = tuple(field.name for field in fields(Ledger))
 _columns = attrgetter(*_COLUMNS)

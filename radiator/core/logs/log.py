@@ -25,7 +25,6 @@ from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
 from radiator.model.journal import CameFrom, JournalEvent
 from radiator.model.keys import HEADER, KeySource
-from radiator.model.ledger import Ledger
 from radiator.model.limits import (
     AWAITED_OFFSETS_MAX,
     AWAITS_OF_ONE_MAX,
@@ -45,7 +44,7 @@ from radiator.model.recovery import StoredLog
 from radiator.model.replies import MESSAGE_COST_BYTES
 from radiator.model.settings import JOURNAL, LogSettings, QueueSettings
 from radiator.model.validation import RESERVED_LOGS
-from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments
+from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments, Ledger
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters; but a schema

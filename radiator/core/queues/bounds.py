@@ -5,8 +5,8 @@ from typing import Protocol
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
-from radiator.model.ledger import Ledger
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, READY, QueueSettings
+from radiator.model.writes import Ledger
 
 OVERFLOW = "overflow"  # a dead-letter-reason
 

@@ -13,11 +13,10 @@ from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
 from radiator.model.errors import StoreError, count_text
-from radiator.model.ledger import Ledger
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.model.message import Message
 from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredMessage
-from radiator.model.writes import Delay, MakeDue
+from radiator.model.writes import Delay, Ledger, MakeDue
 
 _FIRST = (0, 0)
 _ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for

@@ -30,12 +30,11 @@ from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, entry_for
 from radiator.model.journal import DELAYED, CameFrom
-from radiator.model.ledger import Ledger
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 from radiator.model.message import Message
 from radiator.model.reads import Loaded, StoredMessage
 from radiator.model.settings import DEAD_LETTER, QueueSettings
-from radiator.model.writes import Count, Put, Remove, SaveLedger
+from radiator.model.writes import Count, Ledger, Put, Remove, SaveLedger
 
 # each message needs them, and to look one up in its Enum costs as much as a call
 _STORING, _UNACKED, _COMMITTED = State.STORING, State.UNACKED, Event.COMMITTED
@@ -124,7 +123,11 @@ class DurableQueue(Queue):
 
     def drop_unkept(self, size: int) -> None:
         """Counts a copy for a node for which no copies are kept, as accepted and dropped; it is not stored."""
-        self.ledger.drop_at_once(size)
+        ledger = self.ledger
+        ledger.accepted += 1
+        ledger.accepted_bytes += size
+        ledger.dropped += 1
+        ledger.dropped_bytes += size
         self.context.part(self)
 
     def committed(self, part: QueueChanges) -> None:

@@ -10,10 +10,9 @@ from radiator.core.queues.entry import Entry
 from radiator.core.queues.window import Window
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
 from radiator.core.turn import Stored, TurnContext
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message
 from radiator.model.reads import StoredMessage
-from radiator.model.writes import Remove
+from radiator.model.writes import Ledger, Remove
 
 
 class OfferingQueue(Stored, Protocol):

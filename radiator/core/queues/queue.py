@@ -25,11 +25,11 @@ from radiator.core.turn import TurnContext
 from radiator.core.usage import Usage
 from radiator.model.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.model.journal import EXPIRED as JOURNAL_EXPIRED
-from radiator.model.ledger import Ledger
 from radiator.model.limits import CALM_MS
 from radiator.model.message import Message
 from radiator.model.reads import Loaded
 from radiator.model.settings import READY, QueueSettings
+from radiator.model.writes import Ledger
 
 REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", bounds.OVERFLOW  # dead-letter-reason
 

@@ -9,9 +9,9 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usage
 from radiator.model.journal import CameFrom
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message
 from radiator.model.settings import QueueSettings
+from radiator.model.writes import Ledger
 
 
 class Target(Protocol):

@@ -26,14 +26,13 @@ from radiator.model.checks import shown
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.grounds import QueueNotDeclared, QueueOtherwise
 from radiator.model.keys import keys_of, with_keys, without_keys
-from radiator.model.ledger import Ledger
 from radiator.model.patterns import is_pattern
 from radiator.model.priorities import stored_by
 from radiator.model.recovery import StoredQueue
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.users import maker_of, without_maker
 from radiator.model.validation import as_json, check_dead_letter, queue_name
-from radiator.model.writes import Declare, KeepSettings, Retire
+from radiator.model.writes import Declare, KeepSettings, Ledger, Retire
 
 
 class Queues:

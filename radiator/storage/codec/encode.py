@@ -8,7 +8,6 @@ guard (guard.py), and by the writer: each operation states what it must find.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from radiator.model.ledger import Ledger
 from radiator.model.writes import (
     Append,
     AppendEvent,
@@ -35,6 +34,7 @@ from radiator.model.writes import (
     KeepSettings,
     KeepTime,
     KeepTransaction,
+    Ledger,
     MakeDue,
     Put,
     Remember,

@@ -12,9 +12,8 @@ from zlib import crc32
 
 from radiator.model.errors import DamagedRecord
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message
-from radiator.model.writes import KeepPeer, KeepPosition, KeepSegment, PeerStore
+from radiator.model.writes import KeepPeer, KeepPosition, KeepSegment, Ledger, PeerStore
 
 FORMAT = 6
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""

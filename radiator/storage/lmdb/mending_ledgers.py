@@ -10,7 +10,7 @@ from dataclasses import replace
 import lmdb
 
 from radiator.model.errors import DamagedRecord, count_text
-from radiator.model.ledger import Ledger
+from radiator.model.writes import Ledger
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BINDINGS,

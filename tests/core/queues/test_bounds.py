@@ -5,8 +5,8 @@ import pytest
 from radiator.core.queues.bounds import judge_full, may_evict, too_large
 from radiator.model.commands import AUTO
 from radiator.model.errors import Refusal
-from radiator.model.ledger import Ledger
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, REJECT, QueueSettings
+from radiator.model.writes import Ledger
 from tests.core.node import Node
 from tests.core.words import ack, header, queue, send, subscribe
 

@@ -4,9 +4,8 @@ import pytest
 
 from radiator.core.queues.sweeping import Sweeping, retire
 from radiator.core.turn import BackgroundTask
-from radiator.model.ledger import Ledger
 from radiator.model.limits import STEP_MESSAGES
-from radiator.model.writes import Retire, SaveLedger, Sweep
+from radiator.model.writes import Ledger, Retire, SaveLedger, Sweep
 from tests.core import bare
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from radiator.model.errors import DamagedRecord
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.journal import ACCEPTED, ACKED, JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.message import Message, position_of
-from radiator.model.writes import KeepPeer, KeepSegment, PeerStore
+from radiator.model.writes import KeepPeer, KeepSegment, Ledger, PeerStore
 from radiator.storage.codec import blocks, records
 
 KEY = records.message_key(7, position_of(3, 5))

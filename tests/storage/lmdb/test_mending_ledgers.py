@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import StoreError
-from radiator.model.ledger import Ledger
-from radiator.model.writes import Bind, KeepSettings, StoppedClean
+from radiator.model.writes import Bind, KeepSettings, Ledger, StoppedClean
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records

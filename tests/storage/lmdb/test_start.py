@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from radiator.model.ledger import Ledger
-from radiator.model.writes import Count, Declare, Doubt, KeepPeer
+from radiator.model.writes import Count, Declare, Doubt, KeepPeer, Ledger
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import DOUBTS, MESSAGES, META, TABLES
 from tests.storage.breaking import marks, raw, refusal, reopened, rewrite

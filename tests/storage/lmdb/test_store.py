@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from radiator.model.errors import DiskFailed, StoreError
-from radiator.model.ledger import Ledger
 from radiator.model.limits import BATCH_WRITES, FILL_AHEAD_BYTES, MIB
 from radiator.model.message import position_of
 from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared
@@ -21,6 +20,7 @@ from radiator.model.writes import (
     Declare,
     Forget,
     KeepTransaction,
+    Ledger,
     Remember,
     Remove,
     Retire,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import JournalEvent
-from radiator.model.ledger import Ledger
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message, position_of
 from radiator.model.writes import (
@@ -17,6 +16,7 @@ from radiator.model.writes import (
     DropSegment,
     KeepSegment,
     KeepSegments,
+    Ledger,
     Put,
     SaveLedger,
     Write,
