@@ -220,7 +220,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(Get, "`basic.get` of AMQP", "`read` on the queue", lambda c: _of_client(READ, c.destination)),
     Row(SetWindow, "`basic.qos` of AMQP", "nothing"),
-    Row(FindAsker, "a passive `queue.declare` of direct reply-to", "nothing: its key cannot be guessed"),
+    Row(FindAsker, "`queue.declare` of a key of direct reply-to", "nothing: its key cannot be guessed"),
     Row(
         commands.Unsubscribe,
         "UNSUBSCRIBE",

@@ -38,7 +38,7 @@ from radiator.model.writes import Ledger
 
 _COLUMNS = tuple(field.name for field in fields(Ledger))
 _columns = attrgetter(*_COLUMNS)
-_UNSAID = "bounds_count"  # who must say all settings has no word for it: where it differs, a bound does, and is named
+_NO_ARGUMENT = "bounds_count"  # AMQP cannot say it: declares that would differ in it differ in a bound, which is named
 
 
 class QueueKind(Kind):
@@ -232,7 +232,7 @@ def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
     """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
     before = json.loads(queue.given) if queue.given else given
     for key in (*given, *before):  # what is said now is named first
-        if (key in given and key in before) or key == _UNSAID:
+        if (key in given and key in before) or key == _NO_ARGUMENT:
             continue
         raise Refusal.on(QueueGivenOtherwise(queue.name, key, before.get(key), given.get(key)))
 

@@ -146,7 +146,7 @@ def pushes_out(queue: EvictingQueue, size: int) -> bool:
 
 
 def came_back(queue: EvictingQueue) -> None:
-    """What was unacked is ready again: where the bounds leave that out, the oldest may have to go for it."""
+    """More is ready, which was unacked or delayed: where the bounds count what is ready, the oldest may have to go."""
     if queue.settings.bounds_count != READY or queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
         return
     while not queue.has_capacity(0, 0):

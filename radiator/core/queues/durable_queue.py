@@ -145,7 +145,7 @@ class DurableQueue(Queue):
             self.dedup.committed()
         if self.delayed.unseen:
             self.delayed.committed()
-        bounds.came_back(self)  # its delay is over, or the consumer that had room for it has gone
+        bounds.came_back(self)  # delays may be over, or consumers gone that had room
         if self.waiters and (window.beyond or window.stubs):
             self.refill(is_needed=bool(window.stubs))
         if self.purge.through:

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from radiator.core.queues.capacity import LOOKED_AT
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
 from radiator.model.commands import AUTO, CLIENT, Read
@@ -173,6 +174,16 @@ def test_a_burst_leaves_as_many_as_consumers_and_the_bound_have_room_for(
     node.turn([burst(10)])
     numbers = node.numbers("q")
     assert (numbers["unacked"], numbers["ready"]) == (4, 3) and numbers["adds_up"]
+
+
+@pytest.mark.parametrize(("consumers", "dropped"), [(LOOKED_AT, 1), (LOOKED_AT + 5, 1), (LOOKED_AT - 1, 2)])
+def test_so_many_consumers_are_looked_at_and_no_more(consumers: int, dropped: int) -> None:
+    node = node_of("drop-oldest", max_messages=3)
+    for connection in range(10, 10 + consumers):
+        node.open(connection)
+        node.say(subscribe(connection, "q", prefetch_count=1))
+    node.turn([burst(LOOKED_AT + 4)])
+    assert node.numbers("q")["dropped"] == dropped and node.numbers("q")["adds_up"]
 
 
 @WITHOUT_KEYS
