@@ -211,8 +211,7 @@ def test_a_queue_is_purged_and_deleted_once_its_name_is_typed(page: Page, client
     page.press("Purge", "dialog")
     page.sees("1 message removed.")
     page.press("Delete…")
-    page.run("document.querySelector('dialog label:not([for]) input:not([type=checkbox])').focus()")
-    page.keys("gone")
+    page.fill("dialog label:not([for]) input:not([type=checkbox])", "gone")
     page.press("Delete", "dialog")
     page.sees("The queue is deleted")
     with pytest.raises(urllib.error.HTTPError):
