@@ -255,12 +255,13 @@ class Broker:
     @property
     def is_batch_awaited(self) -> bool:
         """Whether anything waits for the open batch. Nothing does where it only removes messages that were acked
-        without a receipt, or left without a command (by expiry, say).
+        without a receipt, or left without a command (by expiry, say), and stores, without a receipt, what no consumer
+        is ready to take.
         """
         batch = self.context.open
         if batch.held or batch.then or self.admission.batch_wait_list.waiters or self.acks.batch_wait_list.waiters:
             return True
-        return len(batch.writes) > sum(len(part.removing) for part in batch.parts.values())
+        return len(batch.writes) > sum(stored.unawaited(part) for stored, part in batch.parts.items())
 
     @property
     def batch_writes(self) -> int:

@@ -67,6 +67,9 @@ class Stored(Protocol):
     def committed(self, part: "QueueChanges") -> None:
         """What the batch did for it is on the disk."""
 
+    def unawaited(self, part: "QueueChanges") -> int:
+        """How many of its writes in the open batch nobody waits for."""
+
 
 class BackgroundTask(Protocol):
     """Work that goes on in slices. `step` does one slice, and adds the messages that it has handled to

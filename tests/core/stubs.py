@@ -54,5 +54,7 @@ def is_exact(node: Node) -> None:
             sum(entry.size for entry in here if entry.is_stub),
         )
         size += one.window.size
-        out_size += one.bytes_out()
+        out = [delivery.entry for delivery in one.entries_out.values()]
+        out += [entry for entry in one.in_doubt.entries.values() if entry is not None]
+        out_size += sum(entry.size for entry in out if not entry.is_stub)
     assert (windows.size, windows.out) == (size, out_size)

@@ -1,11 +1,17 @@
 """Turns and batches: what is held, and the order in which RECEIPTs and ERRORs leave."""
 
+from typing import Any
+
 import pytest
 
+from radiator.core.queues import window
 from radiator.core.routing import admission
 from radiator.core.turn import TurnContext
+from radiator.model.ack_modes import AUTO
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Committed, Disconnect, Fail, Read
+from radiator.model.getting import Get
 from radiator.model.replies import Bye, Receipt, Refuse
+from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe
 
@@ -116,6 +122,92 @@ def test_nothing_to_write_is_no_batch() -> None:
     node.say(subscribe(1, "/topic/t", CLIENT), send(1, "/topic/t"))
     node.auto = False
     assert node.broker.seal() is None
+
+
+def test_batch_of_messages_without_receipts_is_awaited_by_consumers_alone() -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.say(send(2, "q"), send(2, "q"), send(2, "q", receipt=b"r"))
+    assert node.broker.is_batch_awaited
+    node.seal()
+    node.commit()
+    node.say(send(2, "q"))
+    assert node.broker.has_batch and not node.broker.is_batch_awaited
+    node.say(subscribe(1, "q", CLIENT_INDIVIDUAL, prefetch_count=2))
+    assert not node.broker.is_batch_awaited  # it has two, and the third is ready for it
+    first, second = node.messages(1)
+    node.say(ack(first), ack(second))
+    assert node.broker.is_batch_awaited  # it has got the third, and has room for what is stored
+
+
+def test_batch_is_awaited_by_a_consumer_without_room_whose_next_message_it_stores() -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.say(subscribe(1, "q", CLIENT_INDIVIDUAL))
+    node.say(send(2, "q"))
+    node.seal()
+    node.commit()
+    node.say(send(2, "q"))
+    assert node.messages(1) and node.broker.is_batch_awaited
+    node.seal()
+    node.commit()
+    node.say(send(2, "q"))
+    assert not node.broker.is_batch_awaited  # one is ready, and there is one consumer
+
+
+def test_batch_is_not_awaited_for_what_is_stored_beyond_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "WINDOW_MESSAGES", 1)
+    node = Node(auto=False)
+    node.open(1)
+    node.say(send(1, "q", receipt=b"r"))
+    node.seal()
+    node.commit()
+    node.say(send(1, "q"))
+    assert node.stored("q") == [b"x"] and node.broker.has_batch and not node.broker.is_batch_awaited
+
+
+@pytest.mark.parametrize("more", [{"max_priority": 9}, {"partition_key": "key"}], ids=["priorities", "partitions"])
+def test_batch_is_awaited_by_each_consumer_of_a_queue_without_one_line(more: dict[str, Any]) -> None:
+    """What is stored may come before what is ready."""
+    node = Node(Declarations(queues={"q": QueueSettings(**more)}), auto=False)
+    node.open(1, 2)
+    node.say(*(send(2, "q", headers=b"key:%d\n" % one) for one in range(9)))
+    node.seal()
+    node.commit()
+    node.say(send(2, "q"))
+    assert node.broker.has_batch and not node.broker.is_batch_awaited
+    node.say(subscribe(1, "q", CLIENT_INDIVIDUAL))
+    assert node.broker.is_batch_awaited
+
+
+def test_batch_is_awaited_by_who_observes_the_queue_as_links_to_other_nodes_do() -> None:
+    node = Node(auto=False)
+    node.open(1)
+    node.say(send(1, "q", receipt=b"r"))
+    node.seal()
+    node.commit()
+    queue = node.broker.destinations.queues.all["q"]
+
+    def observer() -> None:
+        pass
+
+    queue.observe(observer)
+    node.say(send(1, "q"))
+    assert node.broker.is_batch_awaited
+    queue.ignore(observer)
+    assert not node.broker.is_batch_awaited
+
+
+def test_batch_is_awaited_by_a_get_that_came_before_what_it_stores_was_ready() -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.say(send(2, "q", receipt=b"r"), Get(2, "/queue/q", b"g", AUTO))
+    node.seal()
+    node.commit()
+    node.say(send(2, "q"))
+    assert node.broker.has_batch and not node.broker.is_batch_awaited
+    node.say(Get(1, "/queue/q", b"g", CLIENT_INDIVIDUAL))
+    assert node.broker.is_batch_awaited
 
 
 def test_batch_is_awaited_but_where_all_it_does_is_to_remove_what_was_acked_without_a_receipt() -> None:

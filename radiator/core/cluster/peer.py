@@ -172,6 +172,9 @@ class Peer:
 
     # ---- a part of the batch ----------------------------------------------------------------------------------------
 
+    def unawaited(self, part: QueueChanges) -> int:
+        return 0
+
     def as_write(self) -> KeepPeer:
         """Returns its row as it stands, to be written with the batch."""
         self.sealed = KeepPeer(

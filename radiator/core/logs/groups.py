@@ -65,6 +65,9 @@ class Group:
             context.part(self)
             context.open.size += WRITE_COST_BYTES + len(self.positions) * POSITION_BYTES
 
+    def unawaited(self, part: QueueChanges) -> int:
+        return 0
+
     def as_write(self) -> KeepPosition:
         self.is_kept = True
         return KeepPosition(self.log.number, self.name, list(self.positions))

@@ -221,6 +221,9 @@ class Log:
         self.touched[partition.index, segment.first] = segment
         self.context.part(self)
 
+    def unawaited(self, part: QueueChanges) -> int:
+        return 0
+
     def as_write(self) -> KeepSegments:
         touched = self.touched
         self.touched = {}

@@ -152,6 +152,11 @@ class DurableQueue(Queue):
             self.purge.go_on()
         self.pump()
 
+    def unawaited(self, part: QueueChanges) -> int:
+        # in a queue with priorities or partitions both are empty: there it may come before what is ready
+        is_next = self.observers or len(self.ready) + len(self.returned) < len(self.subscriptions)
+        return len(part.removing) + (0 if is_next else len(part.storing) + part.beyond)
+
     def make_ready(self, part: QueueChanges) -> None:
         """What was on its way to the disk is READY."""
         window = self.window
@@ -290,12 +295,6 @@ class DurableQueue(Queue):
             handed_bytes -= entry.size
             windows.out -= entry.size
             entry.message = Stub(entry.message)
-
-    def bytes_out(self) -> int:
-        """The queue's part of `Windows.out`."""
-        entries = [delivery.entry for delivery in self.entries_out.values()]
-        entries += [entry for entry in self.in_doubt.entries.values() if entry is not None]
-        return sum(entry.size for entry in entries if not entry.is_stub)
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
         self.read_back.read(positions, answer)
@@ -492,7 +491,9 @@ class DurableQueue(Queue):
 
     def delete(self) -> None:
         self.windows.size -= self.window.size
-        self.windows.out -= self.bytes_out()
+        out = [delivery.entry for delivery in self.entries_out.values()]
+        out += [entry for entry in self.in_doubt.entries.values() if entry is not None]
+        self.windows.out -= sum(entry.size for entry in out if not entry.is_stub)
         self.end()
         if self.journal is not None:
             self.journal.deleted(self)
