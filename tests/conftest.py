@@ -3,6 +3,7 @@
 Tests against a whole broker in a process of its own are slow ones: `make check` leaves them out, and the thorough ones.
 """
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         for mark in item.iter_markers("alone"):
             assert mark.args, f"{item.nodeid}: alone takes a sentence that says why"
+
+
+def pytest_collection_finish() -> None:
+    """Python looks no more for cycles among all that is there now. Else it takes most of a second, in the middle of
+    whatever a test measures.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
