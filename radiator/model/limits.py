@@ -209,6 +209,7 @@ APPLIED_EVERY_S = 0.5  # how long an entry may wait until the tree has it
 GATHER_MAX_S = 0.0005  # wait: for the clients that the last commit answered, at most this, and no longer than it took
 GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
 UNAWAITED_MAX_S = 0.01  # how long a batch may wait that no client awaits: what needs no receipt shares a commit
+UNAWAITED_QUEUES = 256  # and only where it is of no more queues than this: each is looked at in each turn
 BLOCK_RECORDS = 256  # of a log, in one row of the disk
 BLOCK_BYTES = 256 * KIB  # the same in bytes, unless one record is larger
 EVENT_BYTES = 32  # the size of a journal event in its segment's counters; on the disk it takes about that much
@@ -492,9 +493,8 @@ def largest_message_bytes(limits: Limits) -> int:
 
 
 def high_water_bytes(map_size: int, limits: Limits) -> int:
-    """Used pages above which SENDs wait, so that accepted messages, and every Remove, still find room.
-
-    Ensures room for two largest batches (one being committed, one open: pages that the first frees are not yet usable)
-    and a tenth for the pages that removing copies. At least half of the map_size that config accepts.
+    """Used pages above which SENDs wait, so that accepted messages, and every Remove, still find room: two largest
+    batches (one being committed, one open: pages that the first frees are not yet usable), and a tenth for the pages
+    that removing copies. At least half of the map_size that config accepts.
     """
     return min(map_size - 2 * largest_batch_bytes(limits), map_size // 10 * 9)

@@ -10,6 +10,7 @@ from radiator.core.turn import TurnContext
 from radiator.model.ack_modes import AUTO
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Committed, Disconnect, Fail, Read
 from radiator.model.getting import Get
+from radiator.model.limits import UNAWAITED_QUEUES
 from radiator.model.replies import Bye, Receipt, Refuse
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
@@ -164,6 +165,20 @@ def test_batch_is_not_awaited_for_what_is_stored_beyond_the_window(monkeypatch: 
     node.commit()
     node.say(send(1, "q"))
     assert node.stored("q") == [b"x"] and node.broker.has_batch and not node.broker.is_batch_awaited
+
+
+def test_batch_of_very_many_queues_is_taken_to_be_awaited() -> None:
+    node = Node(auto=False)
+    node.open(1)
+    for number in range(UNAWAITED_QUEUES + 1):
+        node.say(send(1, f"{number}", receipt=b"r"))
+    node.seal()
+    node.commit()
+    for number in range(UNAWAITED_QUEUES):
+        node.say(send(1, f"{number}"))
+    assert not node.broker.is_batch_awaited
+    node.say(send(1, f"{UNAWAITED_QUEUES}"))
+    assert node.broker.is_batch_awaited
 
 
 @pytest.mark.parametrize("more", [{"max_priority": 9}, {"partition_key": "key"}], ids=["priorities", "partitions"])
