@@ -353,6 +353,19 @@ def test_alternate_exchange(channel: amqp.Channel, name: str) -> None:
     assert (bodies(channel, queue), bodies(channel, rest)) == (["1"], ["2"])
 
 
+def test_an_alternate_exchange_without_a_name_is_none(connection: amqp.Connection, name: str) -> None:
+    channel = connection.channel()
+    for arguments in ({"alternate-exchange": ""}, {}, {"alternate-exchange": ""}):
+        exchange(channel, name, "direct", arguments=arguments)
+    queue = declare(channel, name)
+    publish(channel, queue, "lost", exchange=name)  # the default exchange would lead it to the queue
+    assert bodies(channel, queue) == []
+    exchange(channel, f"{name}-led", "direct", arguments={"alternate-exchange": name})
+    for arguments in ({"alternate-exchange": ""}, {"alternate-exchange": 1}):
+        with pytest.raises(exceptions.PreconditionFailed):
+            exchange(connection.channel(), f"{name}-led", "direct", arguments=arguments)
+
+
 def test_copies_by_headers(channel: amqp.Channel, name: str) -> None:
     to, copy, blind = (declare(channel, f"{name}-{which}") for which in ("to", "cc", "bcc"))
     publish(channel, to, "1", application_headers={"CC": [copy], "BCC": [blind]})

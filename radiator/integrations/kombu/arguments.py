@@ -66,7 +66,7 @@ def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | N
     settings: dict[str, Any] = {"type": type}
     for name, value in (arguments or {}).items():
         if name in ("alternate-exchange", "x-alternate-exchange"):
-            settings["alternate"] = value
+            settings["alternate"] = None if value == "" else value  # as of AMQP: nothing goes there
         elif name.startswith("x-"):
             raise OperationRefused(
                 f"The argument {name!r} = {value!r} of the exchange {exchange!r} means nothing to Radiator: "

@@ -91,7 +91,8 @@ def exchange_settings(
     settings: dict[str, Any] = {"type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}
     for name, value in arguments.items():
         if name in ("alternate-exchange", "x-alternate-exchange"):
-            settings["alternate"] = _checked(name, value, text)
+            # "" is the default exchange, to which nothing is bound as an alternate: RabbitMQ routes nothing by it
+            settings["alternate"] = _checked(name, value, text) or None
         elif name.startswith("x-"):
             raise _unknown(name, "an exchange")
     return settings

@@ -104,6 +104,7 @@ def test_what_means_nothing_here_is_refused_and_named(arguments: dict[str, Any],
         (None, {}),
         ({"alternate-exchange": "rest"}, {"alternate": "rest"}),
         ({"x-alternate-exchange": "rest"}, {"alternate": "rest"}),
+        ({"alternate-exchange": ""}, {"alternate": None}),
         ({"internal": True}, {"internal": True}),
     ],
 )

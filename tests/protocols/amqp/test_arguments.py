@@ -197,6 +197,8 @@ def test_an_exchange_has_its_type(kind: str) -> None:
     assert exchange_settings(kind, True, False, False, {"note": 1}) == wanted
     led = exchange_settings(kind, True, False, True, {"alternate-exchange": "x"})
     assert led == {**wanted, "internal": True, "alternate": "x"}
+    for name in ("alternate-exchange", "x-alternate-exchange"):
+        assert exchange_settings(kind, True, False, False, {name: ""}) == {**wanted, "alternate": None}
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
