@@ -465,7 +465,7 @@ class Connection(Producer):
             self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal), refusal.grounds))
         else:
             scope = Scope.CONNECTION if isinstance(command, Disconnect | Fail) else Scope.COMMAND
-            self.refuse_on(context, refusal, command.receipt, scope)
+            self.refuse_on(context, refusal, command.receipt, scope, command)
 
     def refuse_on(
         self,
@@ -473,9 +473,10 @@ class Connection(Producer):
         refusal: Refusal,
         receipt: bytes | None = None,
         scope: Scope = Scope.CONNECTION,
+        command: Command | None = None,
     ) -> None:
         """As `refuse`, on the grounds of that refusal."""
-        self.refuse(context, refusal.code, str(refusal), receipt, scope, refusal.grounds)
+        self.refuse(context, refusal.code, str(refusal), receipt, scope, refusal.grounds, command)
 
     def survives_refusal(self, command: Command) -> bool:
         """Whether the connection goes on where that command is refused."""
@@ -489,9 +490,10 @@ class Connection(Producer):
         receipt: bytes | None = None,
         scope: Scope = Scope.CONNECTION,
         grounds: Grounds | None = None,
+        command: Command | None = None,
     ) -> None:
-        """Refuse, behind the RECEIPTs due before it. receipt: that of the refused command. If the scope is one at which
-        its session closes, no more commands of the connection are carried out.
+        """Refuse, behind the RECEIPTs due before it. command: the refused one, with that receipt. If the scope is one
+        at which its session closes, no more commands of the connection are carried out.
         """
         self.is_closing = self.is_closing or scope >= self.closes_at
         context.count("refusals")
@@ -499,7 +501,7 @@ class Connection(Producer):
             self.note_forbidden(context, sentence)
         else:
             context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
-        self.say(context, Refuse(self.number, code, sentence, receipt, scope, grounds))
+        self.say(context, Refuse(self.number, code, sentence, receipt, scope, grounds, command))
 
     def note_forbidden(self, context: TurnContext, sentence: str) -> None:
         """In the log, and in the audit log."""

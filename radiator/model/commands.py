@@ -203,7 +203,7 @@ class Ack:
 @dataclass(slots=True)
 class Nack:
     """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after that time, or None. more: as of
-    Ack.
+    Ack. is_reject: of AMQP, which has two methods for it: basic.reject, and not basic.nack.
     """
 
     connection: int
@@ -214,6 +214,7 @@ class Nack:
     requeue: bool = True
     delay_ms: int | None = None
     more: tuple[bytes, ...] = ()
+    is_reject: bool = False
 
 
 @dataclass(slots=True)

@@ -149,7 +149,8 @@ class Refuse:
     protocols that have words of their own, where it is not None. The session decides by the scope whether the
     connection ends: see Open.closes_at.
 
-    receipt: the receipt id of the command that caused it, or None.
+    receipt: the receipt id of the command that caused it, or None. command: the one that was refused, of
+    model/commands.py; None: no command is the cause.
     """
 
     connection: int
@@ -158,6 +159,7 @@ class Refuse:
     receipt: bytes | None = None
     scope: Scope = Scope.CONNECTION
     grounds: Grounds | None = field(default=None, compare=False)
+    command: object = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

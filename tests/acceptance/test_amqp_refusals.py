@@ -7,7 +7,8 @@ import amqp
 import pytest
 from amqp import exceptions
 
-from tests.acceptance.amqp_clients import connected, declare, publish
+from radiator.model.limits import SETTLED_PER_TRANSACTION
+from tests.acceptance.amqp_clients import Inbox, bodies, connected, declare, publish
 from tests.acceptance.test_amqp_operators import CONFIG
 from tests.server.web import SECRET, WebBroker
 
@@ -129,3 +130,24 @@ def test_a_new_secret_that_is_wrong(broker: WebBroker) -> None:
     code, sentence = refused(lambda: connection.drain_events(timeout=10))
     assert (code, sentence.partition(":")[0]) == (403, "ACCESS_REFUSED - New secret was refused")
     connection.collect()
+
+
+def test_one_ack_too_many_is_refused_by_its_own_name(broker: WebBroker) -> None:
+    acks = {(60, 80): ("Lb", False), (60, 120): ("Lbb", False, True), (60, 90): ("Lb", True)}
+    with connected(broker, userid="ann", password=SECRET, confirm_publish=False) as connection:
+        queue = declare(connection.channel(), "many", durable=False)
+        publisher = connection.channel()
+        for _ in range(SETTLED_PER_TRANSACTION + 1):
+            publish(publisher, queue)
+        for number, (types, *arguments) in acks.items():
+            channel = connection.channel()
+            channel.tx_select()
+            inbox = Inbox(channel, queue)
+            for tag in range(1, SETTLED_PER_TRANSACTION + 2):
+                assert inbox.next().delivery_tag == tag
+            channel.basic_ack(SETTLED_PER_TRANSACTION, multiple=True)
+            channel.send_method(number, types, (SETTLED_PER_TRANSACTION + 1, *arguments))
+            with pytest.raises(exceptions.PreconditionFailed, match="8193 messages would be acked") as raised:
+                channel.tx_commit()
+            assert raised.value.method_sig == number
+        assert len(bodies(connection.channel(), queue)) == SETTLED_PER_TRANSACTION + 1

@@ -469,8 +469,7 @@ class Channel:
             return self.confirmed() + self._close_frame(failure.code, str(failure), NUMBERS[self._method])
         code, sentence = refusals.reply_code(reply.code), in_words(reply.sentence, reply.grounds)
         # a method that waits for its answer may stand behind a message that is refused, which has no receipt
-        kind = self._method if reply.receipt == RPC else BasicPublish
-        method = (0, 0) if reply.code in refusals.OF_NO_METHOD else NUMBERS[kind]
+        method = NUMBERS[self._method] if reply.receipt == RPC else refusals.number_of(reply.command)
         return self.confirmed() + self._close_frame(code, sentence, method)
 
     def _close_frame(self, code: int, sentence: str, method: tuple[int, int]) -> bytes:

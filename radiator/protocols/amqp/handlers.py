@@ -326,15 +326,19 @@ def _basic_ack(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
         commands.append(Ack(channel.number, ids[0], transaction=transaction, more=ids[1:]))
 
 
-def _nack(channel: Channel, tag: int, multiple: bool, requeue: bool, commands: list[Heard]) -> None:
+def _nack(
+    channel: Channel, tag: int, multiple: bool, requeue: bool, commands: list[Heard], is_reject: bool = False
+) -> None:
     ids = _settled(channel, tag, multiple)
     if ids:
-        transaction = channel.transaction(commands)
-        commands.append(Nack(channel.number, ids[0], transaction=transaction, requeue=requeue, more=ids[1:]))
+        transaction, more = channel.transaction(commands), ids[1:]
+        commands.append(
+            Nack(channel.number, ids[0], transaction=transaction, requeue=requeue, more=more, is_reject=is_reject)
+        )
 
 
 def _basic_reject(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    _nack(channel, arguments.delivery_tag, False, arguments.requeue, commands)
+    _nack(channel, arguments.delivery_tag, False, arguments.requeue, commands, is_reject=True)
 
 
 def _basic_nack(channel: Channel, arguments: Any, commands: list[Heard]) -> None:

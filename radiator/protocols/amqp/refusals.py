@@ -1,5 +1,7 @@
 """What a refusal of the broker is to an AMQP client: a reply code of the specification (section 1.2) or of RabbitMQ."""
 
+from radiator.model.commands import Ack, Nack, Send
+from radiator.protocols.amqp.methods import NUMBERS, BasicAck, BasicNack, BasicPublish, BasicReject
 from radiator.protocols.amqp.spec import (
     ACCESS_REFUSED,
     CODE_NAMES,
@@ -24,9 +26,8 @@ _OF_CONNECTION = {
     "protocol": FRAME_ERROR,
     "connections": RESOURCE_ERROR,
 }
-
-OF_NO_METHOD = frozenset(("disconnected", "memory"))
-"""Codes of refusals that no method of the client has brought about."""
+_METHODS = {Send: NUMBERS[BasicPublish], Ack: NUMBERS[BasicAck], Nack: NUMBERS[BasicNack]}
+"""Those that their client does not wait for."""
 
 
 def reply_code(code: str) -> int:
@@ -37,6 +38,15 @@ def reply_code(code: str) -> int:
 def closing_code(code: str) -> int:
     """Of one that ends the connection."""
     return _OF_CONNECTION.get(code, CONNECTION_FORCED)
+
+
+def number_of(command: object) -> tuple[int, int]:
+    """The class and method which that refused command was, of those that have no answer; 0 and 0: no method is the
+    cause.
+    """
+    if isinstance(command, Nack) and command.is_reject:
+        return NUMBERS[BasicReject]
+    return _METHODS.get(type(command), (0, 0))
 
 
 def reply_text(code: int, sentence: str) -> str:

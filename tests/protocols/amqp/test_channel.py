@@ -416,7 +416,7 @@ def test_acks_nacks_and_rejects_name_what_was_delivered_on_their_channel() -> No
     for number in range(1, 9):
         session.encode(deliver(message_id=b"m%d" % number, ack_due=number != 8))
     assert session.receive(method(1, m.BasicAck(2))) == [Ack(FIRST, b"m2")]
-    assert session.receive(method(1, m.BasicReject(1, False))) == [Nack(FIRST, b"m1", requeue=False)]
+    assert session.receive(method(1, m.BasicReject(1, False))) == [Nack(FIRST, b"m1", requeue=False, is_reject=True)]
     assert session.receive(method(1, m.BasicNack(4, True, True))) == [Nack(FIRST, b"m3", more=(b"m4",))]
     assert session.receive(method(1, m.BasicNack(5, False, False))) == [Nack(FIRST, b"m5", requeue=False)]
     assert session.receive(method(1, m.BasicAck(0, True))) == [Ack(FIRST, b"m6", more=(b"m7",))]
@@ -464,7 +464,7 @@ def test_the_broker_closes_a_channel_and_its_number_is_used_again() -> None:
     for number in (FIRST, FIRST + 1):
         session.encode(deliver(number))
         assert frames_of(session, Refuse(number, "locked", "No.")) == [
-            (1, m.ChannelClose(405, "RESOURCE_LOCKED - No.", 60, 40))
+            (1, m.ChannelClose(405, "RESOURCE_LOCKED - No."))
         ]
         assert frames_of(session, deliver(number)) == []
         assert session.receive(publish(1) + method(1, m.BasicAck(1))) == [], "it does not know yet"
@@ -485,8 +485,9 @@ def test_both_close_a_channel_at_once(says_close_ok: bool) -> None:
 
 def test_a_close_that_meets_a_refusal_is_answered_behind_that() -> None:
     session = opened()
-    assert session.receive(publish(1, exchange="none") + method(1, m.ChannelClose()))[1:] == [Disconnect(FIRST, RPC)]
-    refused = session.encode(Refuse(FIRST, "no-such-destination", "None."))
+    send, end = session.receive(publish(1, exchange="none") + method(1, m.ChannelClose()))
+    assert end == Disconnect(FIRST, RPC)
+    refused = session.encode(Refuse(FIRST, "no-such-destination", "None.", command=send))
     (_, close), (_, close_ok) = methods_in(refused)
     assert isinstance(close, m.ChannelClose) and close[2:] == (60, 40), "the publish was refused, not the close"
     assert close_ok == m.ChannelCloseOk()
@@ -500,8 +501,8 @@ def test_a_close_that_meets_a_refusal_is_answered_behind_that() -> None:
 ])  # fmt: skip
 def test_the_close_names_what_was_refused_and_no_method_that_waits_behind_it(waiting: m.Method) -> None:
     session = opened()
-    session.receive(publish(1, exchange="none") + method(1, waiting))
-    ((_, close), *_) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "None.")))
+    send, *_ = session.receive(publish(1, exchange="none") + method(1, waiting))
+    ((_, close), *_) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "None.", command=send)))
     assert close == m.ChannelClose(404, "NOT_FOUND - None.", 60, 40)
     confirmed = confirming()
     confirmed.receive(publish(1, exchange="none") + method(1, waiting))
@@ -515,6 +516,26 @@ def test_the_close_names_the_method_that_was_refused_itself(waiting: m.Method) -
     session.receive(publish(1) + method(1, waiting))
     ((_, close),) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "None.", RPC)))
     assert close == m.ChannelClose(404, "NOT_FOUND - None.", *m.NUMBERS[type(waiting)])
+
+
+@pytest.mark.parametrize("refused", [
+    m.BasicAck(1), m.BasicAck(2, True), m.BasicNack(1), m.BasicNack(2, True), m.BasicReject(1),
+])  # fmt: skip
+def test_the_close_names_the_ack_that_was_refused_and_nothing_that_has_come_since(refused: m.Method) -> None:
+    session = in_transactions()
+    for name in (b"m1", b"m2"):
+        session.encode(deliver(message_id=name))
+    _, command, *_ = session.receive(method(1, refused) + publish(1) + method(1, m.BasicGet(queue="q")))
+    ((_, close),) = methods_in(session.encode(Refuse(FIRST, "too-large", "One more.", command=command)))
+    assert close == m.ChannelClose(406, "PRECONDITION_FAILED - One more.", *m.NUMBERS[type(refused)])
+
+
+@pytest.mark.parametrize("code", ["ack-timeout", "transaction-timeout", "memory", "disconnected", "too-large"])
+def test_what_no_method_is_the_cause_of_names_none(code: str) -> None:
+    session = opened()
+    session.receive(publish(1) + method(1, m.BasicGet(queue="q")))
+    ((_, close),) = methods_in(session.encode(Refuse(FIRST, code, "No.")))
+    assert close == m.ChannelClose(406, "PRECONDITION_FAILED - No.", 0, 0)
 
 
 def test_a_broken_channel_is_told_so_before_its_close_is_answered_and_it_is_opened_anew() -> None:

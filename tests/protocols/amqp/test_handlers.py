@@ -395,7 +395,7 @@ def test_no_answer_comes_before_the_refusal_of_what_was_published_before(sent: m
     send, begin, abort = session.receive(publish(1, exchange="none") + method(1, sent))
     assert isinstance(send, Send) and begin == Begin(FIRST, b"tx") and abort == Abort(FIRST, b"tx", RPC)
     assert session.take_outgoing() == b""
-    ((_, close),) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "No.")))
+    ((_, close),) = methods_in(session.encode(Refuse(FIRST, "no-such-destination", "No.", command=send)))
     assert close == m.ChannelClose(404, "NOT_FOUND - No.", 60, 40), "which is what the message got"
     assert session.encode(Receipt(FIRST, RPC)) + session.take_outgoing() == b"", "and nothing behind it"
 

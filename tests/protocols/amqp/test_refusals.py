@@ -2,7 +2,8 @@
 
 import pytest
 
-from radiator.protocols.amqp.refusals import closing_code, reply_code, reply_text
+from radiator.model.commands import Abort, Ack, Begin, Nack, Send
+from radiator.protocols.amqp.refusals import closing_code, number_of, reply_code, reply_text
 from radiator.protocols.amqp.spec import CHANNEL_CODES, CODE_NAMES
 
 
@@ -19,6 +20,14 @@ def test_a_refusal_closes_a_channel_with_a_code_of_channels(code: str, number: i
 ])  # fmt: skip
 def test_a_refusal_closes_a_connection(code: str, number: int) -> None:
     assert closing_code(code) == number and number in CODE_NAMES
+
+
+@pytest.mark.parametrize(("command", "number"), [
+    (Send(1, "/queue/q", b"", 0, b""), (60, 40)), (Ack(1, b"m"), (60, 80)), (Nack(1, b"m"), (60, 120)),
+    (Nack(1, b"m", is_reject=True), (60, 90)), (Begin(1, b"tx"), (0, 0)), (Abort(1, b"tx"), (0, 0)), (None, (0, 0)),
+])  # fmt: skip
+def test_a_command_is_named_by_its_method(command: object, number: tuple[int, int]) -> None:
+    assert number_of(command) == number
 
 
 def test_a_text_begins_with_the_name_of_its_code() -> None:
