@@ -1,7 +1,7 @@
 """ACK and NACK, and `auto` messages that are acked as they are written."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from itertools import islice
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
@@ -56,9 +56,15 @@ class Acks:
         if begun is None or not is_sliced:
             named = named_by(connection, command, self.context.store_id)
             if len(named) <= 1:
-                if named and type(command) is Nack and needs_bytes(command, named[0]):
-                    return self.read_back(named)
-                self.settle_last(connection, command, named)
+                if named and type(command) is Nack:
+                    if self.context.dead_letters_cost >= COMMANDS_PER_TURN:
+                        return FLUSH
+                    if needs_bytes(command, named[0]):
+                        return self.read_back(named)
+                queues: dict[ConsumedQueue, None] = {}
+                for delivery in named:
+                    settle_in(queues, command, delivery)
+                self.settle_last(connection, command, queues)
                 return None
             begun = command, deque(named)
         waitable = self.ack_several(connection, command, begun[1], left, is_sliced)
@@ -74,42 +80,44 @@ class Acks:
         """The next slice of what it names: as much as the turn has time for. What has come back since that was judged
         is passed over. Returns what the rest waits for; the RECEIPT comes with the last slice.
         """
-        if self.turn_number != self.context.turn_number:
-            self.turn_number, self.turn_left = self.context.turn_number, COMMANDS_PER_TURN
+        context = self.context
+        if self.turn_number != context.turn_number:
+            self.turn_number, self.turn_left = context.turn_number, COMMANDS_PER_TURN
         at_once = min(left, self.turn_left)
-        some: list[Delivery] = []
-        while deliveries and len(some) < at_once:
+        queues: dict[ConsumedQueue, None] = {}
+        count, is_lacking = 0, False
+        while deliveries and count < at_once and context.dead_letters_cost < COMMANDS_PER_TURN:
             delivery = deliveries[0]
             if connection.unacked.get(delivery.message_id) is delivery:
-                if needs_bytes(command, delivery):
+                is_lacking = needs_bytes(command, delivery)
+                if is_lacking:
                     break
-                some.append(delivery)
+                settle_in(queues, command, delivery)
+                count += 1
             deliveries.popleft()
-        self.turn_left -= len(some)
+        self.turn_left -= count
         if not deliveries:
-            self.settle_last(connection, command, some, is_sliced)
+            self.settle_last(connection, command, queues, is_sliced)
             return None
-        self.settle_some(command, some)
-        if len(some) == at_once:
-            return FLUSH if at_once < left else self.batch_wait_list
-        lacking = [one for one in islice(deliveries, STEP_MESSAGES) if needs_bytes(command, one)]
-        return self.read_back(one_slice(lacking))
+        for queue in queues:
+            queue.pump()
+        if is_lacking:
+            return self.read_back(
+                one_slice([one for one in islice(deliveries, STEP_MESSAGES) if needs_bytes(command, one)])
+            )
+        return FLUSH if count < left else self.batch_wait_list
 
     def settle_last(
-        self, connection: Connection, command: Ack | Nack, deliveries: list[Delivery], is_sliced: bool = False
+        self,
+        connection: Connection,
+        command: Ack | Nack,
+        queues: Collection[ConsumedQueue],
+        is_sliced: bool = False,
     ) -> None:
-        """The whole, or the last of several slices, with the RECEIPT."""
-        is_persistent = is_sliced
-        queues: list[ConsumedQueue] = []
-        for delivery in deliveries:
-            delivery.leave_window()
-            settle(command, delivery)
-            queue = delivery.subscription.queue
-            if queue not in queues:
-                queues.append(queue)
-            is_persistent = is_persistent or queue.is_persistent
+        """All that it names is settled, the last of it in these queues; is_sliced: more of it before, in any."""
         if command.receipt is not None:
             # D4: its Remove or Count is in the same batch
+            is_persistent = is_sliced or any(queue.is_persistent for queue in queues)
             connection.receipt(self.context, command.receipt, is_persistent)
         connection.offer()
         for queue in queues:
@@ -134,15 +142,6 @@ class Acks:
         self.transactions.grow(connection, transaction, MESSAGE_COST_BYTES * (1 + len(deliveries)) + size)
         connection.receipt(self.context, command.receipt)
 
-    def settle_some(self, command: Ack | Nack, deliveries: Iterable[Delivery]) -> None:
-        queues: dict[ConsumedQueue, None] = {}
-        for delivery in deliveries:
-            delivery.leave_window()
-            settle(command, delivery)
-            queues[delivery.subscription.queue] = None
-        for queue in queues:
-            queue.pump()
-
     def written(self, connection: Connection, delivers: int) -> None:
         """The operating system has taken the first so many deliveries: of `auto` ones each is acked with its last
         byte.
@@ -160,3 +159,10 @@ class Acks:
                 if delivery.subscription.is_over:
                     queue.pump()  # the next one may have waited for that: single_consumer.py
                 self.on_left(queue)
+
+
+def settle_in(queues: dict[ConsumedQueue, None], command: Ack | Nack, delivery: Delivery) -> None:
+    """Its outcome; its queue is one of these then."""
+    delivery.leave_window()
+    settle(command, delivery)
+    queues[delivery.subscription.queue] = None

@@ -22,7 +22,7 @@ from radiator.model.headers import (
     without,
 )
 from radiator.model.journal import AS_DEAD_LETTER, DEAD_LETTERED, CameFrom
-from radiator.model.limits import Limits
+from radiator.model.limits import DEAD_LETTER_HEADER_BYTES, Limits
 from radiator.model.message import Message, expires_by
 from radiator.model.patterns import name_mistake
 
@@ -82,6 +82,7 @@ class DeadLetters:
 
     def put(self, queue: Queue, entry: Entry, reason: str) -> None:
         """A new message where the queue's dead letters go, in the batch that removes the old one (D9); counted."""
+        self.context.dead_letters_cost += 1 + len(entry.message.headers) // DEAD_LETTER_HEADER_BYTES
         if queue.settings.dead_letter is None:
             self._by_exchange(queue, entry, reason)
             return
@@ -116,6 +117,7 @@ class DeadLetters:
             self._note(queue, "dead_letter_cut", exchange=exchange, key=key, queues=len(targets), reached=len(going))
         address = f"/exchange/{exchange}/{key}" if exchange else f"/queue/{key}"
         position, where = 0, ""
+        self.context.dead_letters_cost += 1 + len(going)
         for target in going:
             message = self._in(target, old, headers, 0, address)
             is_journaled = self._hand(target, message, CameFrom(AS_DEAD_LETTER, entry.position, queue.name))

@@ -20,7 +20,7 @@ from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.core.usage import Usage, Usages
 from radiator.model.commands import CLIENT
 from radiator.model.errors import shown
-from radiator.model.limits import DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
+from radiator.model.limits import COMMANDS_PER_TURN, DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
 from radiator.model.replies import Scope
 
 
@@ -193,7 +193,7 @@ class Rounds:
         lacking: list[Delivery] = []
         for delivery in queue.overdue():
             connection = delivery.subscription.connection
-            if queue.needs_bytes(delivery.entry, Event.OVERDUE):
+            if queue.needs_bytes(delivery.entry, Event.OVERDUE) or self.context.dead_letters_cost >= COMMANDS_PER_TURN:
                 lacking.append(delivery)
             else:
                 delivery.leave_window()

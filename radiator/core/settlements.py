@@ -18,6 +18,7 @@ from radiator.model.leases import LEASE_OVER, Action, Settle, Settled, Settlemen
 from radiator.model.limits import (
     ACKED_PER_BATCH,
     BATCH_BYTES,
+    COMMANDS_PER_TURN,
     LEASE_MAX_MS,
     LEASE_MIN_MS,
     SETTLED_AT_ONCE_MAX,
@@ -123,7 +124,7 @@ class Settlements:
         """As far as the turn and the batch have room. None: all is done."""
         context, settlements = self.context, settling.command.settlements
         while len(settling.verdicts) < len(settlements):
-            if context.handled >= STEP_MESSAGES:
+            if context.handled >= STEP_MESSAGES or context.dead_letters_cost >= COMMANDS_PER_TURN:
                 return FLUSH
             if len(context.open.writes) >= ACKED_PER_BATCH or context.open.size >= BATCH_BYTES:
                 return self.batch_wait_list

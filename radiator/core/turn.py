@@ -172,6 +172,7 @@ class TurnContext:
         "commits",
         "committed",
         "counters",
+        "dead_letters_cost",
         "deliveries",
         "first_position",
         "on_forbidden",
@@ -200,6 +201,7 @@ class TurnContext:
         self.turn = Turn()
         self.turn_number = 0
         self.handled = 0  # messages that long works have handled in this turn
+        self.dead_letters_cost = 0  # of those that this turn has made, as so many of COMMANDS_PER_TURN
         self.open = Batch(1)
         # what has become READY in this turn, and may not wait
         self.passing: list[Passing] = []

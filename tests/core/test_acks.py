@@ -1,5 +1,6 @@
 """ACK and NACK: when they happen, what their RECEIPTs wait for, and in a transaction."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from radiator.model.limits import (
     STEP_MESSAGES,
 )
 from radiator.model.replies import Deliver, Refuse
+from radiator.model.settings import QueueSettings
 from tests.core.backlogs import durable
 from tests.core.node import Node
-from tests.core.words import abort, ack, begin, commit, nack, queue, send, subscribe
+from tests.core.words import abort, ack, begin, commit, nack, queue, queues, send, subscribe
 
 
 def node_with(mode: str, count: int, persistent: bool = True) -> Node:
@@ -250,6 +252,47 @@ def test_very_many_are_settled_a_slice_in_a_turn_and_each_is_judged_once(
     assert node.receipts(1) == [b"r"] and judged == [1] and node.broker.parts.acks.begun == {}
     assert node.numbers("q")["messages"] == (0 if kind is Ack else count)
     assert node.numbers("q")["redelivered"] == (0 if kind is Ack else count)
+
+
+def dying(count: int) -> tuple[Node, list[Deliver]]:
+    """So many unacked with connection 1, of a queue whose dead letters go by an exchange."""
+    node = Node(queues(q=QueueSettings(dead_letter_exchange="", dead_letter_key="dead"), dead=QueueSettings()))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=PREFETCH_COUNT_MAX))
+    node.turn([Read(9, [send(9, "q", b"%d" % number) for number in range(count)])])
+    return node, node.messages(1)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_becomes_a_dead_letter_takes_more_of_a_turn(at_once: bool) -> None:
+    count = COMMANDS_PER_TURN
+    node, out = dying(count)
+    node.auto = False
+    receipt = b"r"
+    if at_once:
+        node.turn([Read(1, [all_of(out, Nack, receipt=receipt, requeue=False)])])
+    else:
+        *others, last = out
+        node.turn([Read(1, [*(nack(one, requeue=False) for one in others), nack(last, receipt, requeue=False)])])
+    made = [0, node.numbers("q")["dead_lettered"]]
+    while made[-1] < count:
+        node.turn([])
+        made.append(node.numbers("q")["dead_lettered"])
+    assert max(after - before for before, after in pairwise(made)) == -(-COMMANDS_PER_TURN // 3)
+    assert node.receipts(1) == []
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and node.stored("dead") == [b"%d" % number for number in range(count)]
+
+
+def test_acks_do_not_wait_for_dead_letters_of_others() -> None:
+    node, out = dying(COMMANDS_PER_TURN)
+    node.auto = False
+    node.say(all_of(out[:-1], Nack, requeue=False))
+    before = node.numbers("q")["acked"]
+    node.broker.context.dead_letters_cost = COMMANDS_PER_TURN
+    assert node.broker.parts.acks.ack(node.broker.connections[1], ack(out[-1])) is None
+    assert node.numbers("q")["acked"] == before + 1
 
 
 def test_commands_that_settle_several_share_the_time_of_a_turn() -> None:

@@ -1,15 +1,18 @@
 """Long works go in slices of at most one batch, with everybody else in between."""
 
 import json
+from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send, Tick
-from radiator.model.limits import GIB, STEP_HEADER_BYTES, STEP_MESSAGES
+from radiator.model.limits import COMMANDS_PER_TURN, DEAD_LETTER_HEADER_BYTES, GIB
+from radiator.model.settings import QueueSettings
 from tests.core.conftest import shrink
 from tests.core.node import Node
-from tests.core.words import nack, queue, send, subscribe
+from tests.core.words import nack, queue, queues, send, subscribe
 
 
 def admin(do: str, **asked: object) -> Send:
@@ -143,23 +146,56 @@ def test_everything_that_has_expired_leaves_at_one_tick(persistent: bool) -> Non
     assert (numbers["stored"], numbers["expired"]) == (0, 4000)
 
 
-def test_what_has_long_headers_expires_in_smaller_slices() -> None:
-    """Each that goes to another queue by its exchange has a line for every queue in which it has died before."""
-    count, length = 400, 10 * STEP_HEADER_BYTES
-    node = Node(queue(message_ttl_ms=300))
+DEAD_LETTERS = queues(q=QueueSettings(dead_letter_exchange="", dead_letter_key="dead"), dead=QueueSettings())
+
+
+def most_in_a_turn(node: Node, count: int) -> int:
+    """How many dead letters a turn makes at most from now on, until q has made so many."""
+    made = [node.numbers("q")["dead_lettered"]]
+    while made[-1] < count:
+        assert node.again or node.broker.behind, made
+        node.turn([])
+        made.append(node.numbers("q")["dead_lettered"])
+    return max(now - before for before, now in pairwise(made))
+
+
+@pytest.mark.parametrize(("length", "most"), [
+    (0, COMMANDS_PER_TURN // 3 + 1),
+    (10 * DEAD_LETTER_HEADER_BYTES, COMMANDS_PER_TURN // 13 + 1),
+])  # fmt: skip
+def test_what_expires_into_an_exchange_does_in_smaller_slices(length: int, most: int) -> None:
+    """A longer block may have a line of deaths, which is read and written anew."""
+    node = Node(DEAD_LETTERS)
     node.open(1)
-    for _ in range(count):
-        node.say(send(1, "q", headers=b"long:%b\n" % (b"x" * length)))
+    for _ in range(400):
+        node.say(send(1, "q", headers=b"long:%b\n" % (b"x" * length) if length else b"", expiration_ms=300))
     node.now_s += 1
     node.now_ms += 1000
     node.auto = False
-    expired = [node.numbers("q")["expired"]]
     node.turn([Tick(GIB, node.disk.used_bytes())])
-    while node.again or len(expired) == 1:
-        expired.append(node.numbers("q")["expired"])
-        node.turn([])
-    expired.append(node.numbers("q")["expired"])
-    assert expired[-1] == count and max(now - before for before, now in pairwise(expired)) <= STEP_MESSAGES // 10
+    assert node.numbers("q")["dead_lettered"] <= most and most_in_a_turn(node, 400) <= most
+    assert node.numbers("dead")["messages"] == 400
+
+
+def test_lost_messages_that_die_come_in_smaller_slices() -> None:
+    declared = queues(q=replace(DEAD_LETTERS.queues["q"], max_redeliveries=0), dead=QueueSettings())
+    node = Node(declared)
+    lost(node, 1000)
+    most = COMMANDS_PER_TURN // 3 + 1
+    assert node.numbers("q")["dead_lettered"] <= 2 * most, "one slice at once, and one behind it"
+    assert most_in_a_turn(node, 1000) <= most
+    assert node.numbers("dead")["messages"] == 1000 and node.broker.background == deque()
+
+
+def test_other_long_works_go_on_while_dead_letters_are_made() -> None:
+    """What commands have made of them takes nothing from these."""
+    declared = queues(q=replace(DEAD_LETTERS.queues["q"], max_redeliveries=0), dead=QueueSettings())
+    node = Node(declared)
+    lost(node, 500)
+    before = node.numbers("q")["dead_lettered"]
+    node.broker.context.dead_letters_cost = 10 * COMMANDS_PER_TURN
+    node.broker.background[0].step()
+    assert node.numbers("q")["dead_lettered"] > before
 
 
 def test_expiry_stops_at_a_head_that_lives() -> None:

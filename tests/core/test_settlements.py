@@ -6,7 +6,14 @@ from radiator.core.settlements import Tokens
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.leases import LEASE_OVER, Action, LeasedMessage, Settlement
-from radiator.model.limits import ACKED_PER_BATCH, LEASE_MAX_MS, LEASE_MIN_MS, SETTLED_AT_ONCE_MAX, TIME_MAX_MS
+from radiator.model.limits import (
+    ACKED_PER_BATCH,
+    COMMANDS_PER_TURN,
+    LEASE_MAX_MS,
+    LEASE_MIN_MS,
+    SETTLED_AT_ONCE_MAX,
+    TIME_MAX_MS,
+)
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.replies import Refuse
 from radiator.model.settings import QueueSettings
@@ -176,6 +183,18 @@ def test_a_long_one_goes_on_in_slices_and_forgets_no_verdict(monkeypatch: pytest
     node.seal()
     node.commit()
     assert verdicts(node, 1) == [""] * 10 + [OVER]
+
+
+def test_what_it_rejects_into_an_exchange_takes_more_of_a_turn() -> None:
+    node = node_with(100, dead_letter_exchange="", dead_letter_key="q")
+    leased = take(node, 1, most=100)
+    node.auto = False
+    node.say(settle(1, *(done(one, REJECT) for one in leased)))
+    made = [0, node.numbers("q")["dead_lettered"]]
+    while node.broker.behind:
+        node.turn([])
+        made.append(node.numbers("q")["dead_lettered"])
+    assert made == [0, -(-COMMANDS_PER_TURN // 3), 100]
 
 
 def test_it_waits_while_the_open_batch_is_full(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """Ack timeouts: how long a message may be out, and more time for one that needs it."""
 
+from itertools import pairwise
+
 import pytest
 
 from radiator.core.deliveries import extend
-from radiator.model.commands import AUTO
+from radiator.model.commands import AUTO, Read
 from radiator.model.errors import Refusal
-from radiator.model.limits import STALE_TIMEOUTS
+from radiator.model.limits import COMMANDS_PER_TURN, STALE_TIMEOUTS
 from radiator.model.replies import Deliver
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
@@ -223,3 +225,24 @@ def test_message_in_an_open_transaction_is_overdue() -> None:
     node.say(commit(1))
     node.close(1)
     assert node.stored("q") == [b"x"]
+
+
+def test_what_is_overdue_and_dies_does_so_in_slices() -> None:
+    settings = QueueSettings(ack_timeout_s=5, max_redeliveries=0, dead_letter_exchange="", dead_letter_key="dead")
+    node = Node(queues(q=settings, dead=QueueSettings()))
+    node.open(1, 9)
+    count = COMMANDS_PER_TURN
+    node.say(subscribe(1, "q", prefetch_count=count))
+    node.turn([Read(9, [send(9, "q", b"%d" % number) for number in range(count)])])
+    assert len(node.messages(1)) == count
+    node.auto = False
+    node.wait(6)
+    made = [0, node.numbers("q")["dead_lettered"]]
+    while made[-1] < count:
+        node.turn([])
+        made.append(node.numbers("q")["dead_lettered"])
+    most = -(-COMMANDS_PER_TURN // 3)
+    assert made[1] <= 2 * most and all(after - before <= most for before, after in pairwise(made[1:]))
+    node.auto = True
+    node.turn([])
+    assert node.is_refused(1) and node.stored("dead") == [b"%d" % number for number in range(count)]
