@@ -222,6 +222,21 @@ def test_full_queue_drops_its_head(channel: amqp.Channel, name: str) -> None:
     assert bodies(channel, name) == ["2", "3"]
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_queue_for_no_message_hands_over_what_a_consumer_has_room_for(
+    connection: amqp.Connection, name: str, durable: bool
+) -> None:
+    channel = connection.channel()
+    declare(channel, name, durable=durable, arguments={"x-max-length": 0})
+    publish(channel, name, "nobody is there")
+    channel.basic_qos(0, 2, False)
+    inbox = Inbox(channel, name)
+    for body in "123":
+        publish(channel, name, body)
+    assert [inbox.next().body for _ in range(2)] == ["1", "2"] and inbox.is_silent()
+    assert channel.queue_declare(name, passive=True).message_count == 0
+
+
 def test_what_is_unacked_takes_no_room(connection: amqp.Connection, name: str) -> None:
     channel = connection.channel()
     declare(channel, name, arguments={"x-max-length": 2})

@@ -145,17 +145,24 @@ def pushes_out(queue: EvictingQueue, size: int) -> bool:
     return queue.keeps_nothing or (queue.settings.bounds_count == READY and not queue.has_capacity(1, size))
 
 
-def came_back(queue: EvictingQueue) -> None:
+def came_back(queue: PassingQueue) -> None:
     """More is ready, which was unacked or delayed: where the bounds count what is ready, the oldest may have to go."""
-    if queue.settings.bounds_count != READY or queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
+    if queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
         return
-    while not queue.has_capacity(0, 0):
+    while has_too_much(queue):
         # where many are on the disk alone, to look for one that is not would take long, for each that comes back
         entry = None if queue.must_read_oldest() else queue.oldest()
         if entry is None:
             queue.refill(is_needed=True)
             return
         push_out(queue, entry, Event.DROP)
+
+
+def has_too_much(queue: PassingQueue) -> bool:
+    """Whether the oldest that is ready must go: where the queue keeps nothing, whatever nobody has got."""
+    if queue.keeps_nothing:
+        return queue.head() is not None
+    return queue.settings.bounds_count == READY and not queue.has_capacity(0, 0)
 
 
 def evict(queue: EvictingQueue, messages: int, size: int) -> None:

@@ -145,12 +145,12 @@ class DurableQueue(Queue):
             self.dedup.committed()
         if self.delayed.unseen:
             self.delayed.committed()
-        bounds.came_back(self)  # delays may be over, or consumers gone that had room
         if self.waiters and (window.beyond or window.stubs):
             self.refill(is_needed=bool(window.stubs))
         if self.purge.through:
             self.purge.go_on()
         self.pump()
+        bounds.came_back(self)  # delays may be over, or consumers gone that had room
 
     def unawaited(self, part: QueueChanges) -> int:
         # in a queue with priorities or partitions both are empty: there it may come before what is ready
@@ -248,11 +248,11 @@ class DurableQueue(Queue):
         """Called when more messages are in memory."""
         if self.purge.through:
             self.purge.go_on()
-        bounds.came_back(self)
         self.unblock_waiters()
         if self.has_due:
             self.delayed.ask()  # by turns with what is beyond
         self.pump()
+        bounds.came_back(self)
 
     def peek_head(self) -> Entry | None:
         head = self.head()

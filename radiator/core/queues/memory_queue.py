@@ -107,8 +107,8 @@ class MemoryQueue(Queue):
                 move(entry, Event.DUE, MEMORY_MOVES)
                 self.to_place(entry)
         self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
-        came_back(self)
         self.pump()
+        came_back(self)
         return self.has_due
 
     def take_all(self) -> "Contents":

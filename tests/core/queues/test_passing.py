@@ -17,6 +17,8 @@ KINDS = pytest.mark.parametrize("kind", [
 ])  # fmt: skip
 BOTH = pytest.mark.parametrize("persistent", [True, False])
 NOTHING = [{"max_messages": 0}, {"max_bytes": 0}]
+COUNTS = pytest.mark.parametrize("counts", ["stored", "ready"])
+LETS_GO = pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
 
 
 def settings_of(kind: dict[str, object]) -> dict[str, object]:
@@ -81,13 +83,15 @@ def test_what_is_before_it_in_one_turn_does_not_keep_it(persistent: bool) -> Non
 
 
 @pytest.mark.parametrize("bound", NOTHING)
-@pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
+@LETS_GO
+@COUNTS
 @BOTH
 @KINDS
 def test_a_queue_that_keeps_nothing(
-    kind: dict[str, object], persistent: bool, overflow: str, bound: dict[str, int]
+    kind: dict[str, object], persistent: bool, counts: str, overflow: str, bound: dict[str, int]
 ) -> None:
-    node = Node(queue(persistent=persistent, overflow=overflow, dead_letter="dead", **bound, **settings_of(kind)))
+    settings = {"bounds_count": counts, "overflow": overflow, "dead_letter": "dead", **bound, **settings_of(kind)}
+    node = Node(queue(persistent=persistent, **settings))
     column = "dropped" if overflow == "drop-oldest" else "dead_lettered"
     node.open(1, 9)
     immediate(node, b"a")
@@ -104,6 +108,71 @@ def test_a_queue_that_keeps_nothing(
     node.say(unsubscribe(1, "q"))
     node.close(1)
     assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (0, 4) and node.stored("q") == []
+
+
+@COUNTS
+@KINDS
+def test_what_is_on_its_way_to_the_disk_is_not_let_go_of_by_what_is_there(kind: dict[str, object], counts: str) -> None:
+    node = Node(queue(bounds_count=counts, overflow="drop-oldest", max_messages=0, **settings_of(kind)))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=2))
+    node.auto = False
+    node.say(send(9, "q", b"a"))
+    node.seal()
+    node.say(send(9, "q", b"b"))
+    node.auto = True
+    node.commit()
+    node.turn([])
+    assert node.bodies(1) == [b"a", b"b"] and node.numbers("q")["dropped"] == 0
+
+
+@pytest.mark.parametrize("bound", NOTHING)
+@LETS_GO
+@COUNTS
+@BOTH
+@KINDS
+def test_what_was_delayed_is_for_a_consumer_with_room_once_it_is_due(
+    kind: dict[str, object], persistent: bool, counts: str, overflow: str, bound: dict[str, int]
+) -> None:
+    settings = {"bounds_count": counts, "overflow": overflow, "dead_letter": "dead", **bound, **settings_of(kind)}
+    node = Node(queue(persistent=persistent, **settings))
+    column = "dropped" if overflow == "drop-oldest" else "dead_lettered"
+    node.open(1, 9)
+    node.say(send(9, "q", b"a", delay_ms=1000), send(9, "q", b"b", delay_ms=3000), send(9, "q", b"c", delay_ms=3000))
+    assert (node.numbers("q")["delayed"], node.numbers("q")[column]) == (3, 0)
+    node.wait(0.75)
+    assert node.numbers("q")["delayed"] == 3
+    node.wait(0.5)
+    assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (2, 1), "nobody was there"
+    node.say(subscribe(1, "q", prefetch_count=1))
+    node.wait(2)
+    assert node.bodies(1) == [b"b"]
+    assert (node.numbers("q")["messages"], node.numbers("q")[column]) == (1, 2), "the second found no room"
+    assert node.stored("dead") == ([b"a", b"c"] if (persistent, overflow) == (True, "dead-letter") else [])
+
+
+@COUNTS
+@BOTH
+def test_all_that_is_due_at_once_goes_however_much_it_is(small: None, persistent: bool, counts: str) -> None:
+    node = Node(queue(persistent=persistent, bounds_count=counts, overflow="drop-oldest", max_messages=0))
+    node.open(9)
+    node.say(*(send(9, "q", b"%d" % number, delay_ms=1000) for number in range(40)))
+    node.wait(2)
+    node.wait(2)
+    assert (node.numbers("q")["messages"], node.numbers("q")["dropped"]) == (0, 40)
+
+
+@COUNTS
+@BOTH
+@KINDS
+def test_what_finds_no_room_in_memory_goes_too(
+    small: None, kind: dict[str, object], persistent: bool, counts: str
+) -> None:
+    settings = {"bounds_count": counts, "overflow": "drop-oldest", "max_messages": 0, **settings_of(kind)}
+    node = Node(queue(persistent=persistent, **settings))
+    node.open(9)
+    node.say(*(send(9, "q", b"%d" % number) for number in range(40)))
+    assert (node.numbers("q")["messages"], node.numbers("q")["dropped"]) == (0, 40)
 
 
 @pytest.mark.parametrize("bound", NOTHING)
