@@ -223,6 +223,40 @@ def test_full_queue_drops_its_head(channel: amqp.Channel, name: str) -> None:
 
 
 @pytest.mark.parametrize("durable", [True, False])
+def test_a_transaction_may_bring_more_than_a_queue_has_room_for(
+    broker: BrokerProcess, name: str, durable: bool
+) -> None:
+    with connected(broker, confirm_publish=False) as connection:
+        channel, dead = connection.channel(), f"{name}-dead"
+        declare(channel, dead)
+        to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+        declare(channel, name, durable=durable, arguments={"x-max-length": 2, **to_dead})
+        publish(channel, name, "old")
+        channel.tx_select()
+        for body in "12345":
+            publish(channel, name, body)
+        channel.tx_commit()
+        with connection.channel() as another:
+            assert bodies(another, name) == ["4", "5"]
+            assert bodies(another, dead) == ["old", "1", "2", "3"]
+
+
+def test_a_transaction_with_more_than_a_queue_takes_that_refuses_is_refused_whole(
+    broker: BrokerProcess, name: str
+) -> None:
+    with connected(broker, confirm_publish=False) as connection:
+        channel = connection.channel()
+        declare(channel, name, arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+        channel.tx_select()
+        for body in "123":
+            publish(channel, name, body)
+        with pytest.raises(exceptions.PreconditionFailed, match="is full") as raised:
+            channel.tx_commit()
+        assert raised.value.method_sig == spec.Tx.Commit
+        assert bodies(connection.channel(), name) == []
+
+
+@pytest.mark.parametrize("durable", [True, False])
 def test_a_queue_for_no_message_hands_over_what_a_consumer_has_room_for(
     connection: amqp.Connection, name: str, durable: bool
 ) -> None:

@@ -88,7 +88,7 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
     producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
-    if queue.keeps_nothing:
+    if queue.keeps_nothing or drops_later(queue, messages, size):
         return True
     too_many = settings.max_messages is not None and messages > settings.max_messages
     too_large = settings.max_bytes is not None and size > settings.max_bytes
@@ -99,6 +99,20 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
     given = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
     bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
     raise Refusal("queue-full", f"/queue/{queue.name} is full: it holds {held_text(queue)} ({bounds}).")
+
+
+def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
+    """Whether so much at once, with what is reserved, is more than would find room in the empty queue, and comes in all
+    the same: where the bounds count what is ready, the oldest go once it is (came_back), some of it among them.
+    """
+    settings = queue.settings
+    if settings.bounds_count != READY or settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
+        return False
+    kept, kept_bytes = held_fast(queue)
+    most, most_bytes = settings.max_messages, settings.max_bytes
+    if most is not None and kept < most < messages + queue.reserved:
+        return True
+    return most_bytes is not None and kept_bytes < most_bytes < size + queue.reserved_bytes
 
 
 def held_text(queue: BoundedQueue) -> str:

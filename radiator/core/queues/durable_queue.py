@@ -150,7 +150,7 @@ class DurableQueue(Queue):
         if self.purge.through:
             self.purge.go_on()
         self.pump()
-        bounds.came_back(self)  # delays may be over, or consumers gone that had room
+        bounds.came_back(self)  # delays may be over, consumers gone that had room, or more have come than had room
 
     def unawaited(self, part: QueueChanges) -> int:
         # in a queue with priorities or partitions both are empty: there it may come before what is ready

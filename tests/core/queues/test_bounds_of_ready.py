@@ -7,10 +7,10 @@ import pytest
 from radiator.core.queues.capacity import LOOKED_AT
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
-from radiator.model.commands import AUTO, CLIENT, Read
+from radiator.model.commands import AUTO, CLIENT, Command, Read
 from radiator.model.replies import Deliver
 from tests.core.node import Node
-from tests.core.words import ack, header, nack, queue, send, subscribe, unsubscribe
+from tests.core.words import ack, begin, commit, header, nack, queue, send, subscribe, unsubscribe
 
 KINDS = pytest.mark.parametrize(
     "kind",
@@ -306,3 +306,84 @@ def test_the_bound_holds_and_nothing_is_lost(small: None, kind: dict[str, object
     left, dead = node.bodies(1), node.bodies(2)
     assert len({*left, *dead} | acked) == len(left) + len(dead) + len(acked)
     assert len(left) + len(dead) + len(acked) + numbers["dropped"] == sent
+
+
+# ---- transactions ----------------------------------------------------------------------------------------------------
+
+
+def transacted(count: int, *others: Command) -> list[Command]:
+    """So many in one transaction, and what else is in it."""
+    sends = [send(9, "q", b"%d" % number, transaction=b"t") for number in range(count)]
+    return [begin(9), *sends, *others, commit(9, receipt=b"c")]
+
+
+@pytest.mark.parametrize(("count", "left"), [(3, [0, 1, 2]), (4, [1, 2, 3]), (20, [17, 18, 19])])
+@KINDS
+@BOUND
+@LETS_GO
+def test_a_transaction_may_bring_more_than_there_is_room_for(
+    small: None, kind: dict[str, object], bound: dict[str, int], overflow: str, count: int, left: list[int]
+) -> None:
+    node = node_of(overflow, **kind, **({"max_bytes": 3 + (count > 10) * 3} if "max_bytes" in bound else bound))
+    node.say(send(9, "q", b"x"), send(9, "q", b"y"))
+    node.say(*transacted(count))
+    assert node.receipts(9) == [b"c"]
+    assert node.stored("q") == ([b"%d" % number for number in left] if kind["persistent"] else [])
+    numbers = node.numbers("q")
+    assert (numbers["ready"], numbers["accepted"]) == (3, count + 2)
+    assert numbers["dropped" if overflow == "drop-oldest" else "dead_lettered"] == count - 1
+    if overflow == "dead-letter":
+        node.say(subscribe(2, "dead", AUTO))
+        assert node.bodies(2) == [b"x", b"y", *(b"%d" % number for number in range(count - 3))]
+    node.say(subscribe(1, "q", AUTO))
+    assert node.bodies(1) == [b"%d" % number for number in left]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_consumers_get_the_first_of_a_transaction_and_the_bound_is_for_the_last(persistent: bool) -> None:
+    node = node_of("drop-oldest", persistent=persistent, max_messages=3)
+    node.say(subscribe(1, "q", prefetch_count=2))
+    node.say(*transacted(8))
+    assert node.bodies(1) == [b"0", b"1"] and node.numbers("q")["dropped"] == 3
+    node.say(subscribe(2, "q", AUTO))
+    assert node.bodies(2) == [b"5", b"6", b"7"]
+
+
+@pytest.mark.parametrize("settings", [
+    {"overflow": "reject", "bounds_count": "ready"}, {"overflow": "drop-oldest", "bounds_count": "stored"},
+])  # fmt: skip
+@KINDS
+def test_a_transaction_is_refused_whole_where_nothing_of_it_may_be_dropped(
+    kind: dict[str, object], settings: dict[str, object]
+) -> None:
+    node = Node(queue(max_messages=3, **settings, **kind))
+    node.open(9)
+    node.say(*transacted(4, send(9, "other", transaction=b"t")))
+    assert node.refusal(9).code == "queue-full"
+    assert node.numbers("q")["accepted"] == 0 and node.stored("other") == []
+
+
+@KINDS
+def test_a_transaction_is_refused_where_delayed_messages_take_the_bound(kind: dict[str, object]) -> None:
+    node = node_of("drop-oldest", max_messages=3, **kind)
+    node.say(*(send(9, "q", delay_ms=60_000) for _ in range(2)))
+    node.say(*transacted(4))
+    assert node.receipts(9) == [b"c"] and node.numbers("q")["ready"] == 1
+    node.say(send(9, "q", delay_ms=60_000))
+    node.say(*transacted(4))
+    assert node.refusal(9).code == "queue-full"
+
+
+def test_others_are_taken_while_more_than_has_room_waits_for_the_disk() -> None:
+    declared = queue(persistent=False, bounds_count="ready", overflow="drop-oldest", max_messages=3)
+    node = Node(declared)
+    node.open(1, 2, 9)
+    node.auto = False
+    node.say(*transacted(8, send(9, "other", transaction=b"t")))
+    node.say(send(1, "q", b"x"))
+    assert node.numbers("q")["ready"] == 1 and not node.is_refused(1)
+    node.auto = True
+    node.turn([])
+    assert node.receipts(9) == [b"c"] and node.numbers("q")["ready"] == 3
+    node.say(subscribe(2, "q", AUTO))
+    assert node.bodies(2) == [b"5", b"6", b"7"]
