@@ -7,7 +7,7 @@ import pytest
 from radiator.core.queues.capacity import LOOKED_AT
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
-from radiator.model.commands import AUTO, CLIENT, Command, Read
+from radiator.model.commands import AUTO, CLIENT, Command, Disconnect, Read
 from radiator.model.replies import Deliver
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, header, nack, queue, send, subscribe, unsubscribe
@@ -387,3 +387,21 @@ def test_others_are_taken_while_more_than_has_room_waits_for_the_disk() -> None:
     assert node.receipts(9) == [b"c"] and node.numbers("q")["ready"] == 3
     node.say(subscribe(2, "q", AUTO))
     assert node.bodies(2) == [b"5", b"6", b"7"]
+
+
+@pytest.mark.parametrize("leaves", [unsubscribe(1, "q"), Disconnect(1)], ids=["unsubscribes", "disconnects"])
+@LETS_GO
+def test_a_consumer_that_goes_before_a_part_in_memory_is_due_leaves_no_more_than_the_bound(
+    leaves: Command, overflow: str
+) -> None:
+    """What is for the disk comes first; until then the part in memory has its room with the consumer."""
+    node = node_of(overflow, persistent=False, max_messages=3)
+    node.say(subscribe(1, "q", prefetch_count=9))
+    node.auto = False
+    node.say(*transacted(8, send(9, "other", transaction=b"t")))
+    node.say(leaves)
+    assert node.numbers("q")["messages"] == 0 and node.receipts(9) == []
+    node.auto = True
+    node.turn([])
+    assert node.receipts(9) == [b"c"]
+    assert node.numbers("q")["ready"] == 3 and node.numbers("q")["adds_up"]
