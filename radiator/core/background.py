@@ -113,7 +113,7 @@ class Expiring:
         if self.queue.is_gone or self.queue.ledger.stored_expiring == 0:
             return True
         if self.queue.head() is None:
-            return self.queue.ready_count == 0 or bool(self.queue.settings.partition_key)  # the others must wait
+            return self.queue.is_exhausted
         return not self._has_expired_head
 
     @property

@@ -4,6 +4,7 @@ import json
 from collections import deque
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send, Tick
 from radiator.model.limits import COMMANDS_PER_TURN, DEAD_LETTER_HEADER_BYTES, GIB
 from radiator.model.settings import QueueSettings
 from tests.core.conftest import shrink
+from tests.core.keyed import KEY
 from tests.core.node import Node
 from tests.core.words import nack, queue, queues, send, subscribe
 
@@ -239,10 +241,11 @@ def test_full_batch_keeps_a_sweep_waiting_without_a_turn(small: None, monkeypatc
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("dead_letter", [None, "dead"])
 @pytest.mark.parametrize("while_down", [True, False])
+@pytest.mark.parametrize("kind", [{}, {"max_priority": 5}, {"partition_key": KEY}], ids=["one line", "lanes", "keys"])
 def test_what_expires_after_a_restart_leaves_though_nobody_consumes(
-    small: None, is_clean: bool, dead_letter: str | None, while_down: bool
+    small: None, is_clean: bool, dead_letter: str | None, while_down: bool, kind: dict[str, Any]
 ) -> None:
-    node = Node(queue(message_ttl_ms=1000, dead_letter=dead_letter))
+    node = Node(queue(message_ttl_ms=1000, dead_letter=dead_letter, **kind))
     node.open(1)
     for number in range(40):
         node.say(send(1, "q", b"%d" % number))
