@@ -1,6 +1,7 @@
 """The end of queues: by a command, or by themselves when nobody uses them any more."""
 
 from collections.abc import Callable
+from math import inf
 
 from radiator.core.connections import ConsumedQueue
 from radiator.core.farewell import Farewell
@@ -34,8 +35,17 @@ class Lifetimes:
 
     def outlived(self, queue: Queue) -> None:
         """expires: nobody has used it for so long."""
-        if queue.settings.expires_ms is not None and queue.has_outlived() and not self.checkouts.has(queue):
+        expires_ms = queue.settings.expires_ms
+        if expires_ms is not None and self._unused_s(queue) * 1000 >= expires_ms and not self.checkouts.has(queue):
             self.end(queue)
+
+    def _unused_s(self, queue: Queue) -> float:
+        """For how long nobody has used it, from the first Tick on that finds it unused: each asks this."""
+        if not queue.is_idle:
+            queue.unused_since_s = inf
+        elif queue.unused_since_s == inf:
+            queue.used()
+        return self.context.now_s - queue.unused_since_s
 
     def left(self, queue: ConsumedQueue) -> None:
         """auto_delete: it had consumers, the last of them has gone, and nothing is unacked that it waits for."""

@@ -146,13 +146,13 @@ MUTANTS = (
     Mutant(
         "expires-while-in-use",
         "A queue with expires_ms is deleted though it has consumers.",
-        function="Queue.has_outlived",
+        function="Lifetimes._unused_s",
         old="""
-            if not self.is_idle:
-                self.unused_since_s = inf
-            elif self.unused_since_s == inf:
+            if not queue.is_idle:
+                queue.unused_since_s = inf
+            elif queue.unused_since_s == inf:
         """,
-        new="if self.unused_since_s == inf:",
+        new="if queue.unused_since_s == inf:",
     ),
     Mutant(
         "foreign-ack-accepted",

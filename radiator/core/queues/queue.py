@@ -484,15 +484,6 @@ class Queue(Consumable):
         """Called when the queue is used: its time to expire (expires_ms) begins anew."""
         self.unused_since_s = self.context.now_s
 
-    def has_outlived(self) -> bool:
-        """Whether nobody has used it for expires_ms, from the first Tick on that finds it unused: each asks this."""
-        if not self.is_idle:
-            self.unused_since_s = inf
-        elif self.unused_since_s == inf:
-            self.used()
-        expires_ms = self.settings.expires_ms
-        return expires_ms is not None and (self.context.now_s - self.unused_since_s) * 1000 >= expires_ms
-
     @property
     def is_short_lived(self) -> bool:
         """Whether it was made for a reply or two: thousands come and go, so they are not logged one by one."""
