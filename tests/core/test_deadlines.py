@@ -46,6 +46,21 @@ def test_what_comes_and_goes_leaves_nothing_behind_its_time() -> None:
     assert not times.keys and not times.buckets
 
 
+def test_the_first_is_known_and_what_has_left_is_not_it() -> None:
+    times: Deadlines[str] = Deadlines(10)
+    assert times.first is None
+    times.add("a", 1_700_000_000_001)
+    times.add("b", 1_700_000_000_020)
+    assert times.first == 1_700_000_000_010
+    times.remove("a", 1_700_000_000_001)
+    assert times.first == 1_700_000_000_020
+    times.add("a", 1_700_000_000_010)
+    assert times.first == 1_700_000_000_010 and times.take_due(1_700_000_000_009, 1) == []
+    assert times.take_due(1_700_000_000_010, 9) == ["a"] and times.first == 1_700_000_000_020
+    times.remove("b", 1_700_000_000_020)
+    assert times.first is None and not times.buckets
+
+
 def test_as_a_list_that_is_searched() -> None:
     random = Random(1)
     times, known = Deadlines[int](1.0), dict[int, float]()
