@@ -33,6 +33,7 @@ from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, fol
 from radiator.server.inbox import Inbox
 from radiator.server.log import EventLog
 from radiator.server.reread import Rereader
+from radiator.server.wake_timer import WakeTimer
 
 
 class Dispatcher:
@@ -82,8 +83,7 @@ class Dispatcher:
         self._rest = loop.timer(BACKGROUND_REST_S, BACKGROUND_REST_S)
         self._can_rest = False
         self._tick = loop.timer(TICK_S, TICK_S)
-        self._sync: Any = None
-        self._sync_timer_s = 0.0
+        self._sealing = WakeTimer(loop, inbox.wake)
         # gathering: how many connections the last batch answered, and how long the next one waits for them
         self._has_committed = False
         self._submitted_s = 0.0
@@ -112,6 +112,7 @@ class Dispatcher:
     def finish(self) -> None:
         """Stops the clock and the threads; only at rest. After it the store may be closed."""
         self._tick.stop()
+        self._sealing.stop()
         self.committer.stop()
         self._loader.stop()
         self._follower.stop()
@@ -232,7 +233,7 @@ class Dispatcher:
             self._gathering.start(self._gathered)
             return
         if now_s < due_s:
-            self._seal_at(due_s, now_s)
+            self._sealing.at(due_s, now_s)
             return
         batch = self._broker.seal()
         assert batch is not None
@@ -257,20 +258,6 @@ class Dispatcher:
             self._gathering.start(self._gathered)
         else:
             self._inbox.wake()
-
-    def _seal_at(self, due_s: float, now_s: float) -> None:
-        if self._sync is not None:
-            if self._sync_timer_s <= due_s:
-                return
-            self._sync.close()
-        self._sync_timer_s = due_s
-        self._sync = self._loop.timer(due_s - now_s)
-        self._sync.start(self._sync_is_due)
-
-    def _sync_is_due(self) -> None:
-        self._sync.close()
-        self._sync = None
-        self._inbox.wake()
 
     def _committed(self, number: int) -> None:
         self._has_committed = True

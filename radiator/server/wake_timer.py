@@ -1,0 +1,36 @@
+"""A timer that keeps the earliest of the times that were asked of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class WakeTimer:
+    """then: called once at that time; after it the next one may be asked for. Times are monotonic seconds."""
+
+    __slots__ = ("_due_s", "_loop", "_then", "_timer")
+
+    def __init__(self, loop: Any, then: Callable[[], None]) -> None:
+        self._loop = loop
+        self._then = then
+        self._timer: Any = None
+        self._due_s = 0.0
+
+    def at(self, due_s: float, now_s: float) -> None:
+        """Wanted at that time, or earlier."""
+        if self._timer is not None:
+            if self._due_s <= due_s:
+                return
+            self._timer.close()
+        self._due_s = due_s
+        self._timer = self._loop.timer(max(0.0, due_s - now_s))
+        self._timer.start(self._is_due, update=True)  # else it counts from when the hub last looked at the clock
+
+    def stop(self) -> None:
+        """Nothing is wanted any more."""
+        if self._timer is not None:
+            self._timer.close()
+            self._timer = None
+
+    def _is_due(self) -> None:
+        self.stop()
+        self._then()
