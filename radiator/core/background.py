@@ -99,14 +99,13 @@ class Requeue:
 
 
 class Expiring:
-    """Removes expired messages from the head of a queue, up to the first that has not; `then` is called at the end."""
+    """Removes expired messages from the head of a queue, up to the first that has not."""
 
-    __slots__ = ("context", "queue", "then")
+    __slots__ = ("context", "queue")
 
-    def __init__(self, context: TurnContext, queue: Queue, then: Callable[[Queue], None]) -> None:
+    def __init__(self, context: TurnContext, queue: Queue) -> None:
         self.context = context
         self.queue = queue
-        self.then = then
 
     @property
     def is_done(self) -> bool:
@@ -133,7 +132,8 @@ class Expiring:
             queue.take_head()
         context.handled += context.dead_letters_cost - before
         if self.is_done:
-            self.then(queue)
+            queue.is_expiring = False
+            context.due_soon.watch_head(queue, context.now_ms)
         elif queue.peek_head() is None:
             queue.refill()
 
@@ -156,7 +156,6 @@ class ReleaseDelayed:
 
     def step(self) -> None:
         if not self.queue.is_gone:
-            self.queue.context.handled += STEP_MESSAGES
             self.queue.release_due()
 
 

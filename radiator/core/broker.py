@@ -166,6 +166,9 @@ class Broker:
         context, turn = self.context, self.context.turn
         blocking = self.blocking
         usages = self.parts.usages
+        due_times = context.due_soon.times.keys
+        if due_times:
+            self.parts.rounds.look_at_due()
         if blocking.can_go_on:
             blocking.retry()
         if self.background:
@@ -194,6 +197,10 @@ class Broker:
             turn.again = turn.is_background = True
         elif self.cluster is not None and self.cluster.shares.due:
             turn.again = True
+        if due_times:
+            turn.wake_in_s = context.due_soon.first_in_s(context.now_ms)
+            if turn.wake_in_s == 0:
+                turn.again = turn.is_background = True
 
     def behind_backlog(self, events: list[ServerEvent]) -> list[ServerEvent]:
         """What the backlog has waited for comes first; all else stays behind it, in order."""

@@ -20,20 +20,26 @@ from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.core.usage import Usage, Usages
 from radiator.model.commands import CLIENT
 from radiator.model.errors import shown
-from radiator.model.limits import COMMANDS_PER_TURN, DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
+from radiator.model.limits import (
+    COMMANDS_PER_TURN,
+    DELETED_LOOKS,
+    LOOKS_PER_TURN,
+    STEP_MESSAGES,
+    WATCHED_LOOKS,
+    WINDOW_FULL_S,
+)
 from radiator.model.replies import Scope
 
 
 class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
     with a dedup window. awake: connections that may hold memory; no other does. looks: the rest of the round that a
-    Tick has begun, or None once it is over. expiring: queues whose expired messages are being removed. weighing,
-    has_dedup: this round's. owners: of leases.
+    Tick has begun, or None once it is over. weighing, has_dedup: this round's. owners: of leases.
     """
 
     __slots__ = (
-        "awake", "begin_task", "blocking", "context", "expiring", "forget_dedup_ids", "has_dedup", "kinds",
-        "lifetimes", "looks", "memory", "owners", "transactions", "usages", "weighing",
+        "awake", "begin_task", "blocking", "context", "forget_dedup_ids", "has_dedup", "kinds", "lifetimes", "looks",
+        "memory", "owners", "transactions", "usages", "weighing",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +68,6 @@ class Rounds:
         self.usages = usages
         self.begin_task = begin_task
         self.forget_dedup_ids = forget_dedup_ids
-        self.expiring: set[Queue] = set()
         self.looks: Iterator[int] | None = None
         self.weighing = Weighing(memory.memory)
         self.has_dedup = False
@@ -163,8 +168,11 @@ class Rounds:
         is_timed = queue.ledger.stored_expiring or queue.timeouts or queue.next_due_ms or queue.settings.expires_ms
         if not is_timed or queue.is_gone:
             return 1
+        handled = self.context.handled
         self.time_passed(queue)
-        return DELETED_LOOKS + queue.in_memory_count // 4 if queue.is_gone else WATCHED_LOOKS
+        if queue.is_gone:
+            return DELETED_LOOKS + queue.in_memory_count // 4
+        return WATCHED_LOOKS + self.context.handled - handled
 
     def watch_reader(self, reader: Consumable) -> int:
         """At one that reads a log: whether records are overdue. What the look has cost."""
@@ -175,18 +183,34 @@ class Rounds:
 
     def time_passed(self, queue: Queue) -> None:
         """Expiry at its head, consumer or not; what is due; deliveries that are overdue; whether it is used at all."""
-        if queue.ledger.stored_expiring and queue not in self.expiring:
-            expiring = Expiring(self.context, queue, self.expiring.discard)
-            if not expiring.is_done:
-                self.expiring.add(queue)
-                self.begin_task(expiring)
-        if 0 < queue.next_due_ms <= self.context.now_ms:
-            had_due = queue.has_due
-            if queue.release_due() and not had_due:
-                self.begin_task(ReleaseDelayed(queue))
+        self.handle_due(queue)
         self.lifetimes.outlived(queue)
         if queue.timeouts:
             self.give_back_overdue(queue)
+
+    def handle_due(self, queue: Queue) -> None:
+        """What has expired at its head, and what is delayed no longer."""
+        context = self.context
+        if queue.ledger.stored_expiring and not queue.is_expiring:
+            expiring = Expiring(context, queue)
+            if not expiring.is_done:
+                queue.is_expiring = True
+                self.begin_task(expiring)
+        if 0 < queue.next_due_ms <= context.now_ms:
+            had_due = queue.has_due
+            if queue.release_due() and not had_due:
+                self.begin_task(ReleaseDelayed(queue))
+        context.due_soon.watch(queue, context.now_ms)
+
+    def look_at_due(self) -> None:
+        """Between the rounds: at the queues of which something is due now, some in each turn."""
+        context = self.context
+        for _ in range(LOOKS_PER_TURN // WATCHED_LOOKS):
+            queue: Queue | None = context.due_soon.take(context.now_ms) if context.handled < STEP_MESSAGES else None
+            if queue is None:
+                return
+            if not queue.is_gone:
+                self.handle_due(queue)
 
     def give_back_overdue(self, queue: Consumable) -> None:
         """What was not acked within its ack timeout comes back, and its connection is refused."""

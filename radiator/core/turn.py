@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
 from radiator.core.queues.bounds import Passing, PassingQueue
+from radiator.core.queues.due_soon import DueSoon
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import State
 from radiator.model.leases import Leased, Settled
@@ -43,6 +44,7 @@ class Turn:
     node to link with beside those of the list. reread: a client asks for config.toml to be read again; applied: what
     was read is in force from this turn on; reread_over: the reload has ended, applied or not; another may begin.
     not_ready: of REASONS (model/administration.py), why clients should be sent elsewhere; None: as it was said before.
+    wake_in_s: the next turn is wanted then, whatever happens or not; None: nothing is due soon.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -56,6 +58,7 @@ class Turn:
     applied: bool = False
     reread_over: bool = False
     not_ready: frozenset[str] | None = None
+    wake_in_s: float | None = None
 
 
 class Stored(Protocol):
@@ -174,6 +177,7 @@ class TurnContext:
         "counters",
         "dead_letters_cost",
         "deliveries",
+        "due_soon",
         "first_position",
         "on_forbidden",
         "handled",
@@ -205,6 +209,7 @@ class TurnContext:
         self.open = Batch(1)
         # what has become READY in this turn, and may not wait
         self.passing: list[Passing] = []
+        self.due_soon = DueSoon()
         self.being_committed: Batch | None = None
         self.committed = 0
         self.is_stopping = False  # nothing is begun any more

@@ -108,8 +108,7 @@ PUBLISHED_KEPT = 16  # forgotten, and encoded again: frames of the last message 
 HEADER_LINES_KEPT = 1024  # forgotten, and encoded again: `destination` and `subscription` lines of MESSAGEs
 SHOWN_BYTES = 60  # cut: how much of a peer's value a sentence repeats
 ERROR_MESSAGE_CHARACTERS = 200  # cut: the part of the sentence in ERROR's `message`; the body has all of it
-# The limits of Radiator's client: a MESSAGE is the frame that was sent plus what the broker adds, and escaping for
-# another version may double a header.
+# Of Radiator's client: the broker adds to the frame that was sent, and escaping for another version may double a header
 CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max_headers=512)
 
 # ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
@@ -310,7 +309,8 @@ CLOCK_SET_MS = 1_577_836_800_000  # 2020: a clock that shows less was never set;
 CLOCK_JUMP_MAX_S = 180 * 86_400  # not accepted: the system's clock where it is further from the known time
 CLOCK_KEPT_S = 60  # how often the store saves the time, while anything is written
 CLOCK_KEPT_IDLE_S = 86_400  # and otherwise
-TICK_S = 0.25  # how often the broker gets the time: expiry at a head, or a delayed message, is late by up to this
+TICK_S = 0.25  # how often the broker looks at all queues and connections for what is due by time
+DUE_STEP_MS = 10  # what expires, or is delayed, is late by up to this: what is due within one step has one turn
 BEAT_S = 1.0  # how often a thread that touches the disk shows that it is not stuck
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
 STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop

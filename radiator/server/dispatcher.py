@@ -84,6 +84,7 @@ class Dispatcher:
         self._can_rest = False
         self._tick = loop.timer(TICK_S, TICK_S)
         self._sealing = WakeTimer(loop, inbox.wake)
+        self._due_soon = WakeTimer(loop, inbox.wake)
         # gathering: how many connections the last batch answered, and how long the next one waits for them
         self._has_committed = False
         self._submitted_s = 0.0
@@ -113,6 +114,7 @@ class Dispatcher:
         """Stops the clock and the threads; only at rest. After it the store may be closed."""
         self._tick.stop()
         self._sealing.stop()
+        self._due_soon.stop()
         self.committer.stop()
         self._loader.stop()
         self._follower.stop()
@@ -176,6 +178,8 @@ class Dispatcher:
             self._rereader.ask()
         for name, address in turn.dials:
             self._dialer.add(name, address)
+        if turn.wake_in_s is not None:
+            self._due_soon.at(now_s + turn.wake_in_s, now_s)
         self._can_rest = turn.is_background
         if turn.again or self._inbox.has_more or self._broker.wants_turn:
             self._inbox.wake()

@@ -23,7 +23,7 @@ persistent = false
 [queue."short.#"]
 expires_ms = 500
 """
-LATE_MAX_S = 0.3 + 0.7  # the promise, and what a busy test machine may add
+LATE_MAX_S = 0.02 + 0.98  # the promise, and what a busy test machine may add
 
 
 def waited_s(wire: Wire, begun_s: float) -> float:

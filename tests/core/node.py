@@ -131,7 +131,7 @@ class Node:
         turn = self.broker.turn(self.written() + [*map(as_read, events)], self.now_s, self.now_ms)
         if any(type(event) is Tick for event in events):
             idle_hold_nothing(self.broker.parts)
-        self.again = turn.again
+        self.again, self.wake_in_s = turn.again, turn.wake_in_s
         self.asked_to_reread = self.asked_to_reread or turn.reread
         self.stopped = turn.stopped
         self.notes.extend(turn.notes)
@@ -214,6 +214,13 @@ class Node:
         self.now_s += seconds
         self.now_ms += int(seconds * 1000)
         self.turn([Tick(GIB, self.disk.used_bytes())])
+
+    def wake(self) -> None:
+        """Time passes until the turn that the last one has asked for; the clock does not tick."""
+        assert self.wake_in_s is not None, "nothing is due soon"
+        self.now_s += self.wake_in_s
+        self.now_ms += round(self.wake_in_s * 1000)
+        self.turn([])
 
     def stop(self) -> None:
         """SIGTERM; the platter is then that of a clean stop."""

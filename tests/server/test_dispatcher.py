@@ -137,6 +137,28 @@ def test_the_clock_ticks_with_what_the_disk_has(running: Running) -> None:
     assert running.broker.parts.disk.store_used_bytes < 64 * MIB
 
 
+@pytest.mark.parametrize("header", ["delay", "expiration"])
+def test_what_is_due_at_a_time_has_a_turn_then_though_the_clock_does_not_tick(running: Running, header: str) -> None:
+    client, queues = running.connected(), running.broker.destinations.queues
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n%b:300\n\nx\0" % header.encode())
+    assert b"receipt-id:r" in read(client)
+    running.dispatcher._tick.stop()
+    sent_s, ledger = time.monotonic(), queues.all["q"].ledger
+    until(lambda: queues.all["q"].ready_count == 1 if header == "delay" else ledger.expired == 1)
+    assert time.monotonic() - sent_s > 0.2, "a receipt may take some of the 0.3 s"
+
+
+def test_of_what_is_due_at_no_time_there_are_no_more_turns(running: Running) -> None:
+    client = running.connected()
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n\nx\0")
+    assert b"receipt-id:r" in read(client)
+    running.dispatcher._tick.stop()
+    gevent.sleep(0.3)  # the follower, and what the last Tick has asked for
+    before = running.dispatcher.turns
+    gevent.sleep(0.5)
+    assert running.dispatcher.turns == before
+
+
 def test_what_the_loader_does_not_get_to_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "READS_S", 0.0)  # one at a time
     before = Running(tmp_path)

@@ -193,6 +193,7 @@ class Model:
                     item.state = READY
         for then in self.thens.pop(number, []):
             then()
+        self.make_due_in_memory()  # what a transaction puts there may have become due on the way to the disk
 
     def crashed(self, clean: bool) -> None:
         """Only what is on the disk is there; all of it is marked, or, after a clean stop, what was out."""
@@ -312,9 +313,7 @@ class Model:
 
     def ticked(self) -> None:
         """What is due in memory queues is ready; an unused queue is gone."""
-        for name, items in self.queues.items():
-            if not self.is_persistent(name):
-                self.make_due_in_memory(items)
+        self.make_due_in_memory()
         for name in [*self.queues]:
             expires_ms = self.settings[name].expires_ms if name in self.settings else None
             if expires_ms is None:
@@ -324,8 +323,9 @@ class Model:
             elif self.now_s - self.unused_since_s[name] >= expires_ms / 1000:
                 self.delete(name)
 
-    def make_due_in_memory(self, items: list[Item]) -> None:
-        for item in [item for item in items if item.state == DELAYED and item.due_ms <= self.now_ms]:
+    def make_due_in_memory(self) -> None:
+        there = [item for name, items in self.queues.items() if not self.is_persistent(name) for item in items]
+        for item in [item for item in there if item.state == DELAYED and item.due_ms <= self.now_ms]:
             if self.is_expired(item):
                 self.leave(item)
             else:

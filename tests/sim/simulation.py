@@ -7,6 +7,7 @@ say which one they talk to, so that several nodes share a run; cable.py links th
 import hashlib
 import heapq
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Protocol
 
@@ -188,6 +189,7 @@ class SimNode:
         self.closes_at: dict[int, Scope] = {}
         self.being_committed: Batch | None = None
         self.is_on_the_disk = False  # though the broker has not been told
+        self.wake_at_s = inf
         self.is_up = True
         self.is_stopping = False
         self.broker = Broker(
@@ -307,11 +309,19 @@ class SimNode:
             self.down()
         elif turn.again or self.broker.wants_turn:
             self._at_this_boot(0.0, self.turn)
+        if turn.wake_in_s is not None and self.wake_at_s > (wake_at_s := self.scheduler.now_s + turn.wake_in_s):
+            self.wake_at_s = wake_at_s
+            self._at_this_boot(turn.wake_in_s, self.wake)
         if self.is_up and self.being_committed is None:
             self.being_committed = self.broker.seal()
             if self.being_committed is not None:
                 self.is_on_the_disk = False
                 self._at_this_boot(self.drawn_commit_s(), self.on_the_disk)
+
+    def wake(self) -> None:
+        """The time for which a turn has asked."""
+        self.wake_at_s = inf
+        self.turn()
 
     def drawn_commit_s(self) -> float:
         random = self.scheduler.random

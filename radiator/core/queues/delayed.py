@@ -7,6 +7,7 @@ it is, and the pass goes on when there is room. A purge is a pass over all of th
 
 from typing import Protocol
 
+from radiator.core.queues.due_soon import TimedQueue
 from radiator.core.queues.entry import DelayedEntry
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.window import Window
@@ -16,20 +17,18 @@ from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.model.message import Message
 from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredMessage
-from radiator.model.writes import Delay, Ledger, MakeDue
+from radiator.model.writes import Delay, MakeDue
 
 _FIRST = (0, 0)
 _ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
 
 
-class DelayingQueue(Stored, Protocol):
+class DelayingQueue(Stored, TimedQueue, Protocol):
     """What Delayed needs of its queue."""
 
     name: str
     number: int
-    ledger: Ledger
     is_gone: bool
-    next_due_ms: int
     window: Window
     windows: Windows
     purge: Purge
@@ -108,6 +107,7 @@ class Delayed:
         number = context.open.number
         self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
         queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
+        context.due_soon.add(queue, due_ms, context.now_ms)
 
     def end_delay(self, entry: DelayedEntry) -> None:
         """Ends a message's delay: the caller puts it at its place in the same batch, or removes it."""
@@ -230,6 +230,8 @@ class Delayed:
             next_due_ms = _earlier(next_due_ms, due_ms)
             self.begin_after = max(self.begin_after, number)
         self.queue.next_due_ms = next_due_ms
+        if next_due_ms > self.context.now_ms:
+            self.context.due_soon.add(self.queue, next_due_ms, self.context.now_ms)
         self.queue.purge.is_of_delayed = False
 
 

@@ -1,5 +1,4 @@
-"""A queue on the disk: a message is stored before it is READY, removed after its ACK, and only a window of the queue is
-in memory.
+"""A queue on the disk: a message is stored before it is READY, removed after its ACK; a window of it is in memory.
 
 Its parts: the window (window.py), what is read back into it (read_back.py), delayed messages (delayed.py, due.py),
 dedup-ids (dedup.py), messages offered to another node (in_doubt.py) and a purge (purge.py).
@@ -225,6 +224,8 @@ class DurableQueue(Queue):
             Queue.pump(self)  # each message comes here, and each `super()` is an object
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
+        elif self.ledger.stored_expiring:
+            self.context.due_soon.watch_head(self, self.context.now_ms)
         if self.has_due:
             self.delayed.ask()
         if (
@@ -403,10 +404,7 @@ class DurableQueue(Queue):
 
     @property
     def aside_count(self) -> int:
-        aside = self.in_doubt.aside
-        if aside:
-            aside.intersection_update([entry.position for entry in self.in_memory()])
-        return len(aside)
+        return self.in_doubt.still_aside(self.in_memory)
 
     @property
     def oldest_ms(self) -> int | None:

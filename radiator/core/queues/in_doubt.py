@@ -2,7 +2,7 @@
 (cluster/handover.py). Until the offer is settled, no consumer and no other node gets them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from radiator.core.journal_writer import JournalWriter
@@ -175,3 +175,9 @@ class InDoubt:
         is_new = position not in self.aside
         self.aside.add(position)
         return is_new
+
+    def still_aside(self, in_memory: Callable[[], Iterator[Entry]]) -> int:
+        """Forgets those set aside that have left the queue, and returns how many are left."""
+        if self.aside:
+            self.aside.intersection_update([entry.position for entry in in_memory()])
+        return len(self.aside)

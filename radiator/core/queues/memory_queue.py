@@ -87,6 +87,7 @@ class MemoryQueue(Queue):
         self.ledger.stored_delayed_bytes += entry.size
         heapq.heappush(self.delayed, (due_ms, entry.position, entry))
         self.next_due_ms = self.delayed[0][0]
+        self.context.due_soon.add(self, due_ms, self.context.now_ms)
 
     def end_delay(self, entry: Entry) -> None:
         self.ledger.stored_delayed -= 1
@@ -95,10 +96,11 @@ class MemoryQueue(Queue):
 
     def release_due(self) -> bool:
         """DELAYED -> READY, at its own place, unless it has expired; at most so many that a turn stays short."""
-        now_ms = self.context.now_ms
+        context, now_ms = self.context, self.context.now_ms
         for _ in range(STEP_MESSAGES):
             if not 0 < self.next_due_ms <= now_ms:
                 break
+            context.handled += 1
             _, _, entry = heapq.heappop(self.delayed)
             self.end_delay(entry)
             if 0 < entry.message.expires_ms <= now_ms:
@@ -109,6 +111,8 @@ class MemoryQueue(Queue):
         self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
         self.pump()
         came_back(self)
+        if self.next_due_ms > now_ms:
+            context.due_soon.add(self, self.next_due_ms, now_ms)
         return self.has_due
 
     def take_all(self) -> "Contents":

@@ -96,6 +96,8 @@ class Partitioned(Queue):
                 self.deliver(entry, subscription)
             if partitions.touched:
                 partitions.look()
+        if self.ledger.stored_expiring:
+            self.context.due_soon.watch_head(self, now_ms)
 
     def take_head(self) -> Entry | None:
         entry = self.peek_head()

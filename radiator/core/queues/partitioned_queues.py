@@ -198,6 +198,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             Partitioned.pump(self)
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
+        elif self.ledger.stored_expiring:
+            self.context.due_soon.watch_head(self, self.context.now_ms)
         if self.has_due:
             self.delayed.ask()
         # of most queues nothing is on the disk alone, and each message comes here

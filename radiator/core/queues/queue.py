@@ -18,6 +18,7 @@ from radiator.core.queues import bounds
 from radiator.core.queues.capacity import LOOKED_AT, have_capacity
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.dedup import Dedup
+from radiator.core.queues.due_soon import NEVER_MS
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.registered import NamedConsumers
 from radiator.core.states import Event, move
@@ -54,16 +55,16 @@ class Queue(Consumable):
     when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
     settings that it was declared with at run time, as JSON. made_in: the number of the batch that stores that it is
     there; 0: none, or an earlier start's. maker: the user that has made it. named: its consumers that have names; None:
-    it never had one.
+    it never had one. due_soon_ms, is_expiring: see TimedQueue.
     """
 
     dedup: Dedup | None = None
     has_lanes = False  # what is READY is in lanes, and `ready` and `returned` stay empty
 
     __slots__ = (
-        "calm_after", "damaged", "dead_letter", "given", "has_due", "is_declared", "journal", "keeps_nothing", "ledger",
-        "made_in", "maker", "named", "next_due_ms", "redelivered", "reply_id", "reserved", "reserved_bytes",
-        "unblocked", "unused_since_s", "waiters",
+        "calm_after", "damaged", "dead_letter", "due_soon_ms", "given", "has_due", "is_declared", "is_expiring",
+        "journal", "keeps_nothing", "ledger", "made_in", "maker", "named", "next_due_ms", "redelivered", "reply_id",
+        "reserved", "reserved_bytes", "unblocked", "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -72,7 +73,8 @@ class Queue(Consumable):
         self.ledger = Ledger()
         self.waiters: deque[Producer] = deque()
         self.reserved = self.reserved_bytes = 0
-        self.is_declared = self.has_due = False
+        self.is_declared = self.has_due = self.is_expiring = False
+        self.due_soon_ms = NEVER_MS
         self.unused_since_s = ports.context.now_s
         self.dead_letter = ports.dead_letter
         self.unblocked = ports.unblocked
@@ -181,17 +183,19 @@ class Queue(Consumable):
         """Delivers round robin to the consumers that have room, or in their order."""
         if self.order is not None:
             self.order.pump()
+            if self.ledger.stored_expiring:
+                self.context.due_soon.watch_head(self, self.context.now_ms)
             return
         ring = self.ring
         while ring:
             if self.returned or self.has_lanes:
                 if self.peek_head() is None:
                     self.refill()
-                    return
+                    break
             elif not self.ready:
                 self.refill()
                 if not self.ready:
-                    return
+                    break
             subscription = next(iter(ring))
             if subscription.can_take():
                 entry = self.take_head()
@@ -202,6 +206,8 @@ class Queue(Consumable):
                 del ring[subscription]
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
+        if self.ledger.stored_expiring:
+            self.context.due_soon.watch_head(self, self.context.now_ms)
 
     def take_head(self) -> Entry | None:
         """Takes the READY entry that `peek_head` has shown; None: it has expired."""

@@ -518,7 +518,7 @@ def test_many_of_a_memory_queue_wake_in_slices(small: None) -> None:
         node.say(send(9, "q", body, delay_ms=1000))
     node.auto = False
     node.wait(1)
-    assert node.numbers("q")["ready"] == 6, "one slice of the Tick, one of the same turn"
+    assert node.numbers("q")["ready"] == 3, "one slice a turn"
     node.auto = True
     node.turn([])
     assert node.numbers("q")["ready"] == 50 and not node.broker.background
