@@ -1,9 +1,9 @@
 """The broker: a pure function of events. Nothing here can wait, and nothing else decides.
 
-`turn` takes the events since the last turn and returns what the server has to do. It must report every batch that
-`seal` returned by Committed, in order, before it asks for the next one. A command for which there is no room blocks
-its connection, which is not read from; the others go on. The work is done by the parts (parts.py): each command and
-each report has its handler in one of two tables.
+`turn` takes the events since the last turn and returns what the server has to do. The server must report every batch
+that `seal` returned as Committed, in order, before it asks for the next one. A command for which there is no room
+blocks its connection: the server stops reading from it, and the others go on. The parts (parts.py) do the work: two
+tables map each command and each report to its handler.
 """
 
 from collections import deque
@@ -67,7 +67,7 @@ from radiator.model.writes import Count, StoppedClean
 
 
 class Broker:
-    """One node. Built from what is declared and what the store found; then driven by `turn` and `seal` alone."""
+    """One node. Built from the declarations and what the store recovered; then driven by `turn` and `seal` alone."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Broker:
         node: Node | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """authorizer: checks each command; None: every principal may do everything. Raises StoreError where the store
-        contradicts what is declared.
+        """authorizer: checks each command; None: every principal may do everything. Raises StoreError if the store
+        contradicts the declarations.
         """
         self.backlog: deque[ServerEvent] = deque()
-        self.is_over = False  # it has stopped, and all connections were told
+        self.is_over = False  # the broker has stopped and has told every connection
         self.parts = parts = Parts(
             declarations,
             limits,
@@ -123,7 +123,7 @@ class Broker:
     # ---- the door ---------------------------------------------------------------------------------------------------
 
     def turn(self, events: list[ServerEvent], now_s: float, now_ms: int) -> Turn:
-        """Carry out the events in order. now_s: monotonic seconds; now_ms: milliseconds since the epoch."""
+        """Carries out the events in order. now_s: monotonic seconds; now_ms: milliseconds since the epoch."""
         context, parts = self.context, self.parts
         context.turn = turn = Turn()
         context.turn_number += 1
@@ -162,7 +162,7 @@ class Broker:
         return turn
 
     def go_on(self) -> None:
-        """After the events: what they have unblocked, a slice of each background task, and what is due in each turn."""
+        """Runs, after the events, what they unblocked, a slice of each background task, and what each turn must do."""
         context, turn = self.context, self.context.turn
         blocking = self.blocking
         usages = self.parts.usages
@@ -193,7 +193,7 @@ class Broker:
         elif (self.background and self.background.can_go_on(context)) or self.parts.rounds.looks is not None:
             turn.again = turn.is_background = True
         elif readers.due:
-            # what thousands of readers get keeps the threads of the disk from Python's lock as other long work does
+            # serving thousands of readers, like other long work, keeps the disk threads waiting for the GIL
             turn.again = turn.is_background = True
         elif self.cluster is not None and self.cluster.shares.due:
             turn.again = True
@@ -203,7 +203,7 @@ class Broker:
                 turn.again = turn.is_background = True
 
     def behind_backlog(self, events: list[ServerEvent]) -> list[ServerEvent]:
-        """What the backlog has waited for comes first; all else stays behind it, in order."""
+        """Puts first the events that the backlog may wait for, then the backlog, then the rest, each in order."""
         if any(type(event) is Stop and event.at_once for event in events):
             self.backlog.clear()
         first = [e for e in events if type(e) in _FIRST]
@@ -213,7 +213,7 @@ class Broker:
 
     @property
     def behind(self) -> dict[int, int]:
-        """By connection, how many of its commands wait because the last turn was full before they were carried out."""
+        """Counts, for each connection, the commands that wait because the last turn was full before it reached them."""
         found: dict[int, int] = {}
         for event in self.backlog:
             if isinstance(event, Open | Read | Closed):
@@ -222,8 +222,8 @@ class Broker:
         return found
 
     def put_behind(self, later: list[ServerEvent]) -> None:
-        """The turn has ended within a Read, whose rest is the backlog: it goes on behind the other events, unless its
-        own connection has sent more.
+        """Adds to the backlog the events after a Read within which the turn ended. The rest of that Read comes after
+        them, unless they include events of the same connection.
         """
         rest = self.backlog[-1]
         assert isinstance(rest, Read)
@@ -234,8 +234,8 @@ class Broker:
             self.backlog.extend(later)
 
     def seal(self) -> Batch | None:
-        """The open batch, complete with its ledgers, where it holds anything; a new one opens. Never while one is
-        being committed.
+        """Closes the open batch, adds its ledgers, opens a new batch and returns the closed one. Returns None if the
+        open batch is empty or another is being committed.
         """
         context = self.context
         batch = context.open
@@ -261,9 +261,9 @@ class Broker:
 
     @property
     def is_batch_awaited(self) -> bool:
-        """Whether anything waits for the open batch. Nothing does where it only removes messages that were acked
-        without a receipt, or left without a command (by expiry, say), and stores, without a receipt, what no consumer
-        is ready to take; in so many queues that to find out takes longer than a commit, something is taken to.
+        """Whether anything waits for the open batch. Nothing does if it only removes messages that were acked without
+        a receipt, or left without a command (by expiry, say), and stores, without a receipt, what no consumer is ready
+        to take. If it touches so many queues that checking would take longer than a commit, the answer is yes.
         """
         batch = self.context.open
         if batch.held or batch.then or self.admission.batch_wait_list.waiters or self.acks.batch_wait_list.waiters:
@@ -274,16 +274,16 @@ class Broker:
 
     @property
     def batch_writes(self) -> int:
-        """How many writes the open batch has."""
+        """The number of writes in the open batch."""
         return len(self.context.open.writes)
 
     @property
     def wants_turn(self) -> bool:
-        """Whether a blocked connection can go on since `seal`."""
+        """Whether a blocked connection can go on, as one may after `seal`."""
         return self.blocking.can_go_on and not self.context.is_stopping
 
     def committed(self, event: Committed) -> bool:
-        """Held replies are sent from here and nowhere else; stored messages become deliverable."""
+        """Releases the held replies, which leave from here and nowhere else, and makes stored messages deliverable."""
         context = self.context
         batch = context.being_committed
         assert batch is not None and batch.number == event.number, "batches are committed in order, one at a time"
@@ -323,7 +323,7 @@ class Broker:
         for index, command in enumerate(commands):
             if connection.is_closing:
                 break
-            try:  # as in carry_out: a call less for each command
+            try:  # carry_out, inlined: it saves a call for each command
                 blocked = handlers[type(command)](connection, command)
             except Refusal as refusal:
                 connection.refused(self.context, command, refusal)
@@ -337,7 +337,7 @@ class Broker:
         return True
 
     def carry_out(self, connection: Connection, command: Command) -> Waitable | None:
-        """One command. Returns what it must wait for."""
+        """Carries out one command. Returns what it must wait for, or None."""
         try:
             return self._commands[type(command)](connection, command)
         except Refusal as refusal:
@@ -357,15 +357,15 @@ class Broker:
         return True
 
     def reread(self, event: Reread) -> bool:
-        """config.toml was read again: for who has asked, or else by a signal."""
+        """Called when config.toml was read again, because somebody asked for it or by a signal."""
         if not self.context.is_stopping:
             self.reloading.read(event)
         return True
 
     def ticked(self, event: Tick) -> bool:
-        """Time has passed: expiry, timeouts, and whether disk and memory have room."""
+        """Called as time passes: runs expiry and timeouts, and checks whether disk and memory have room."""
         if self.context.is_stopping:
-            return True  # nothing may be written behind StoppedClean
+            return True  # nothing may be written after StoppedClean
         parts = self.parts
         parts.half_open = event.half_open
         parts.certificates_left_s = event.certificates_left_s
@@ -393,8 +393,8 @@ class Broker:
         return True
 
     def stop(self, event: Stop) -> bool:
-        """SIGTERM: all that was accepted is committed; what is unacked is marked as redelivered, without raising its
-        count (contract 1).
+        """Called at SIGTERM: everything accepted is committed, and what is unacked is marked as redelivered, without
+        raising its redelivery count (contract 1).
         """
         context = self.context
         if context.is_stopping:
@@ -407,7 +407,7 @@ class Broker:
         for connection in self.connections.values():
             connection.is_closing = True
         for queue in self.destinations.queues.stored.values():
-            # D13: exactly those that are out
+            # D13: exactly the unacked ones
             for position, delivery in queue.entries_out.items():
                 context.write(Count(queue.number, position, delivery.entry.redeliveries, True))
         context.write(StoppedClean())
@@ -415,7 +415,7 @@ class Broker:
 
 
 def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]]:
-    """What carries out each type of command."""
+    """Maps each type of command to its handler."""
     clients, transactions, replies = parts.clients, parts.transactions, parts.kinds[REPLY]
     assert isinstance(replies, ReplyQueueKind)
     return {

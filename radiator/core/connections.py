@@ -4,8 +4,8 @@ The queue subscriptions of a connection share a window of one message; a subscri
 window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing buffer is over its
 bound.
 
-A subscription is *listed* in its queue's ring while it may get that queue's next message. When a queue finds that it
-has no room, it is taken off the ring, and its connection lists it again once there is room.
+A subscription is *listed* in its queue's ring while it may get that queue's next message. A queue that finds no room in
+a subscription takes it off the ring, and its connection lists it again once there is room.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -37,8 +37,8 @@ from radiator.model.replies import (
 )
 from radiator.model.settings import QueueSettings
 
-# what subscriptions beyond the first few take: a temp queue as much as two more, to one with keys three more,
-# a channel as three
+# memory per subscription beyond the first few: a temp queue counts as two more, a subscription with keys as three
+# more, a channel as three
 SUBSCRIPTION_COST_BYTES = 1024
 SUBSCRIPTIONS_FREE = 16
 WINDOW_HELP = (
@@ -46,11 +46,11 @@ WINDOW_HELP = (
     "ack_client_window."
 )
 _SENT = (Send, Administer, InvalidSend)
-UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
+UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # memory that an unacked message takes besides its own bytes
 
 
 class ConsumedQueue(Protocol):
-    """What a subscription, and the code that settles its deliveries, may call of its queue."""
+    """The part of a queue that a subscription, and the code that settles its deliveries, may use."""
 
     name: str
     number: int
@@ -79,58 +79,58 @@ class ConsumedQueue(Protocol):
     def can_delay(self) -> bool: ...
 
     def end(self) -> None:
-        """It is gone, with all that is in it."""
+        """Ends the queue, with everything in it."""
 
     def unsubscribe(self, subscription: "Subscription") -> None:
-        """No further deliveries to it. What is unacked stays with its connection."""
+        """Stops deliveries to this consumer. What is unacked stays with its connection."""
 
     def join(self, subscription: "Subscription") -> None:
-        """It has room: it takes its place at the end of the ring, and what is ready goes out."""
+        """Called when a consumer has room: puts it at the end of the ring and delivers what is ready."""
 
     def pump(self) -> None:
-        """Hand out what is ready to those that have room."""
+        """Delivers what is ready to the consumers that have room."""
 
     def ack(self, delivery: "Delivery", event: Event = Event.ACK) -> None:
-        """It leaves the queue."""
+        """Removes the message from the queue."""
 
     def give_back(self, delivery: "Delivery", event: Event, delay_ms: int | None = None) -> None:
-        """NACK, LOST or OVERDUE: it may be delivered again."""
+        """Handles NACK, LOST or OVERDUE: the message may be delivered again."""
 
     def reject(self, delivery: "Delivery") -> None:
-        """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
+        """Handles NACK requeue:false: makes the message a dead letter now, or drops and counts it."""
 
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether a message that is out is stored anew by this event."""
+        """Whether this event stores an unacked message again, in another place."""
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
-        """Have the messages at these places read back."""
+        """Asks for the messages at these positions to be read back."""
 
     def out_read(self, delivery: "Delivery", found: dict[int, Message | None]) -> None:
-        """What is out was read back, unless it is damaged."""
+        """Called when the message of a delivery was read back, or found damaged."""
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether its bytes must be read back before that can happen to it."""
+        """Whether the message's bytes must be read back before this event can be applied to it."""
 
     def begin_timeout(self, delivery: "Delivery", timeout_s: float) -> None:
-        """It is overdue when it has been out for so long from now."""
+        """Starts the ack timeout of a delivery: it is overdue once that time has passed from now."""
 
 
 class TempQueue(ConsumedQueue, Protocol):
-    """A queue of one connection. reply_id: what others find it under."""
+    """A queue of one connection. reply_id: the id by which others find it."""
 
     reply_id: str
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it uses
-    the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
-    queue's. client: its name in the journal, once it has one. oldest: where an ack:client window is full, the id of its
-    oldest unacked message, and since when that was seen; is_noted: that has been logged. destination: as its SUBSCRIBE
-    named it; "": one of the connection's own temp queues that no SUBSCRIBE names. consumer_name: as its SUBSCRIBE gave
-    it, or "". is_held: it gets nothing for now (registered.py). reports_end: as of Subscribe. shares_window: it shares
-    the connection's window though it has its own. is_get: a Get (getting.py). priority: of the queue's consumers those
-    with a higher one come first (consumer_ranks.py). stands_by: another is the active one (single_consumer.py).
+    """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: it uses the connection's shared window: it
+    is not auto, and has no prefetch-count or also shares_window. is_getter: its end does not count as a consumer's.
+    ack_timeout_s: its own, or its queue's. client: its name in the journal, once it has one. oldest, oldest_since_s:
+    while an ack:client window is full, the id of the oldest unacked message, and when that was first seen; is_noted:
+    this has been logged. destination: as its SUBSCRIBE named it; "": a temp queue of the connection that no SUBSCRIBE
+    names. consumer_name: from its SUBSCRIBE, or "". is_held: it gets nothing for now (registered.py). reports_end: see
+    Subscribe. shares_window: it uses the shared window besides its own. is_get: a Get (getting.py). priority: higher
+    ones come first (consumer_ranks.py). stands_by: another consumer is the active one (single_consumer.py).
     """
 
     connection: "Connection"
@@ -165,25 +165,25 @@ class Subscription:
         self.is_shared = (self.prefetch_count is None or self.shares_window) and self.ack != AUTO
 
     def delivered(self) -> int:
-        """Of a Get: it has its message. Returns how many are ready behind that."""
+        """Called when a Get has its message. Returns how many more messages are ready after it."""
         raise NotImplementedError
 
     def ended(self) -> None:
-        """Of a Get: its queue is gone."""
+        """Called when the queue of a Get is gone."""
 
     def assignee_name(self) -> str:
-        """By which keys of a partitioned queue are assigned to it."""
+        """The name under which a partitioned queue assigns keys to it."""
         return self.consumer_name or f"\n{self.connection.number} {self.place}"  # no given name has an end of line
 
     def has_window(self) -> bool:
-        """Whether its window has room, and the connection's where it shares that."""
+        """Whether its own window has room, and the connection's too if it shares that one."""
         connection = self.connection
         if self.is_shared and 0 < connection.shared_window <= connection.shared_in_flight:
             return False
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def full_for_s(self, now_s: float) -> float:
-        """ack:client: seconds that its window has been full without an ACK, as far as was seen; 0: it is not full."""
+        """For ack:client: the seconds for which the window was seen full without an ACK; 0: it is not full."""
         oldest = next(iter(self.unacked.values()), None)
         if oldest is None or oldest.transaction is not None or self.has_window():
             self.oldest = b""
@@ -205,8 +205,8 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A message that is out with a subscription. out_s: since when. `transaction`: the open one in which its ACK or
-    NACK waits. lease: its number, where it is leased. is_counted: in its windows, while it is unacked.
+    """A message that was delivered to a subscription and is not settled. out_s: since when. `transaction`: the open
+    transaction in which its ACK or NACK waits. lease: the number of its lease. is_counted: it counts in its windows.
     """
 
     entry: Entry
@@ -221,11 +221,11 @@ class Delivery:
 
     @property
     def is_out(self) -> bool:
-        """Whether it is unsettled (an `auto` one may come back by ack_timeout_s before it is written)."""
+        """Whether it is unsettled (an `auto` delivery may reach its ack timeout and come back before it is written)."""
         return self.subscription.queue.entries_out.get(self.entry.position) is self
 
     def leave_window(self) -> None:
-        """It is settled, or about to be: it no longer counts against its connection."""
+        """Called when it is settled, or about to be: it no longer counts against its connection."""
         subscription = self.subscription
         connection = subscription.connection
         was_unacked = connection.unacked.pop(self.message_id, None) is not None
@@ -244,7 +244,7 @@ class Delivery:
             connection.unlisted_private[subscription] = None
 
     def leave_behind(self) -> None:
-        """Its queue is gone: it counts no more, and stays unacked so that its ACK or NACK is not refused."""
+        """Called when its queue is gone: it no longer counts, but stays unacked so that its ACK or NACK is accepted."""
         connection, waiting = self.subscription.connection, self.subscription.unacked
         if self.is_counted and connection.unacked.get(self.message_id) is self:
             was_waiting = self.message_id in waiting
@@ -272,7 +272,7 @@ class TopicSubscription:
     pressed_max_bytes: int | None = None
 
     def is_over(self, size: int, is_pressed: bool) -> bool:
-        """Whether one more message passes the bound; an empty buffer takes one of any size."""
+        """Whether one more message would exceed the bound; an empty buffer takes a message of any size."""
         connection = self.connection
         if not connection.unwritten:
             return False
@@ -288,8 +288,8 @@ class TopicSubscription:
 class Transaction:
     """The commands between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they settle.
 
-    begun_s, blocked_before_s: when it began, and how long its connection had been blocked by then. settled: how many
-    deliveries.
+    begun_s, blocked_before_s: when it began, and how long its connection had been blocked by then. settled: the number
+    of deliveries that it settles.
     """
 
     begun_s: float
@@ -300,19 +300,19 @@ class Transaction:
     settled: int = 0
 
     def commands(self) -> Iterator[Send | Ack | Nack]:
-        """What COMMIT carries out."""
+        """Yields the commands that COMMIT carries out."""
         yield from self.sends
         yield from (command for command, _ in self.settlements)
 
     def release(self) -> None:
-        """After ABORT its messages are unacked as before."""
+        """Leaves the deliveries that it would have settled unacked, as they were before it."""
         for _, deliveries in self.settlements:
             for delivery in deliveries:
                 delivery.transaction = None
 
 
 class Connection(Producer):
-    """What the broker knows of one connection, which all else refers to by its number."""
+    """What the broker knows about one connection. Everything outside the core refers to it by its number."""
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",
@@ -326,49 +326,49 @@ class Connection(Producer):
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int, awake: "list[Connection] | None" = None) -> None:
-        """awake: where it is found once it may hold memory (rounds.py); None: nobody looks for it."""
+        """awake: the list that it joins once it may hold memory (rounds.py); None: nobody looks for it."""
         super().__init__()
         self.awake = [] if awake is None else awake
-        self.number = self.owner = number  # owner: of which it is a channel, or itself
+        self.number = self.owner = number  # owner: the connection whose channel it is, or itself
         self.channels: dict[int, Connection] = {}
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
-        self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
+        self.closes_at = Scope.COMMAND  # the smallest scope of a refusal that ends it
         self.is_link = False  # the other end is a node
-        self.principal = ANYONE  # who it is
-        self.peer = self.client = self.protocol = ""  # where it is, as the log has it; what it says of itself
+        self.principal = ANYONE
+        self.peer = self.client = self.protocol = ""  # peer: its address in the log; client: what it says of itself
         self.tls: str | None = None
         self.opened_s = 0.0
-        self.usage: Usage | None = None  # what its user has in use; None: that is not counted
+        self.usage: Usage | None = None  # what its user uses; None: that is not counted
         # windows and round robin
         self.shared_in_flight, self.shared_window = 0, 1  # a window of 0 has no bound
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
-        # those that had no room at their turn: the ones that share the window, by place; and the ones whose own window
-        # has room, so it is the outgoing buffer that has none, or `offer` will come to them
+        # subscriptions that had no room at their turn: those that share the window, by place; and those whose own
+        # window has room, which the full outgoing buffer keeps waiting, or which `offer` has not reached yet
         self.unlisted_shared: list[Subscription] = []
         self.unlisted_private: dict[Subscription, None] = {}
         self.next_place = self.keyed_subscriptions = 0
         self.last_place = self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
-        # bytes of properties that it can be sent at most; headers up to this are not looked at for that (unsendable.py)
+        # the most bytes of properties that it can be sent; headers up to headers_max_bytes always fit (unsendable.py)
         self.properties_max_bytes: float = inf
         self.headers_max_bytes: float = inf
         self.had_auto = self.had_topic = False
         self.temp_queues: dict[str, TempQueue] = {}
-        # requests to /admin: those that wait; the bytes of the long answer being made, and of what was found for others
+        # requests to /admin: how many wait; the bytes of the long answer being made, and of what was found for others
         self.awaits = 0
         self.answer_bytes = self.found_bytes = 0
-        # the outgoing buffer: what was posted and is not yet with the operating system
+        # the outgoing buffer: what was posted and not yet handed to the operating system
         self.outbox_bytes = self.written = self.posted_turn = 0
-        # no deques, here and below: an empty one has room for 64, and most connections have nothing of both
+        # lists, not deques, here and below: an empty deque has room for 64, and most connections leave both empty
         self.unwritten: list[tuple[int, Delivery | None]] = []
-        # what it holds otherwise
+        # what else it holds
         self.buffered_bytes = 0
         self.transactions: dict[bytes, Transaction] = {}
         self.transaction_bytes = self.held_reply_bytes = 0
         self.weighed_bytes = 0  # what it held when memory was last weighed
-        self.is_idle, self.idle_subscriptions = True, 0  # it holds nothing, and is not weighed before it wakes
+        self.is_idle, self.idle_subscriptions = True, 0  # it holds nothing, and is not weighed until it wakes
         # waiting for room
         self.blocked: list[Command] = []
         self.blocked_bytes = 0
@@ -377,12 +377,12 @@ class Connection(Producer):
 
     @property
     def address(self) -> str:
-        """Its name in messages to people."""
+        """Its name, as messages to people show it."""
         return f"connection {self.number}"
 
     @property
     def held_bytes(self) -> int:
-        """Memory that goes when this connection goes, beside what memory.held_by adds."""
+        """The memory that is freed when this connection ends, without what memory.held_by adds."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.blocked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
         held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + self.found_bytes
@@ -394,22 +394,22 @@ class Connection(Producer):
         return held_bytes
 
     def wake(self) -> None:
-        """It may hold memory from now on. To be called by whatever gives it any, where it is idle."""
+        """Notes that it may hold memory from now on. Whatever gives an idle connection memory must call this."""
         self.is_idle = False
         self.awake.append(self)
 
     @property
     def subscriptions_count(self) -> int:
-        """How many subscriptions it has, to queues, logs and topics."""
+        """The number of its subscriptions to queues, logs and topics."""
         return len(self.queue_subscriptions) + len(self.topic_subscriptions)
 
     @property
     def unacked_bytes(self) -> int:
-        """Of the messages that are out with it, and not to be acked by being written."""
+        """The bytes of its unacked messages that count; ack:auto deliveries are not among them."""
         return sum(delivery.entry.size for delivery in self.unacked.values() if delivery.is_counted)
 
     def check_subscriptions(self, most: int) -> None:
-        """Raises Refusal where one more subscription would be too many, of it or of its user."""
+        """Raises Refusal if one more subscription would be too many for it or for its user."""
         count = self.subscriptions_count
         if count >= most:
             raise Refusal(
@@ -421,8 +421,8 @@ class Connection(Producer):
     def post(
         self, context: TurnContext, deliver: Deliver | SendToPeer | Answered, size: int, delivery: Delivery | None
     ) -> None:
-        """Put a MESSAGE, a frame to a node, or an answer that comes again into its outgoing buffer; `delivery` where
-        being written is its ack.
+        """Puts a MESSAGE, a frame to a node, or an answer that comes again into its outgoing buffer. delivery: one that
+        is acked by being written, or None.
         """
         if self.is_idle:
             self.wake()
@@ -432,9 +432,9 @@ class Connection(Producer):
         context.turn.replies.append(deliver)
 
     def say(self, context: TurnContext, reply: Reply, durable: bool = False) -> None:
-        """Queue a reply in order: behind those still held for this connection; `durable`: behind the open batch.
+        """Queues a reply after those still held for this connection; `durable`: held until the open batch is committed.
 
-        A reply that promises the disk goes into the batch, and nowhere else.
+        A reply that promises that something is on the disk goes into the batch, and nowhere else.
         """
         if durable:
             # D1: from here it can only leave through Broker.committed
@@ -450,13 +450,13 @@ class Connection(Producer):
         self.held_reply_bytes += reply_cost_bytes(reply)
 
     def receipt(self, context: TurnContext, receipt: bytes | None, durable: bool = False) -> None:
-        """The RECEIPT, where one was asked for."""
+        """Queues the RECEIPT, if one was asked for."""
         if receipt is not None:
             self.say(context, Receipt(self.number, receipt), durable)
 
     def refused(self, context: TurnContext, command: Command, refusal: Refusal) -> None:
-        """Refuse a command: by an ERROR that ends the connection, or by a RECEIPT if the SEND has asked for that. A
-        refused Disconnect or Fail ends the connection in any case: nothing can follow it.
+        """Refuses a command: by an ERROR that ends the connection, or by a RECEIPT if the SEND has asked for that. A
+        refused Disconnect or Fail ends the connection in any case, since nothing can follow it.
         """
         if isinstance(command, _SENT) and command.survives_refusal and command.receipt is not None:
             context.count("refusals")
@@ -475,11 +475,11 @@ class Connection(Producer):
         scope: Scope = Scope.CONNECTION,
         command: Command | None = None,
     ) -> None:
-        """As `refuse`, on the grounds of that refusal."""
+        """Calls `refuse` with the code, sentence and grounds of that refusal."""
         self.refuse(context, refusal.code, str(refusal), receipt, scope, refusal.grounds, command)
 
     def survives_refusal(self, command: Command) -> bool:
-        """Whether the connection goes on where that command is refused."""
+        """Whether the connection goes on if that command is refused."""
         return self.closes_at > Scope.COMMAND or (isinstance(command, _SENT) and command.survives_refusal)
 
     def refuse(
@@ -492,8 +492,8 @@ class Connection(Producer):
         grounds: Grounds | None = None,
         command: Command | None = None,
     ) -> None:
-        """Refuse, behind the RECEIPTs due before it. command: the refused one, with that receipt. If the scope is one
-        at which its session closes, no more commands of the connection are carried out.
+        """Refuses a command, after the RECEIPTs due before it. command: the refused one, with that receipt. If the
+        scope reaches `closes_at`, no more commands of the connection are carried out.
         """
         self.is_closing = self.is_closing or scope >= self.closes_at
         context.count("refusals")
@@ -504,22 +504,22 @@ class Connection(Producer):
         self.say(context, Refuse(self.number, code, sentence, receipt, scope, grounds, command))
 
     def note_forbidden(self, context: TurnContext, sentence: str) -> None:
-        """In the log, and in the audit log."""
+        """Notes a forbidden command in the log and in the audit log."""
         context.note("info", "refused", connection=self.number, code=FORBIDDEN, sentence=sentence)
         context.on_forbidden(self, sentence)
 
     @property
     def takes_more(self) -> bool:
-        """Whether its outgoing buffer takes another queue message."""
+        """Whether its outgoing buffer has room for another queue message."""
         return self.outbox_bytes < self.outbox_max_bytes and not self.is_closing
 
     @property
     def may_be_given(self) -> bool:
-        """The same, where its user has not too much unacked."""
+        """Whether it `takes_more`, and its user may have more unacked."""
         return self.takes_more and (self.usage is None or self.usage.takes(self))
 
     def unlist(self, subscription: Subscription) -> None:
-        """Its queue has found no room in it. If its own window is full, it is noted when a message leaves that."""
+        """Notes a subscription in which its queue found no room; if its own window is full, `leave_window` does."""
         if subscription.is_held or subscription.is_over:
             return
         if subscription.is_shared:
@@ -533,7 +533,7 @@ class Connection(Producer):
             self.unlisted_private[subscription] = None
 
     def forget(self, subscription: Subscription) -> None:
-        """It is over: it waits for nothing."""
+        """Called when a subscription is over: it no longer waits for room."""
         self.unlisted_private.pop(subscription, None)
         shared = self.unlisted_shared
         index = bisect_left(shared, subscription.place, key=_place)
@@ -541,7 +541,7 @@ class Connection(Producer):
             del shared[index]
 
     def offer(self) -> None:
-        """There may be room again: give it to the next subscriptions that have a message, round robin.
+        """Called when there may be room again: lists the waiting subscriptions in their queues' rings, round robin.
 
         The one after the last served comes first: places above it, then those below.
         """
