@@ -1,4 +1,4 @@
-"""The bounds of a queue, `max_messages` and `max_bytes`: at them producers wait or are refused, or the oldest go."""
+"""The bounds of a queue, `max_messages` and `max_bytes`: when full, it blocks or refuses, or its oldest go."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ OVERFLOW = "overflow"  # a dead-letter-reason
 
 
 class BoundedQueue(Protocol):
-    """What is asked of a queue that is full."""
+    """The part of a queue that its bounds need."""
 
     name: str
     settings: QueueSettings
@@ -22,23 +22,23 @@ class BoundedQueue(Protocol):
     keeps_nothing: bool
 
     def uncounted(self) -> tuple[int, int]:
-        """Messages that its bounds leave out, and their bytes."""
+        """Counts the messages, and their bytes, that its bounds leave out."""
 
     def kept(self) -> tuple[int, int]:
-        """Messages that may not be dropped, and their bytes."""
+        """Counts the messages, and their bytes, that may not be dropped."""
 
     def beyond_memory(self) -> tuple[int, int]:
-        """Messages that can be dropped only once they have been read back, and their bytes."""
+        """Counts the messages, and their bytes, that can be dropped only once they have been read back."""
 
     def may_evict(self, messages: int, size: int) -> bool:
         """Whether dropping the oldest that are not in flight makes room."""
 
     def refill(self, is_needed: bool = False) -> None:
-        """Have more read back."""
+        """Asks for more messages to be read back."""
 
 
 class EvictingQueue(BoundedQueue, Protocol):
-    """What drops its oldest."""
+    """The part of a queue that dropping its oldest messages needs."""
 
     def has_capacity(self, messages: int, size: int) -> bool:
         """Whether there is room for so much more."""
@@ -47,7 +47,7 @@ class EvictingQueue(BoundedQueue, Protocol):
         """Takes out the oldest entry in memory that is not in flight, if there is one."""
 
     def must_read_oldest(self) -> bool:
-        """Whether the oldest becomes a dead letter, and its bytes are on the disk alone."""
+        """Whether the oldest becomes a dead letter and its bytes are only on the disk."""
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
         """Makes it a dead letter, or counts it."""
@@ -60,23 +60,23 @@ class EvictingQueue(BoundedQueue, Protocol):
 
 
 class PassingQueue(EvictingQueue, Protocol):
-    """What has messages that may not wait (passing.py)."""
+    """The part of a queue whose messages may not wait (passing.py)."""
 
     is_gone: bool
 
     def head(self) -> Entry | None:
-        """The message that is next."""
+        """Returns the message that is next."""
 
     def take_head(self) -> Entry | None:
-        """Takes it out; None: it has expired."""
+        """Takes out the next message; None: it has expired."""
 
 
 Passing = tuple[PassingQueue, PassingEntry]
-"""One that may not wait, and its queue."""
+"""A message that may not wait, with its queue."""
 
 
 def too_large(queue: BoundedQueue, size: int) -> Refusal:
-    """Of a message that could never fit."""
+    """Returns the refusal of a message that could never fit."""
     return Refusal(
         "too-large",
         f"A message of {size} bytes is larger than max_bytes of /queue/{queue.name}, {queue.settings.max_bytes}.",
@@ -84,7 +84,7 @@ def too_large(queue: BoundedQueue, size: int) -> Refusal:
 
 
 def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether a full queue may take so much more, because the oldest messages can be dropped for it. False: the
+    """Whether a full queue may take that much more, because the oldest messages can be dropped for it. False: the
     producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
@@ -116,7 +116,7 @@ def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 
 def held_text(queue: BoundedQueue) -> str:
-    """What it holds, as its bounds count it."""
+    """Returns the text that says what the queue holds, as its bounds count it."""
     unacked, unacked_bytes = queue.uncounted()
     messages, size = queue.ledger.stored - unacked, queue.ledger.stored_bytes - unacked_bytes
     held = f"{count_text(messages, 'message')} of {count_text(size, 'byte')}"
@@ -140,14 +140,14 @@ def may_evict(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 
 def held_fast(queue: BoundedQueue) -> tuple[int, int]:
-    """Messages that its bounds count and that may not be dropped, and their bytes."""
+    """Counts the messages, and their bytes, that its bounds count and that may not be dropped."""
     kept, kept_bytes = queue.kept()
     unacked, unacked_bytes = queue.uncounted()
     return kept - unacked, kept_bytes - unacked_bytes
 
 
 def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether a queue that holds so much, beside what is reserved, is within its bounds."""
+    """Whether a queue that holds that much, besides what is reserved, is within its bounds."""
     settings = queue.settings
     if settings.max_messages is not None and messages + queue.reserved > settings.max_messages:
         return False
@@ -155,16 +155,16 @@ def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 
 def pushes_out(queue: EvictingQueue, size: int) -> bool:
-    """Whether an unacked message of that size pushes one out as it becomes ready again, itself perhaps."""
+    """Whether an unacked message of that size pushes out a message, perhaps itself, when it becomes ready again."""
     return queue.keeps_nothing or (queue.settings.bounds_count == READY and not queue.has_capacity(1, size))
 
 
 def came_back(queue: PassingQueue) -> None:
-    """More is ready, which was unacked or delayed: where the bounds count what is ready, the oldest may have to go."""
+    """Called when unacked or delayed messages became ready: drops the oldest if the bounds count what is ready."""
     if queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
         return
     while has_too_much(queue):
-        # where many are on the disk alone, to look for one that is not would take long, for each that comes back
+        # if many are only on the disk, looking for one that is in memory would take long, for each that comes back
         entry = None if queue.must_read_oldest() else queue.oldest()
         if entry is None:
             queue.refill(is_needed=True)
@@ -180,7 +180,7 @@ def has_too_much(queue: PassingQueue) -> bool:
 
 
 def evict(queue: EvictingQueue, messages: int, size: int) -> None:
-    """Drops the oldest until there is room for so much more; none that a queue has which keeps nothing."""
+    """Drops the oldest until there is room for that much more; drops none of a queue that keeps nothing."""
     while not (queue.keeps_nothing or queue.has_capacity(messages, size)):
         entry = queue.oldest()
         if entry is None:
@@ -189,7 +189,7 @@ def evict(queue: EvictingQueue, messages: int, size: int) -> None:
 
 
 def push_out(queue: EvictingQueue, entry: Entry, event: Event) -> None:
-    """Removes a message for which there is no room."""
+    """Removes a message for which there is no room: as a dead letter, or dropped and counted."""
     if queue.settings.overflow == DEAD_LETTER:
         queue.discard(entry, event, OVERFLOW)
     else:

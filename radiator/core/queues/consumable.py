@@ -1,4 +1,4 @@
-"""What delivers messages to consumers, in order: which is next, what is out with each, and for how long.
+"""Delivers messages to consumers, in order: which message is next, what each consumer has unacked, and for how long.
 
 A consumer of a queue, or of a log, is a subscription with a window (connections.py). Everything here runs inside one
 turn and cannot wait.
@@ -27,19 +27,19 @@ from radiator.model.reads import Loaded
 from radiator.model.replies import Deliver, RecordPlace
 from radiator.model.settings import QueueSettings
 
-_DELIVER = Event.DELIVER  # each delivery needs it, and to look it up in its Enum costs as much as a call
+_DELIVER = Event.DELIVER  # each delivery needs it, and looking it up in its Enum costs as much as a call
 
 
 class Consumable:
-    """What subscriptions need of a queue, or of a log's reader for one of them. A subclass decides what is delivered
-    (`pump`), and how it is settled (`ack`, `give_back`, `reject`).
+    """What a subscription consumes: a queue, or its reader of a log. A subclass decides what is delivered (`pump`), and
+    how it is settled (`ack`, `give_back`, `reject`).
 
-    ready, returned: READY entries, in order: those that never were out, and a heap of those that came back. ring:
-    subscriptions that may get the next one. entries_out: what is out with consumers, by position; out_bytes: its bytes.
+    ready, returned: READY entries, in order: those that were never out, and a heap of those that came back. ring:
+    subscriptions that may get the next one. entries_out: the unacked deliveries, by position; out_bytes: their bytes.
     is_timed: whether it measures how long messages wait for their first delivery. can_delay: whether a returned message
-    may be delayed. order: which consumer is next; None: each has its turn. unsendable: the last message that could not
-    be sent to its consumer. lets_go: the last consumer that has left was one of AMQP, where an auto_delete queue goes
-    with its last consumer, whatever is unacked.
+    may be delayed. order: decides which consumer is next; None: round robin. unsendable: the last message that could
+    not be sent to its consumer. lets_go: the last consumer that left used AMQP, where an auto_delete queue goes with
+    its last consumer, whatever is unacked.
     """
 
     moves: dict[tuple[State, Event], State]
@@ -79,12 +79,12 @@ class Consumable:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that its messages take where they are stored nowhere else, in bytes."""
+        """The memory, in bytes, of messages that are stored nowhere else."""
         return 0
 
     @property
     def held_keys_bytes(self) -> int:
-        """The memory that keys take which delays hold, of what is on the disk, in bytes."""
+        """The memory, in bytes, of the keys that delayed messages on the disk hold."""
         return 0
 
     def pump(self) -> None:
@@ -92,18 +92,18 @@ class Consumable:
         raise NotImplementedError
 
     def peek_head(self) -> Entry | None:
-        """Of a queue: the next entry with its bytes; None: there is none, or it must be read back first (`refill`)."""
+        """Returns a queue's next entry with its bytes; None: there is none, or it must be read back (`refill`)."""
         raise NotImplementedError
 
     def refill(self, is_needed: bool = False) -> None:
-        """Of a queue: has the next messages read back."""
+        """Asks for a queue's next messages to be read back."""
 
     def take_head(self) -> Entry | None:
-        """Of a queue: takes the READY entry that `peek_head` has shown; None: it has expired."""
+        """Takes the READY entry that `peek_head` of a queue has shown; None: it has expired."""
         raise NotImplementedError
 
     def observe(self, observer: Callable[[], None]) -> None:
-        """Adds an observer, which is called after each `pump`; never where all is in memory."""
+        """Adds an observer, which is called after each `pump`; never, if all messages are in memory."""
 
     def ignore(self, observer: Callable[[], None]) -> None:
         """Removes an observer."""
@@ -117,11 +117,11 @@ class Consumable:
         raise NotImplementedError
 
     def reject(self, delivery: Delivery) -> None:
-        """Handles a NACK with requeue:false: the message is delivered to nobody again."""
+        """Handles a NACK with requeue:false: the message is not delivered from here again."""
         raise NotImplementedError
 
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether this event stores the message anew: as a dead letter, or as a delayed message."""
+        """Whether this event stores the message again: as a dead letter, or as a delayed message."""
         return False
 
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
@@ -129,27 +129,27 @@ class Consumable:
         answer(Loaded(0))
 
     def picker(self, through: int, positions: Sequence[int] | None) -> Picker:
-        """What picks messages out of a queue: those up to a place, or those at certain places, ascending."""
+        """Returns what picks messages out of a queue: those up to `through`, or those at `positions`, ascending."""
         raise NotImplementedError
 
     def finder(self) -> Finder:
-        """What finds one of a queue's messages, whatever becomes of it now."""
+        """Returns what finds one message of a queue, in whatever state it is."""
         raise NotImplementedError
 
     def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
-        """Called when a delivery without bytes in memory was read back, or found damaged. Raises StoreError."""
+        """Called with what was read back for a delivery whose bytes are not in memory. Raises StoreError."""
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
-        """Whether the bytes of a message that is out must be read back before NACK, LOST, OVERDUE, or GIVE_UP (it is
-        rejected) can be carried out.
+        """Whether the bytes of an unacked message must be read back before NACK, LOST, OVERDUE, or GIVE_UP (a reject)
+        can be carried out.
         """
         return False
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Adds a consumer, without delivering yet: the RECEIPT of its SUBSCRIBE goes first. Raises Refusal
-        `exclusive`, or `bad-request` for a priority where consumers have none.
+        """Adds a consumer, without delivering to it yet: the RECEIPT of its SUBSCRIBE goes first. Raises Refusal
+        `exclusive`, or `bad-request` for a priority in a queue whose consumers have none.
         """
         others = self.subscriptions
         order = self.order_for(subscription)
@@ -166,7 +166,7 @@ class Consumable:
         self.had_consumer = self.had_consumer or not subscription.is_getter
 
     def _check_alone(self, subscription: Subscription) -> None:
-        """One that is exclusive is alone, but for Gets, which come behind it. Raises Refusal `exclusive`."""
+        """Raises Refusal `exclusive` if there is a consumer, unless this is a Get on its connection. Gets come last."""
         others = self.subscriptions
         first = next((one for one in others if not one.is_get), None)
         is_own_get = subscription.is_get and first is not None and first.connection is subscription.connection
@@ -192,7 +192,7 @@ class Consumable:
             self.order.left(subscription)
 
     def order_for(self, subscription: Subscription) -> ConsumerOrder | None:
-        """Who is next once that consumer has subscribed; None: each has its turn. Raises Refusal."""
+        """Returns the order of consumers once this one has subscribed; None: round robin. Raises Refusal."""
         order = self.order
         if not self.subscriptions:
             if self.settings.single_active_consumer:
@@ -211,11 +211,11 @@ class Consumable:
         self.pump()
 
     def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
-        """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: the record's place, if it is a log's."""
+        """Moves an entry READY -> UNACKED and posts its MESSAGE. log: the record's place, if it is from a log."""
         move(entry, _DELIVER, self.moves)
         context = self.context
         if self.is_timed and not entry.redelivered:
-            # written out: each message comes here, and most took as long as the one before
+            # inlined: each message comes here, and most took as long as the one before
             since_ms = entry.message.accepted_ms if type(entry) is Entry else entry.since_ms
             took_ms, deliveries = context.now_ms - since_ms, context.deliveries
             if took_ms == deliveries.last_ms:
@@ -284,7 +284,7 @@ class Consumable:
     # ---- its end ---
 
     def end(self) -> None:
-        """Ends a deleted queue: drops its messages, and its deliveries, which would keep it in memory."""
+        """Ends a deleted queue: drops its entries, and its deliveries, which would keep it in memory."""
         self.is_gone = True
         self.ready.clear()
         self.returned.clear()

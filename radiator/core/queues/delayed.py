@@ -1,7 +1,7 @@
-"""The delayed messages of one persistent queue. They are on the disk alone, in the order of their times; however many
-there are, memory keeps only the time when the first is due.
+"""The delayed messages of one persistent queue. They are only on the disk, ordered by the time when each is due;
+however many there are, memory keeps only the time when the first is due.
 
-When that has come, they are read back in slices: a *pass*, from the first on. A message that finds no room stays where
+When that time has come, a *pass* reads them back in slices, from the first on. A message that finds no room stays where
 it is, and the pass goes on when there is room. A purge is a pass over all of them.
 """
 
@@ -20,7 +20,7 @@ from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredMessage
 from radiator.model.writes import Delay, MakeDue
 
 _FIRST = (0, 0)
-_ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
+_ALL_MS = 2 * TIME_MAX_MS + 1  # later than any time that can be asked for
 
 
 class DelayingQueue(Stored, TimedQueue, Protocol):
@@ -35,32 +35,32 @@ class DelayingQueue(Stored, TimedQueue, Protocol):
 
     @property
     def ready_count(self) -> int:
-        """Messages that a consumer could be given now or after a read."""
+        """The number of messages that a consumer could be given now or after a read."""
 
     @property
     def held_keys_bytes(self) -> int:
-        """What the keys that delays hold take in memory: at `Windows.held_max` nothing is delivered."""
+        """The memory of the keys that delays hold: from `Windows.held_max` on, nothing is delivered."""
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
-        """It goes to its place. False: there is no room for it."""
+        """Puts a due message at its place. Returns False if there is no room for it."""
 
     def report_damaged(self, position: int) -> None:
-        """Reports a message that cannot be read: nothing waits for it any more."""
+        """Reports a message that cannot be read: nothing waits for it any longer."""
 
     def hash_held(self, entry: DelayedEntry) -> bytes:
-        """The hash of the key that it holds."""
+        """Returns the hash of the key that it holds."""
 
     def released(self) -> None:
         """Called when a slice of due messages has gone to its places."""
 
 
 class Delayed:
-    """place: how far the pass under way has come, time and position; _FIRST: it has just begun, or there is none.
-    blocked_bytes: the size of the message that found no room, 0: none. unseen: batches that are not on the disk yet ->
-    the earliest time in each; late_ms: the earliest time that the pass under way may have missed, 0: none. released_in:
-    the last batch that releases some; begin_after: the batch that the next pass must see. is_stale: the read under way
-    is of a pass that is over. left: how many the pass under way must still find, if it goes on to the last one.
-    damaged: those that were reported.
+    """place: how far the pass under way has come, as time and position; _FIRST: it has just begun, or there is none.
+    blocked_bytes: the size of the message that found no room, 0: none. unseen: batches not yet on the disk -> the
+    earliest due time in each; late_ms: the earliest due time that the pass under way may have missed, 0: none.
+    released_in: the last batch that releases messages; begin_after: the batch that must be on the disk before the next
+    pass begins. is_stale: the read under way belongs to a pass that is over. left: how many messages the pass under way
+    must still find, if it goes on to the last one. damaged: those that were reported.
     """
 
     __slots__ = (
@@ -93,8 +93,8 @@ class Delayed:
         redelivered: bool = False,
         held: bytes = b"",
     ) -> None:
-        """Stores a delayed message with the open batch, and counts it. One that expires earlier is due then. held: the
-        hash of the key that it holds.
+        """Stores a delayed message in the open batch, and counts it. One that expires before due_ms is due when it
+        expires. held: the hash of the key that it holds.
         """
         queue, context, size = self.queue, self.context, message.size
         if message.expires_ms:
@@ -110,7 +110,7 @@ class Delayed:
         context.due_soon.add(queue, due_ms, context.now_ms)
 
     def end_delay(self, entry: DelayedEntry) -> None:
-        """Ends a message's delay: the caller puts it at its place in the same batch, or removes it."""
+        """Ends a message's delay: in the same batch the caller puts it at its place, or removes it."""
         queue, context = self.queue, self.context
         queue.ledger.stored_delayed -= 1
         queue.ledger.stored_delayed_bytes -= entry.size
@@ -120,7 +120,7 @@ class Delayed:
         self.released_in = context.open.number
 
     def committed(self) -> None:
-        """Called when a batch with a part of the queue is on the disk."""
+        """Called when a batch that has changes of this queue is on the disk."""
         for number in [number for number in self.unseen if number <= self.context.committed]:
             due_ms = self.unseen.pop(number)
             if self.is_asking or self.place != _FIRST:
@@ -129,7 +129,7 @@ class Delayed:
     # ---- a pass -----------------------------------------------------------------------------------------------------
 
     def begin_anew(self) -> None:
-        """Lets the next pass see all of the open batch too: it begins when that is on the disk."""
+        """Ends the pass; the next begins only once the open batch is on the disk, so that it sees that batch too."""
         self.place = _FIRST
         self.blocked_bytes = 0
         self.is_stale = self.is_asking
@@ -137,10 +137,10 @@ class Delayed:
         self.context.part(self.queue)
 
     def ask(self) -> None:
-        """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window.
+        """Asks for the next slice, unless it must wait for an answer, the disk, the next batch or room in the window.
 
-        While the disk is short of room, only if nothing else can be delivered: a message may take more disk at its own
-        place.
+        While the disk is short of room, it asks only if nothing else can be delivered: a message may take more room on
+        the disk at its own place.
         """
         queue, context = self.queue, self.context
         if queue.is_gone or queue.window.is_loading:
@@ -159,7 +159,7 @@ class Delayed:
         """Returns the request for the next slice."""
         if self.place == _FIRST:
             self.late_ms = 0
-            # what is not on the disk yet may be missing; what was released or let go of has left it, or no pass begins
+            # what is not on the disk yet may be missing; what was released or purged is off it, or no pass would begin
             unseen = sum(part.delayed for part in self.context.uncommitted(self.queue))
             self.left = self.queue.ledger.stored_delayed - unseen
         self.blocked_bytes = 0
@@ -200,7 +200,7 @@ class Delayed:
         queue.released()
 
     def assert_in_order(self, answer: LoadedDelayed) -> None:
-        """Raises StoreError, a clause, where what was read back cannot be what was written."""
+        """Raises StoreError, a clause, if what was read back cannot be what was written."""
         # D32: as for messages at their places
         last = self.place
         for row in answer.messages:
@@ -210,7 +210,7 @@ class Delayed:
             last = place
 
     def make_due(self, due_ms: int, stored: StoredMessage) -> bool:
-        """Place one of them. False: it finds no room. A damaged one stays where it is, and is reported once."""
+        """Puts a message at its place; False: no room. A damaged one stays where it is, and is reported once."""
         if stored.message is not None:
             return self.queue.make_due(due_ms, stored.message, stored)
         if (due_ms, stored.position) not in self.damaged:
@@ -223,7 +223,7 @@ class Delayed:
         self.late_ms = _earlier(self.late_ms, due_ms)
 
     def end(self, next_due_ms: int) -> None:
-        """Ends the pass; messages that came in meanwhile may be due too."""
+        """Ends the pass, and notes when the next message is due, among those that came in meanwhile too."""
         self.place = _FIRST
         next_due_ms = _earlier(next_due_ms, self.late_ms)
         for number, due_ms in self.unseen.items():

@@ -14,7 +14,7 @@ from radiator.model.message import Message
 from radiator.model.reads import StoredMessage
 from radiator.model.writes import Count, Put
 
-PASSED_OVER_MS = 5000  # for so long one that others go before is not read again; there may be very many
+PASSED_OVER_MS = 5000  # how long a message that must let others go first is not read again; there may be very many
 
 
 class DueQueue(Stored, Protocol):
@@ -31,7 +31,7 @@ class DueQueue(Stored, Protocol):
 
 
 class Due:
-    """Places messages of one queue."""
+    """Puts due messages of one queue at their places."""
 
     __slots__ = ("context", "queue", "window")
 
@@ -41,9 +41,8 @@ class Due:
         self.context = context
 
     def place(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
-        """DELAYED -> DUE: to its own place, unless it is expired or purged. False: the window has no room for it.
-
-        A place behind the window needs no room.
+        """Moves a message DELAYED -> DUE, to its own place, unless it has expired or is purged. Returns False if the
+        window has no room for it. A place beyond the window needs no room.
         """
         queue, window, position, size = self.queue, self.window, stored.position, message.size
         redeliveries, redelivered = stored.redeliveries, stored.redelivered
@@ -55,14 +54,14 @@ class Due:
             else:
                 queue.purge.let_go(entry)
             return True
-        # one that is due at its expiry has expired, even if the clock was set back since it was asked for
+        # a message that is due when it expires has expired, even if the clock was set back since the read
         if 0 < message.expires_ms <= max(due_ms, self.context.now_ms):
             queue.expire(entry)
             return True
         fits = window.takes(size)
         is_behind = position > window.end
         is_apart = self.is_apart(message, position)
-        # an empty window takes one of any size, if need be without its bytes: else it would never be asked for
+        # an empty window takes a message of any size, as a stub if need be: otherwise it would never be asked for
         is_stub = not (fits or is_behind or is_apart) and (window.count == 0 or self.is_awaited(entry))
         if not (fits or is_behind or is_apart or is_stub):
             if self.is_before_others():
@@ -99,26 +98,26 @@ class Due:
             window.add(size)
         return True
 
-    # ---- what is other in a partitioned queue (key_due.py) ----------------------------------------------------------
+    # ---- what differs in a partitioned queue (key_due.py) -----------------------------------------------------------
 
     def hash_of(self, message: Message) -> bytes:
-        """That of the message's key; b"": it has none."""
+        """Returns the hash of the message's key; b"": it has none."""
         return b""
 
     def hash_held(self, entry: DelayedEntry) -> bytes:
-        """That of the key that a delayed message holds; b"": it holds none."""
+        """Returns the hash of the key that a delayed message holds; b"": it holds none."""
         return b""
 
     def is_apart(self, message: Message, position: int) -> bool:
-        """Whether its place is among those of its key that were passed over, and are read back with it."""
+        """Whether its place is among messages of its key that were passed over and are read back with that key."""
         return False
 
     def is_awaited(self, entry: DelayedEntry) -> bool:
-        """Whether others wait for it: then it needs no room."""
+        """Whether other messages wait for it: then it needs no room."""
         return False
 
     def is_before_others(self) -> bool:
-        """Whether one that is due later must have its place first, or there would never be room."""
+        """Whether a message that is due later must get its place first, or there would never be room."""
         return False
 
     def is_beyond(self, message: Message, position: int, *, is_apart: bool) -> None:

@@ -3,8 +3,8 @@
 Its parts: the window (window.py), what is read back into it (read_back.py), delayed messages (delayed.py, due.py),
 dedup-ids (dedup.py), messages offered to another node (in_doubt.py) and a purge (purge.py).
 
-A message that is in flight, or was returned, may be a stub: its place and counts are in memory, its bytes on the disk
-alone. They are read back before it is delivered again or stored anew elsewhere.
+A message that is in flight, or was returned, may be a stub: its place and counts are in memory, its bytes only on the
+disk. They are read back before it is delivered again or stored elsewhere.
 """
 
 import heapq
@@ -35,12 +35,12 @@ from radiator.model.reads import Loaded, StoredMessage
 from radiator.model.settings import DEAD_LETTER, QueueSettings
 from radiator.model.writes import Count, Ledger, Put, Remove, SaveLedger
 
-# each message needs them, and to look one up in its Enum costs as much as a call
+# each message needs them, and looking one up in its Enum costs as much as a call
 _STORING, _UNACKED, _COMMITTED = State.STORING, State.UNACKED, Event.COMMITTED
 
 
 class DurableQueue(Queue):
-    """See Queue. `number` is its name on the disk. observers: functions that are called after each `pump`."""
+    """See Queue. `number` identifies it on the disk. observers: functions that are called after each `pump`."""
 
     __slots__ = (
         "dedup", "delayed", "due", "in_doubt", "number", "observers", "purge", "read_back", "window", "windows",
@@ -73,15 +73,15 @@ class DurableQueue(Queue):
         self.observers: tuple[Callable[[], None], ...] = ()
 
     def make_window(self, windows: Windows, beyond: int) -> Window:
-        """Its window, at the start."""
+        """Returns its window, as it is at the start."""
         return Window(windows, self.ready, self.returned, self.ring, beyond)
 
     def make_read_back(self, window: Window) -> ReadBack:
-        """What reads back for it."""
+        """Returns the part that reads messages back."""
         return ReadBack(self, window, self.context)
 
     def make_due_places(self, window: Window) -> Due:
-        """What places its delayed messages."""
+        """Returns the part that puts due messages at their places."""
         return Due(self, window, self.context)
 
     def observe(self, observer: Callable[[], None]) -> None:
@@ -93,7 +93,7 @@ class DurableQueue(Queue):
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
-        """STORING: the message becomes READY, and may be delivered, only when its batch is committed."""
+        """Stores a message, which is STORING: it becomes READY, and deliverable, only when its batch is committed."""
         size = message.size
         self.ledger.accept(size, message.expires_ms)
         context = self.context
@@ -121,7 +121,7 @@ class DurableQueue(Queue):
             self.context.write(Count(self.number, self.context.last_position, redeliveries, redelivered))
 
     def drop_unkept(self, size: int) -> None:
-        """Counts a copy for a node for which no copies are kept, as accepted and dropped; it is not stored."""
+        """Counts as accepted and dropped, without storing it, a copy for a node for which no copies are kept."""
         ledger = self.ledger
         ledger.accepted += 1
         ledger.accepted_bytes += size
@@ -130,7 +130,7 @@ class DurableQueue(Queue):
         self.context.part(self)
 
     def committed(self, part: QueueChanges) -> None:
-        """Only here does a stored message become READY, and so deliverable."""
+        """Makes the messages that this batch stored READY, and so deliverable. Goes on with what waited for it."""
         # D2: READY comes from Committed, or from a read, which sees nothing that is not committed
         window, read_back = self.window, self.read_back
         self.make_ready(part)
@@ -152,12 +152,12 @@ class DurableQueue(Queue):
         bounds.came_back(self)  # delays may be over, consumers gone that had room, or more have come than had room
 
     def unawaited(self, part: QueueChanges) -> int:
-        # in a queue with priorities or partitions both are empty: there it may come before what is ready
+        # with priorities or partitions `ready` and `returned` are empty: there a new message may go before ready ones
         is_next = self.observers or len(self.ready) + len(self.returned) < len(self.subscriptions)
         return len(part.removing) + (0 if is_next else len(part.storing) + part.beyond)
 
     def make_ready(self, part: QueueChanges) -> None:
-        """What was on its way to the disk is READY."""
+        """Makes READY what this batch brought to the disk."""
         window = self.window
         storing, ready = window.storing, self.ready
         for entry in part.storing:
@@ -174,8 +174,8 @@ class DurableQueue(Queue):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
-        """REMOVING: the Remove is in the open batch; GONE when that is committed."""
-        # D3: only `delay` writes another Remove, and a Delay with it; every call comes from a row of PERSISTENT_MOVES
+        """Makes the entry REMOVING: its Remove is in the open batch. It is GONE when that is committed."""
+        # D3: only `delay` writes another Remove, with a Delay; every call here is for a row of PERSISTENT_MOVES
         if entry.state is not _UNACKED:
             if isinstance(entry, DelayedEntry) and entry.state is State.DELAYED:
                 self.delayed.end_delay(entry)
@@ -193,13 +193,13 @@ class DurableQueue(Queue):
         self.write_remove(entry.position)
 
     def write_remove(self, position: int) -> bytes:
-        """The message leaves its place on the disk. Returns the hash of its key there; b"": it has none."""
+        """Writes the Remove of the message at this position. Returns the hash of its key there; b"": it has none."""
         self.context.write(Remove(self.number, position))
         return b""
 
     def keep_count(self, entry: Entry) -> None:
-        """The count is on the disk before the RECEIPT of a NACK leaves. Its bytes stay where the window has room."""
-        # D4
+        """Writes the redelivery count. The message's bytes stay in memory if the window has room."""
+        # D4: the count is on the disk before the RECEIPT of the NACK leaves
         self.window.came_back(entry)
         self.context.part(self)
         self.context.write(Count(self.number, entry.position, entry.redeliveries))
@@ -208,7 +208,7 @@ class DurableQueue(Queue):
         if type(entry.message) is Stub:
             self.window.left(entry)
             return
-        # written out, not `Window.left`: each message comes here
+        # `Window.left`, inlined: each message comes here
         size, windows = entry.size, self.windows
         self.window.size -= size
         windows.size -= size
@@ -221,7 +221,7 @@ class DurableQueue(Queue):
         window = self.window
         if self.ring or self.order is not None:
             out_bytes = self.out_bytes
-            Queue.pump(self)  # each message comes here, and each `super()` is an object
+            Queue.pump(self)  # each message comes here, and each `super()` makes an object
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
         elif self.ledger.stored_expiring:
@@ -241,7 +241,7 @@ class DurableQueue(Queue):
     # ---- what is on the disk alone ----------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool = False) -> None:
-        # asked here, not in `ReadBack.refill`: each pump that leaves nothing READY comes here
+        # checked here, before the call of `ReadBack.refill`: each pump that leaves nothing READY comes here
         if self.window.beyond or self.window.stubs:
             self.read_back.refill(is_needed)
 
@@ -251,7 +251,7 @@ class DurableQueue(Queue):
             self.purge.go_on()
         self.unblock_waiters()
         if self.has_due:
-            self.delayed.ask()  # by turns with what is beyond
+            self.delayed.ask()  # its reads take turns with those of messages beyond the window
         self.pump()
         bounds.came_back(self)
 
@@ -260,7 +260,7 @@ class DurableQueue(Queue):
         return None if head is None or type(head.message) is Stub else head
 
     def has_ready(self) -> bool:
-        """Whether a message is READY in memory; if none is, the next stretch is asked for."""
+        """Whether a message is READY in memory, with its bytes. If none is, asks for the next ones to be read back."""
         if self.peek_head() is not None:
             return True
         if self.window.stubs or self.window.beyond > self.in_doubt.unread:
@@ -268,7 +268,7 @@ class DurableQueue(Queue):
         return False
 
     def has_surplus(self) -> bool:
-        """Whether a message is READY that no local consumer can take: `pump` leaves none with room in the ring."""
+        """Whether a READY message has no local consumer that can take it: `pump` leaves none with room in the ring."""
         return self.has_ready() and not self.ring
 
     def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
@@ -284,9 +284,9 @@ class DurableQueue(Queue):
         return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 
     def let_go_of_bytes(self, handed_bytes: int) -> None:
-        """Turn the last `handed_bytes` bytes of deliveries into stubs, until what is in flight is within its bound.
+        """Turns the last `handed_bytes` bytes of deliveries into stubs, until what is in flight is within its bound.
 
-        Only those: a delivery that was read back is about to be needed.
+        Older deliveries keep their bytes: one that was read back is about to need them.
         """
         windows = self.windows
         for delivery in reversed(self.entries_out.values()):
@@ -325,7 +325,7 @@ class DurableQueue(Queue):
             self.windows.out += entry.size
 
     def report_damaged(self, position: int) -> None:
-        """Reports a damaged message: it stays where it is, and is delivered no more."""
+        """Reports a damaged message: it stays where it is, and is no longer delivered."""
         self.damaged += 1
         self.context.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
 
@@ -336,11 +336,11 @@ class DurableQueue(Queue):
         position = self.context.next_position()
         if self.journal is not None:
             self.journal.accepted(self.name, position, message, message.size, None, due_ms)
-        # D21: on the disk it stands under its time
+        # D21: on the disk its key is the time at which it is due
         self.delayed.add(due_ms, position, message)
 
     def delay(self, entry: Entry, due_ms: int) -> None:
-        """Delays a message: it leaves its place, and memory, with its count."""
+        """Delays a message: moves it, with its redelivery count, out of its place and out of memory."""
         self.windows.out -= entry.size
         # D20: its Remove and its Delay are in one batch
         key_hash = self.write_remove(entry.position)
@@ -360,15 +360,15 @@ class DurableQueue(Queue):
         self.delayed.ask()
 
     def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
-        """DELAYED -> DUE: see Due."""
+        """Moves a message DELAYED -> DUE (see Due). Returns False if there is no room for it."""
         return self.due.place(due_ms, message, stored)
 
     def hash_held(self, entry: DelayedEntry) -> bytes:
-        """That of the key that a delayed message holds; b"": it holds none."""
+        """Returns the hash of the key that a delayed message holds; b"": it holds none."""
         return self.due.hash_held(entry)
 
     def has_apart(self, through: int) -> bool:
-        """Whether messages up to that place are on the disk alone, and not behind the window."""
+        """Whether messages up to that position are only on the disk though they are not beyond the window."""
         return False
 
     def released(self) -> None:
@@ -454,7 +454,7 @@ class DurableQueue(Queue):
         return super().in_memory_count + self.storing_count
 
     def oldest(self) -> Entry | None:
-        """One that becomes a dead letter is not a stub: `may_evict` has seen to it that there are enough others."""
+        """Takes out the oldest entry; if it becomes a dead letter, no stub: `may_evict` made sure of enough others."""
         stubs: list[tuple[int, Entry]] = []
         due = self.window.due
         if self.settings.overflow == DEAD_LETTER:
@@ -467,7 +467,7 @@ class DurableQueue(Queue):
         return oldest
 
     def oldest_of(self, due: dict[int, Entry]) -> Entry | None:
-        """Returns the older one: of these, or of what has its place in the window."""
+        """Returns the oldest entry: one of `due`, or one that has its place in the window."""
         if due:
             first, head = min(due), self.head()
             if head is None or first < head.position:
@@ -477,7 +477,7 @@ class DurableQueue(Queue):
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def empty(self, done: Callable[[int], None]) -> None:
-        """What is not in memory goes as it is read back."""
+        """Purges the queue. What is not in memory is removed as it is read back."""
         has_delayed = self.delayed_count > 0
         if has_delayed:
             self.delayed.begin_anew()

@@ -1,6 +1,6 @@
 """What memory queues and persistent queues have in common: redelivery, expiry, dead letters, bounds, the ledger.
 
-A subclass says how a message comes in (`put`), how it leaves (`remove`) and how a redelivery count is kept
+A subclass defines how a message comes in (`put`), how it leaves (`remove`) and how a redelivery count is kept
 (`keep_count`). Everything here runs inside one turn and cannot wait.
 """
 
@@ -39,8 +39,8 @@ DeadLetter = Callable[["Queue", Entry, str], None]
 
 @dataclass(frozen=True, slots=True)
 class QueuePorts:
-    """What queues call of the broker. dead_letter: puts a queue's message where its dead letters go, in the batch that
-    removes it there, and counts it. unblocked: gets each queue that may have room for producers that wait.
+    """What queues use of the broker. dead_letter: puts a queue's message where its dead letters go, in the batch that
+    removes it from the queue, and counts it. unblocked: gets each queue that may have room for waiting producers.
     """
 
     context: TurnContext
@@ -51,15 +51,15 @@ class QueuePorts:
 class Queue(Consumable):
     """One queue: a Target, and a Consumable. This class has no dedup-ids, and no number on the disk.
 
-    calm_after: one returned at least so often is kept for CALM_MS before it is ready again; None: none is. next_due_ms:
-    when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room. given: the
-    settings that it was declared with at run time, as JSON. made_in: the number of the batch that stores that it is
-    there; 0: none, or an earlier start's. maker: the user that has made it. named: its consumers that have names; None:
-    it never had one. due_soon_ms, is_expiring: see TimedQueue.
+    calm_after: a message returned at least so often is delayed for CALM_MS before it is ready again; None: none is.
+    next_due_ms: when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room.
+    given: the settings that it was declared with at run time, as JSON. made_in: the number of the batch that stores its
+    existence; 0: none, or one of an earlier start. maker: the user that made it. named: its consumers that have names;
+    None: it never had one. due_soon_ms, is_expiring: see TimedQueue.
     """
 
     dedup: Dedup | None = None
-    has_lanes = False  # what is READY is in lanes, and `ready` and `returned` stay empty
+    has_lanes = False  # True: READY messages are in lanes, and `ready` and `returned` stay empty
 
     __slots__ = (
         "calm_after", "damaged", "dead_letter", "due_soon_ms", "given", "has_due", "is_declared", "is_expiring",
@@ -93,23 +93,23 @@ class Queue(Consumable):
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool = False) -> None:
-        """If it has more messages than are in memory, have the next ones read back. is_needed: even if all windows
+        """Asks for the next messages to be read back, if not all are in memory. is_needed: even if all windows
         together are over their bound.
         """
 
     @property
     def ready_count(self) -> int:
-        """Messages that a consumer could be given now or after a load."""
+        """The number of messages that a consumer could be given now or after a read."""
         raise NotImplementedError
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no message can be taken out of it now, nor after a read: what is left must wait."""
+        """Whether no message can be taken out of it, now or after a read: what is left must wait."""
         return self.ready_count == 0
 
     @property
     def storing_count(self) -> int:
-        """Messages whose batch is being committed."""
+        """The number of messages whose batch is not committed yet."""
         return 0
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
@@ -130,11 +130,11 @@ class Queue(Consumable):
         return self.context.message_id(self.context.last_position)
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
-        """Accepts a message that is delivered to nobody before that time."""
+        """Accepts a message that must not be delivered before that time."""
         raise NotImplementedError
 
     def delay(self, entry: Entry, due_ms: int) -> None:
-        """Delays a message that came back until that time."""
+        """Delays a returned message until that time."""
         raise NotImplementedError
 
     def release_due(self) -> bool:
@@ -142,11 +142,11 @@ class Queue(Consumable):
         raise NotImplementedError
 
     def remove(self, entry: Entry, event: Event) -> None:
-        """Removes the entry by this event; the caller raises the ledger's column."""
+        """Removes the entry, moving it by this event; the caller has already counted it in the ledger."""
         raise NotImplementedError
 
     def keep_count(self, entry: Entry) -> None:
-        """Called when its redelivery count has changed."""
+        """Called when an entry's redelivery count has changed."""
         raise NotImplementedError
 
     def use(self, settings: QueueSettings) -> None:
@@ -169,18 +169,18 @@ class Queue(Consumable):
             self.named.left(subscription)
 
     def hold_consumer(self, subscription: Subscription) -> None:
-        """Called when a consumer gets nothing any more, until it is released."""
+        """Called when a consumer is held: it gets nothing until it is released."""
 
     def release_consumer(self, subscription: Subscription) -> None:
-        """Called when it may be given something again."""
+        """Called when a held consumer may be given messages again."""
 
     def forget_consumer(self, name: str) -> None:
-        """Called when a consumer that is held, or has left, is not waited for any more."""
+        """Called when a consumer that is held, or has left, is no longer waited for."""
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Delivers round robin to the consumers that have room, or in their order."""
+        """Delivers to the consumers that have room: round robin, or as `order` says."""
         if self.order is not None:
             self.order.pump()
             if self.ledger.stored_expiring:
@@ -226,7 +226,7 @@ class Queue(Consumable):
         """Called when an entry is no longer among the READY ones in memory."""
 
     def can_hand(self, count: int) -> bool:
-        """Whether consumers have room for that many more, beside all that is there for them already."""
+        """Whether consumers have room for that many more messages, besides all that already wait for them."""
         return have_capacity(self.subscriptions, self.ready_count + self.storing_count + self.reserved + count)
 
     # ---- what is in memory ---
@@ -238,19 +238,19 @@ class Queue(Consumable):
         return self.ready[0] if self.ready else None
 
     def peek_head(self) -> Entry | None:
-        """Returns the next entry with its bytes; None where there is none, or it must be read back first (`refill`)."""
+        """Returns the next entry with its bytes; None: there is none, or it must be read back first (`refill`)."""
         return self.head()
 
     def in_memory(self, most: int | None = None) -> Iterator[Entry]:
-        """Entries in memory, in flight or not, in no order; with `most`, the first so many of each kind that has an
-        order. A snapshot: it does not change with what happens to them before they are iterated over.
+        """Returns the entries in memory, in flight or not, in no order. most: of each ordered part, only the first so
+        many. This is a snapshot: what happens to the queue during the iteration does not change it.
         """
         ready, returned, out = [*islice(self.ready, most)], [*self.returned], [*self.entries_out.values()]
         return chain(ready, (entry for _, entry in returned), (delivery.entry for delivery in out))
 
     @property
     def in_memory_count(self) -> int:
-        """How many messages are in memory, those at consumers included."""
+        """The number of messages in memory, including those at consumers."""
         return len(self.ready) + len(self.returned) + len(self.entries_out)
 
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
@@ -261,14 +261,14 @@ class Queue(Consumable):
         self.left_out(entry)
         self.ledger.acked += 1
         self.ledger.acked_bytes += entry.size
-        # D28: each change of a ledger column is journaled beside that change, here as in all other places
+        # D28: each change of a ledger column is journaled next to that change, here as everywhere else
         if self.journal is not None:
             self.journal.acked(self.name, delivery, event)
         self.leave(entry, event)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """NACK, LOST or OVERDUE: to its own place, unless it has expired or has come back too often. delay_ms: how long
-        it is delayed first; None: as the settings say. UNUSED: to its own place, uncounted.
+        """Handles NACK, LOST, OVERDUE: puts the message back at its own place, unless it has expired or come back too
+        often. delay_ms: how long to delay it first; None: as the settings say. UNUSED: puts it back without counting.
         """
         entry = delivery.entry
         self.left_out(entry)
@@ -299,7 +299,7 @@ class Queue(Consumable):
                 bounds.came_back(self)
 
     def put_back(self, entry: Entry) -> None:
-        """To its own place, and its count stays. One that has expired is found there."""
+        """Puts it back at its own place, with its count unchanged. If it has expired, that is found there later."""
         move(entry, Event.UNUSED, self.moves)
         entry.redelivered = entry.was_out = True
         self.keep_count(entry)
@@ -307,16 +307,16 @@ class Queue(Consumable):
         bounds.came_back(self)
 
     def to_place(self, entry: Entry) -> None:
-        """READY at its own place, in memory."""
+        """Puts a READY entry at its own place, in memory."""
         heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:
-        """How long a message is delayed that has come back that often before; 0: not at all."""
+        """How long to delay a message that has already been redelivered that often; 0: not at all."""
         is_calm = self.calm_after is not None and redeliveries >= self.calm_after
         return max(CALM_MS if is_calm else 0, self.settings.redelivery_delay(redeliveries))
 
     def reject(self, delivery: Delivery) -> None:
-        """Handles a NACK with requeue:false: to the dead-letter queue now, or dropped and counted."""
+        """Handles a NACK with requeue:false: makes the message a dead letter now, or drops and counts it."""
         self.left_out(delivery.entry)
         if self.journal is not None:
             self.journal.given_back(self.name, delivery, Event.NACK, REJECTED)
@@ -327,7 +327,7 @@ class Queue(Consumable):
         self.discard(entry, Event.EXPIRE, EXPIRED)
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
-        """Makes it a dead letter in the same batch, or counts it as expired or dropped."""
+        """Removes it, and makes it a dead letter in the same batch, or counts it as expired or dropped."""
         ledger = self.ledger
         if self.settings.has_dead_letters:
             self.dead_letter(self, entry, reason)
@@ -348,7 +348,7 @@ class Queue(Consumable):
             self.journal.write(DROPPED, self.name, entry, reason)
 
     def withdraw(self, entry: Entry, moved_to: str = "") -> None:
-        """Removes it by the operator's command; moved_to: the queue that the last position given is in."""
+        """Removes it by an operator's command. moved_to: the queue to which it was just moved, at `last_position`."""
         self.ledger.purged += 1
         self.ledger.purged_bytes += entry.size
         if self.journal is not None and moved_to:
@@ -358,7 +358,7 @@ class Queue(Consumable):
         self.leave(entry, Event.DROP)
 
     def leave(self, entry: Entry, event: Event) -> None:
-        """The common part of every way out: another column of the ledger has already been raised."""
+        """Takes the entry out of the ledger's `stored` and removes it. The caller has already counted where it goes."""
         ledger = self.ledger
         ledger.stored -= 1
         ledger.stored_bytes -= entry.size
@@ -371,17 +371,17 @@ class Queue(Consumable):
     # ---- what is on the disk alone ----------------------------------------------------------------------------------
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """Asks for so many messages behind all that is in memory; without any `answer` is called at once."""
+        """Asks for that many messages beyond those in memory; if there are none, `answer` is called at once."""
         answer(Loaded(0))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def empty(self, done: Callable[[int], None]) -> None:
-        """Removes all that is not in flight, in slices. `done` gets the number."""
+        """Removes everything that is not in flight, in slices. `done` gets the number of messages."""
         raise NotImplementedError
 
     def delete(self) -> None:
-        """Deletes the queue: nobody finds it any more, and what it stored is removed in slices."""
+        """Deletes the queue: nobody can find it any more, and what it stored is removed in slices."""
         self.end()
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
@@ -397,9 +397,9 @@ class Queue(Consumable):
         return settings.bounds_count == READY and self.goes_out(messages, is_light=is_light)
 
     def goes_out(self, messages: int, *, is_light: bool) -> bool:
-        """Whether consumers have room for what is beyond the bounds: it is unacked as soon as it is READY. is_light: it
-        is beyond max_messages alone, so that others may stay. Never where delayed ones take all that there is; of a
-        partitioned queue that depends on keys.
+        """Whether consumers have room for what exceeds the bounds, so that it is unacked as soon as it is READY.
+        is_light: only max_messages is exceeded, so messages within it may stay. Never if delayed messages take all
+        the room, nor in a partitioned queue, where it depends on keys.
         """
         settings, ledger = self.settings, self.ledger
         free = inf if settings.max_messages is None else settings.max_messages - ledger.stored_delayed
@@ -424,17 +424,17 @@ class Queue(Consumable):
         return bounds.may_evict(self, messages, size)
 
     def unblock_waiters(self) -> None:
-        """Called when there may be room for producers that wait."""
+        """Called when there may be room for waiting producers."""
         if self.waiters:
             self.unblocked(self)
 
     def kept(self) -> tuple[int, int]:
-        """Messages that may not be dropped, since they are in flight, in doubt or delayed, and their bytes."""
+        """Counts the messages, and their bytes, that may not be dropped: those in flight, in doubt or delayed."""
         ledger = self.ledger
         return len(self.entries_out) + ledger.stored_delayed, self.out_bytes + ledger.stored_delayed_bytes
 
     def beyond_memory(self) -> tuple[int, int]:
-        """Messages that are stored and not in memory, and their bytes: they are dropped only once they are loaded."""
+        """Counts the messages, and their bytes, that must be read back before they can be dropped."""
         return 0, 0
 
     def must_read_oldest(self) -> bool:
@@ -445,8 +445,8 @@ class Queue(Consumable):
         return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
 
     def evict(self, messages: int, size: int) -> None:
-        """Drop (or dead-letter) the oldest that are not in flight. Dead letters that other queues of the same plan have
-        put into this one since `judge` may exceed the bound, as dead letters always may.
+        """Drops (or dead-letters) the oldest messages that are not in flight. The queue may still exceed its bound by
+        dead letters of other queues of the same plan that came in since `judge`: dead letters always may.
         """
         bounds.evict(self, messages, size)
 
@@ -461,36 +461,36 @@ class Queue(Consumable):
 
     @property
     def delayed_count(self) -> int:
-        """How many messages are delayed."""
+        """The number of delayed messages."""
         return self.ledger.stored_delayed
 
     @property
     def doubt_count(self) -> int:
-        """Messages offered to another node, which has not said yet that it has them."""
+        """The number of messages offered to another node that has not yet confirmed them."""
         return 0
 
     @property
     def aside_count(self) -> int:
-        """How many messages no link can carry: they wait for consumers of this node."""
+        """The number of messages that no link can carry: they wait for consumers of this node."""
         return 0
 
     @property
     def oldest_ms(self) -> int | None:
-        """The age in milliseconds of the oldest message that is READY; None: there is none, or its age is not known
-        yet and is being read back.
+        """The age in milliseconds of the oldest READY message; None: there is none, or its age is not known yet and is
+        being read back.
         """
         head = self.head()
         return None if head is None else max(0, self.context.now_ms - head.message.accepted_ms)
 
     def read_oldest_age(self, done: Callable[[int | None], None]) -> None:
-        """`done` gets the age in milliseconds of the oldest message that is READY, or None."""
+        """Calls `done` with the age in milliseconds of the oldest READY message, or None."""
         done(self.oldest_ms)
 
     def used(self) -> None:
-        """Called when the queue is used: its time to expire (expires_ms) begins anew."""
+        """Called when the queue is used: its time to expire (expires_ms) starts again."""
         self.unused_since_s = self.context.now_s
 
     @property
     def is_short_lived(self) -> bool:
-        """Whether it was made for a reply or two: thousands come and go, so they are not logged one by one."""
+        """Whether it was made for a reply or two: thousands of these come and go, so they are not logged one by one."""
         return not self.is_persistent and (self.settings.auto_delete or self.settings.expires_ms is not None)

@@ -1,6 +1,6 @@
-"""Reads back what a queue has on the disk alone: the next stretch behind its window, and the bytes of stubs.
+"""Reads back what a queue has only on the disk: the next stretch beyond its window, and the bytes of stubs.
 
-Whatever is read back is committed, or it could not have been read. What cannot have been written stops the broker.
+Whatever is read back is committed, or it could not have been read. An answer that cannot be right stops the broker.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class ReadQueueOwner(Stored, Protocol):
     delayed: Delayed
 
     def peek_head(self) -> Entry | None:
-        """The READY entry that is next, with its bytes; None where there is none in memory."""
+        """Returns the READY entry that is next, with its bytes; None if there is none in memory."""
 
     def report_damaged(self, position: int) -> None:
         """Reports a message that cannot be read."""
@@ -42,10 +42,10 @@ class ReadQueueOwner(Stored, Protocol):
 
 
 class ReadBack:
-    """asked_after, asked_at: the position behind which the read under way begins, and the last batch on the disk when
-    it was asked for. unseen: how many messages were stored beyond the window since; its answer need not have them.
-    wait_for_commit: the read found nothing, since what is beyond is still on its way to the disk. first_accepted: the
-    place of the first message beyond the window, and when it was accepted, in milliseconds since the epoch.
+    """asked_after, asked_at: the position after which the read under way begins, and the last batch on the disk when
+    it was asked for. unseen: how many messages beyond the window were committed since; its answer need not have them.
+    wait_for_commit: the read found nothing, as what is beyond is still on its way to the disk. first_accepted: what
+    identifies the first message beyond the window, and when that was accepted, in milliseconds since the epoch.
     """
 
     __slots__ = ("asked_after", "asked_at", "context", "first_accepted", "queue", "unseen", "wait_for_commit", "window")
@@ -68,7 +68,7 @@ class ReadBack:
         self.window.windows.ask(self.context, load, answer)
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """Asks for so many messages behind the window, for a `peek`."""
+        """Asks for that many messages beyond the window, for a `peek`."""
         if count <= 0 or self.window.beyond == 0:
             answer(Loaded(0))
             return
@@ -78,10 +78,10 @@ class ReadBack:
     # ---- the next stretch -------------------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool) -> None:
-        """Read back the next stretch, one at a time; a read that finds nothing yet waits for the next commit.
+        """Asks for stubs, or else the next stretch; one read at a time. One that finds nothing waits for a commit.
 
-        Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some are
-        DUE: their places may be within the stretch, and not on the disk yet.
+        No stretch is read while an entry of the window is STORING: what follows must not become READY before it. Nor
+        while some are DUE: their places may be within the stretch, and not on the disk yet.
         """
         queue, window, context = self.queue, self.window, self.context
         if window.is_loading or queue.is_gone:
@@ -98,7 +98,7 @@ class ReadBack:
         self.read_stretch(is_crowded)
 
     def read_stretch(self, is_crowded: bool) -> None:
-        """Asks for what is next behind the window."""
+        """Asks for the next stretch beyond the window."""
         window, context = self.window, self.context
         window.is_loading = True
         self.asked_after = window.end
@@ -109,17 +109,17 @@ class ReadBack:
         window.windows.ask(context, load, self.stretch_read)
 
     def stretch_read(self, answer: Loaded) -> None:
-        """Called with what was read back: it is READY, because only what is synced can be read."""
+        """Called with the stretch that was read back: it is READY, because only what is synced can be read."""
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:
             return
         if window.end != self.asked_after:
-            # all that was beyond has been taken since, and the window has moved on: the answer is out of date
+            # everything beyond has been taken since, and the window has moved on: the answer is out of date
             answer = Loaded(answer.request)
         else:
             self.assert_agrees(answer)
-        # found nothing: what is beyond is still on its way to the disk, unless it has got there since the read_request
+        # found nothing: what is beyond is still on its way to the disk, unless a commit came after the request
         self.wait_for_commit = not answer.messages and self.asked_at == self.context.committed
         in_doubt = queue.in_doubt
         for stored in answer.messages:
@@ -141,13 +141,13 @@ class ReadBack:
             window.shrink()
 
     def takes_in(self, entry: Entry) -> None:
-        """One more of a stretch is in memory, unless it is purged."""
+        """Takes an entry of a stretch into the window, unless it is purged."""
         if not self.queue.purge.takes(entry):
             self.window.add(entry.size)
             self.window.ready.append(entry)
 
     def assert_agrees(self, answer: Loaded) -> None:
-        """Raises StoreError, a clause, where the answer cannot be what was written: checksums of messages detect
+        """Raises StoreError, a clause, if the answer cannot be what was written: the checksums of messages detect
         neither missing messages nor swapped pages.
         """
         # D32: a damaged structure is reported before any message of the answer is delivered
@@ -156,7 +156,7 @@ class ReadBack:
             if stored.position <= last:
                 raise StoreError(f"/queue/{queue.name} has message {stored.position:x} behind message {last:x}")
             last = stored.position
-        left = self.window.beyond - len(answer.messages)  # those that the ledger has, and no answer yet
+        left = self.window.beyond - len(answer.messages)  # those that the ledger counts and no answer has brought yet
         left += in_doubt.count_passed_over(answer.messages, self.asked_after)
         unseen = self.unseen + sum(changes.beyond for changes in self.context.uncommitted(queue))
         if left < 0 or (left == 0 and answer.has_more and not in_doubt.taken_unread):
@@ -171,11 +171,11 @@ class ReadBack:
 
     @property
     def _first_place(self) -> tuple[int, int, int]:
-        """While this does not change, the first message beyond the window is the same."""
+        """Identifies the first message beyond the window: while this stays the same, so does the message."""
         return self.window.end, self.queue.delayed.released_in, self.queue.in_doubt.unread
 
     def first_age_ms(self) -> int | None:
-        """In milliseconds; None: it is not known yet, and is being read back, unless too many queues' are."""
+        """Returns that age in milliseconds; None: not known yet. Reads it back, unless too many queues' ages are."""
         place, accepted_ms = self.first_accepted
         if place == self._first_place:
             return max(0, self.context.now_ms - accepted_ms)
@@ -186,7 +186,7 @@ class ReadBack:
         return None
 
     def forget_first_age(self) -> None:
-        """Called when the first message beyond the window may be another one, though the window is where it was."""
+        """Called when the first message beyond the window may have changed though the window's end has not."""
         self.first_accepted = ((-1, 0, 0), 0)
 
     def _age_read(self, _: int | None) -> None:
@@ -209,7 +209,7 @@ class ReadBack:
     # ---- stubs ------------------------------------------------------------------------------------------------------
 
     def read_stubs(self, is_needed: bool) -> bool:
-        """Asks for the next of those that came back, if any. is_needed: however many before it are in memory."""
+        """Asks for the bytes of the next stubs; returns whether there are any. is_needed: see Window.next_stubs."""
         window = self.window
         asked = window.next_stubs(window.windows.load_bytes, window.windows.is_crowded, is_needed)
         if asked:
@@ -218,7 +218,7 @@ class ReadBack:
         return bool(asked)
 
     def stubs_read(self, asked: dict[int, Entry], answer: Loaded) -> None:
-        """Called with those that came back: they are as they were, unless they have left since, or are damaged."""
+        """Called with the bytes of stubs: puts them into the entries that are still stubs. Reports the damaged ones."""
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:
@@ -242,7 +242,7 @@ class ReadBack:
         """Called when the bytes of a stub are in memory again."""
 
     def found_at(self, position: int, found: dict[int, Message | None]) -> Message | None:
-        """What was read back of a stub; None: it is damaged. Raises StoreError if it is missing."""
+        """Returns what was read back for a stub; None: it is damaged. Raises StoreError if it is missing."""
         # D32: a message that was not removed never counts as gone
         if position not in found:
             raise StoreError(f"/queue/{self.queue.name} has no message {position:x}, which was not removed")

@@ -4,7 +4,7 @@
 beyond and the window has room; otherwise it is read back when the window runs low (read_back.py). Delayed messages
 (delayed.py) are not part of it.
 
-A returned message may be a stub: its place and counts are in memory, its bytes on the disk alone.
+A returned message may be a stub: its place and counts are in memory, its bytes only on the disk.
 """
 
 import heapq
@@ -21,8 +21,8 @@ _Placed = TypeVar("_Placed", int, tuple[int, Entry])
 
 
 class Window:
-    """ready, returned, ring: the queue's own. storing, due: entries by position that become READY once their batch is
-    committed. beyond: how many messages are behind the window; end: the position of its last one. size: the bytes in
+    """ready, returned, ring: the queue's own. storing, due: entries, by position, that become READY once their batch is
+    committed. beyond: how many messages follow the window; end: the position of the last one in it. size: the bytes in
     it, without stubs; stubs, stub_bytes: how many of `returned` and `due` are stubs, and their bytes.
     is_loading: messages of the queue are being read back.
     """
@@ -54,21 +54,21 @@ class Window:
 
     @property
     def count(self) -> int:
-        """Messages that have their place in the window."""
+        """The number of messages that have their place in the window."""
         return len(self.ready) + len(self.returned) + len(self.storing) + len(self.due)
 
     @property
     def oldest_is_stub(self) -> bool:
-        """Whether the bytes of what is to be dropped next must be read back."""
+        """Whether the oldest returned message is a stub, so that its bytes must be read back before it is dropped."""
         return bool(self.returned) and self.returned[0][1].is_stub
 
     def takes(self, size: int) -> bool:
         """Whether one more message fits; an empty window takes one of any size for a consumer that has room."""
-        # written out, not `count`: each message comes here
+        # `count`, inlined: each message comes here
         return self.takes_beside(len(self.ready) + len(self.returned) + len(self.storing) + len(self.due), size)
 
     def takes_beside(self, count: int, size: int) -> bool:
-        """As `takes`, where so many are there."""
+        """Returns what `takes` would return if there were `count` messages in the window."""
         if count == 0 and self.ring:
             return True
         return (
@@ -78,8 +78,8 @@ class Window:
         )
 
     def takes_again(self, size: int) -> bool:
-        """Whether a message that found no room would find it now, and others with it, so that few are read back in
-        vain: the window holds no more than one read brings.
+        """Whether a message that found no room would find it now, with room for others, so that few are read back in
+        vain: the window must hold no more than one read brings.
         """
         count = len(self.ready) + len(self.returned) + len(self.due)
         has_little = count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
@@ -88,7 +88,7 @@ class Window:
     # ---- what is in it, in bytes ------------------------------------------------------------------------------------
 
     def add(self, size: int) -> None:
-        """Counts that many bytes more."""
+        """Counts that many more bytes as in the window."""
         self.size += size
         self.windows.size += size
 
@@ -98,7 +98,7 @@ class Window:
         self.stub_bytes += size
 
     def left(self, entry: Entry) -> None:
-        """Called when an entry is delivered, or gone: its bytes, where they are in memory, count as in flight."""
+        """Called when an entry is delivered or leaves: its bytes, if they are in memory, now count as in flight."""
         size = entry.size
         if type(entry.message) is Stub:
             self.stubs -= 1
@@ -109,13 +109,13 @@ class Window:
         self.windows.out += size
 
     def put_back(self, entry: Entry) -> None:
-        """Puts a READY entry that was taken from the head back at its place."""
+        """Puts back at its place a READY entry that was taken from the head."""
         self.add(entry.size)
         self.windows.out -= entry.size
         heapq.heappush(self.returned, (entry.position, entry))
 
     def came_back(self, entry: Entry) -> None:
-        """Takes back what was delivered. Its bytes stay in memory where the window has room."""
+        """Takes back a delivered entry. Its bytes stay in memory if the window has room."""
         size = entry.size
         if type(entry.message) is not Stub:
             self.windows.out -= size
@@ -126,7 +126,7 @@ class Window:
         self.add_stub(size)
 
     def shrink(self) -> None:
-        """No consumer has room for what was read back, and all windows together are full: keep its places alone."""
+        """Makes stubs of all `ready` entries: no consumer has room for them, and all windows together are full."""
         while self.ready:
             entry = self.ready.popleft()
             self.size -= entry.size
@@ -136,21 +136,21 @@ class Window:
             heapq.heappush(self.returned, (entry.position, entry))
 
     def take_returned(self) -> list[tuple[int, Entry]]:
-        """Takes out all that came back, with their places, in no order."""
+        """Takes out all entries that came back, with their positions, in no order."""
         returned = self.returned[:]
         self.returned.clear()
         return returned
 
     def drop_returned(self, position: int) -> None:
-        """Removes one that came back and is damaged."""
+        """Removes a damaged entry from those that came back."""
         self.returned[:] = [pair for pair in self.returned if pair[0] != position]
         heapq.heapify(self.returned)
 
     # ---- what is in it, in order ------------------------------------------------------------------------------------
 
     def next_stubs(self, bytes_max: int, is_crowded: bool, is_needed: bool) -> dict[int, Entry]:
-        """The next stubs to read back, by position, ascending: among the first LOAD_MESSAGES that came back, or, if
-        is_needed, however many before them are in memory.
+        """Returns the next stubs to read back, by position, ascending. They are among the first LOAD_MESSAGES that came
+        back or, if is_needed, after any number of entries whose bytes are in memory.
         """
         asked: dict[int, Entry] = {}
         for count, (position, entry) in enumerate(ascending(self.returned)):
@@ -165,7 +165,7 @@ class Window:
 
 
 def ascending(heap: list[_Placed]) -> Iterator[_Placed]:
-    """What a heap holds, in order, without taking it out; so many as are asked for cost little more than those."""
+    """Yields what a heap holds, in order, without taking it out; the cost grows with how many are taken."""
     next_ones = [(heap[0], 0)] if heap else []
     while next_ones:
         pair, place = heapq.heappop(next_ones)

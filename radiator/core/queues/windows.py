@@ -27,7 +27,7 @@ class DelayedReader(Protocol):
         """Called when the slice was read."""
 
     def ask(self) -> None:
-        """It may read its next slice now, if it still wants to."""
+        """Called when it may read its next slice, if it still wants to."""
 
 
 class Windows:
@@ -36,9 +36,9 @@ class Windows:
     the bound of one queue's.
 
     At most DELAYED_READS_AT_ONCE reads (`delayed_reads`) are of delayed messages, and further ones wait
-    (`next_delayed_reads`); at most OLDEST_AT_ONCE (`oldest`) are for a queue's oldest message. released,
-    released_bytes: the delayed messages that the batch `released_in` releases. Each batch releases only so many,
-    whatever else it holds, so that it stays short.
+    (`next_delayed_reads`); at most OLDEST_AT_ONCE (`oldest`) look for a queue's oldest message. released,
+    released_bytes: the delayed messages that the batch `released_in` releases, and their bytes. The number that a batch
+    releases is bounded, whatever else the batch holds, so that it stays short.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Windows:
         self.released = self.released_bytes = self.released_in = 0
 
     def bound(self, max_memory_bytes: int) -> None:
-        """Sets the bounds, as shares of that many bytes. What is above a bound goes as it is consumed."""
+        """Sets the bounds, as shares of that many bytes. What exceeds a lower bound leaves as it is consumed."""
         self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.out_max = min(OUT_BYTES, self.size_max // 2)
         self.held_max = min(KEYS_HELD_BYTES, max_memory_bytes // WINDOWS_SHARE)
@@ -66,11 +66,11 @@ class Windows:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether one more read may be too much: then each brings one message."""
+        """Whether one more read may bring too much: then each read brings one message."""
         return self.size + self.load_bytes > self.size_max
 
     def ask(self, context: TurnContext, load: ReadQueue, answer: Callable[[Loaded], None]) -> None:
-        """Have something read back; `answer` gets it."""
+        """Asks for messages to be read back; `answer` gets them."""
         self.waiting[load.request] = answer
         context.turn.read_requests.append(load)
 
@@ -85,7 +85,7 @@ class Windows:
         context.turn.read_requests.append(read_request)
 
     def have_released_enough(self, context: TurnContext) -> bool:
-        """Whether the open batch may release no further delayed messages."""
+        """Whether the open batch may release no more delayed messages."""
         if self.released_in != context.open.number:
             self.released_in = context.open.number
             self.released = self.released_bytes = 0
@@ -97,7 +97,7 @@ class Windows:
         self.released_bytes += size
 
     def found_delayed(self, delayed: DelayedReader, answer: LoadedDelayed) -> None:
-        """Called when one has its answer: the next may ask."""
+        """Called when a reader has its answer: passes it on, and lets the next ones ask."""
         delayed.answered(answer)
         self.delayed_reads -= 1
         while self.next_delayed_reads and self.delayed_reads < DELAYED_READS_AT_ONCE:
