@@ -1,4 +1,4 @@
-"""ACK and NACK, and `auto` messages that are acked as they are written."""
+"""Carries out ACK and NACK, and acks `auto` messages as they are written."""
 
 from collections import deque
 from collections.abc import Callable, Collection
@@ -18,10 +18,10 @@ from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 class Acks:
-    """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back:
-    requests the bytes of deliveries whose bytes are on the disk alone; returns what the command must wait for.
-    batch_wait_list: where ACKs wait while the open batch is full. begun: what is left of commands that settle
-    several, by connection, each judged once. turn_left: how many messages such commands may still settle in this turn.
+    """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back: asks
+    for the bytes of deliveries whose bytes are only on the disk; returns what the command must wait for.
+    batch_wait_list: where ACKs wait while the open batch is full. begun: by connection, a command that settles several,
+    judged once, and what is left of it. turn_left: how many messages such commands may still settle in this turn.
     """
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Acks:
         self.turn_number = self.turn_left = 0
 
     def ack(self, connection: Connection, command: Ack | Nack) -> Waitable | None:
-        """Carry it out, or keep it for its COMMIT. Returns what it must wait for. Raises Refusal."""
+        """Carries out the command, or keeps it for its COMMIT. Returns what it must wait for. Raises Refusal."""
         if command.transaction is not None:
             self.ack_in_transaction(connection, command, command.transaction)
             return None
@@ -77,8 +77,8 @@ class Acks:
     def ack_several(
         self, connection: Connection, command: Ack | Nack, deliveries: deque[Delivery], left: int, is_sliced: bool
     ) -> Waitable | None:
-        """The next slice of what it names: as much as the turn has time for. What has come back since that was judged
-        is passed over. Returns what the rest waits for; the RECEIPT comes with the last slice.
+        """Settles the next slice of the deliveries: as many as the turn has time for. Those that came back since the
+        command was judged are skipped. Returns what the rest waits for; the RECEIPT comes with the last slice.
         """
         context = self.context
         if self.turn_number != context.turn_number:
@@ -114,7 +114,7 @@ class Acks:
         queues: Collection[ConsumedQueue],
         is_sliced: bool = False,
     ) -> None:
-        """All that it names is settled, the last of it in these queues; is_sliced: more of it before, in any."""
+        """Called when all deliveries are settled, the last in these queues; is_sliced: earlier ones in any queue."""
         if command.receipt is not None:
             # D4: its Remove or Count is in the same batch
             is_persistent = is_sliced or any(queue.is_persistent for queue in queues)
@@ -143,8 +143,8 @@ class Acks:
         connection.receipt(self.context, command.receipt)
 
     def written(self, connection: Connection, delivers: int) -> None:
-        """The operating system has taken the first so many deliveries: of `auto` ones each is acked with its last
-        byte.
+        """Called when the operating system has taken that many deliveries in all. Each `auto` one is acked once its
+        last byte is taken.
         """
         count = delivers - connection.written
         written = connection.unwritten[:count]
@@ -157,12 +157,12 @@ class Acks:
                 queue = delivery.subscription.queue
                 queue.ack(delivery, Event.WRITTEN)
                 if delivery.subscription.is_over:
-                    queue.pump()  # the next one may have waited for that: single_consumer.py
+                    queue.pump()  # the next consumer may have waited for this: single_consumer.py
                 self.on_left(queue)
 
 
 def settle_in(queues: dict[ConsumedQueue, None], command: Ack | Nack, delivery: Delivery) -> None:
-    """Its outcome; its queue is one of these then."""
+    """Settles a delivery by this command, and adds its queue to `queues`."""
     delivery.leave_window()
     settle(command, delivery)
     queues[delivery.subscription.queue] = None

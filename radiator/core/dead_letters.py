@@ -1,4 +1,4 @@
-"""Messages that go from one queue into another: as a dead letter, or by an operator's word."""
+"""Moves messages from one queue into another: as dead letters, or by an operator's command."""
 
 from collections.abc import Callable
 from math import inf
@@ -26,7 +26,7 @@ from radiator.model.limits import DEAD_LETTER_HEADER_BYTES, Limits
 from radiator.model.message import Message, expires_by
 from radiator.model.patterns import name_mistake
 
-# What a message does not take along: the broker sets these anew, or they belong to the queue that it was in.
+# Headers that a message does not take along: the broker sets them again, or they belong to the queue that it was in.
 NOT_MOVED = (NODE_PATH, REDELIVERY_COUNT)
 NOT_DEAD_LETTERED = (
     *NOT_MOVED,
@@ -37,20 +37,20 @@ NOT_DEAD_LETTERED = (
     ORIGINAL_MESSAGE_ID,
     X_DEATH,
 )
-# What a dead letter does not take back to the queue that it came from: what it got when it became one.
+# Headers that a dead letter does not take back to the queue that it came from: it got them when it became one.
 NOT_RETURNED = (*NOT_MOVED, DEAD_LETTER_REASON, ORIGINAL_DESTINATION, ORIGINAL_MESSAGE_ID, X_DEATH)
-# Why one that an exchange was to get is dropped: the exchange is not there, or leads nowhere; or it came round again.
+# Why a dead letter for an exchange is dropped: the exchange does not exist or leads nowhere; or it came round again.
 UNROUTED, CYCLE = "unrouted", "cycle"
-TARGETS_MAX = 64  # cut: queues that one dead letter goes into
-NOTED_EVERY_S = 60.0  # not logged: of one queue, sooner again
-NOTED_MAX = 1024  # forgotten, and logged again: of more queues
-# what RabbitMQ, whose words x-death has, calls the reasons
+TARGETS_MAX = 64  # the most queues that one dead letter goes into: the rest is cut
+NOTED_EVERY_S = 60.0  # a queue's drops and cuts are logged no more often
+NOTED_MAX = 1024  # once so many queues are noted, all are forgotten, and logged again
+# the reasons as x-death has them, in RabbitMQ's words
 _DEATHS = {REJECTED: REJECTED, REDELIVERIES: "delivery_limit", EXPIRED: "expired", OVERFLOW: "maxlen"}
 _QUEUE_PREFIX = "/queue/"
 
 
 def origin_of(message: Message) -> str | None:
-    """The name of the queue that a dead letter comes from; None: it is no dead letter, or does not say so."""
+    """Returns the name of the queue that a dead letter comes from; None: it is no dead letter, or does not say."""
     value = message.field(ORIGINAL_DESTINATION)
     try:
         address = "" if value is None else value.decode()
@@ -61,8 +61,8 @@ def origin_of(message: Message) -> str | None:
 
 
 class DeadLetters:
-    """destinations: where to look for the targets, once they are made. is_tight: whether the disk is nearly full.
-    noted_s: when it was last logged of a queue that its dead letters are dropped, or do not reach all.
+    """destinations: returns where to look for the targets. is_tight: returns whether the disk is nearly full. noted_s:
+    by queue, when it was last logged that its dead letters are dropped, or do not reach all targets.
     """
 
     __slots__ = ("context", "destinations", "is_tight", "limits", "noted_s")
@@ -81,7 +81,7 @@ class DeadLetters:
         self.noted_s: dict[str, float] = {}
 
     def put(self, queue: Queue, entry: Entry, reason: str) -> None:
-        """A new message where the queue's dead letters go, in the batch that removes the old one (D9); counted."""
+        """Puts a new message where dead letters go, in the batch that removes the old one (D9), and counts it."""
         self.context.dead_letters_cost += 1 + len(entry.message.headers) // DEAD_LETTER_HEADER_BYTES
         if queue.settings.dead_letter is None:
             self._by_exchange(queue, entry, reason)
@@ -96,7 +96,7 @@ class DeadLetters:
     # ---- by an exchange ---------------------------------------------------------------------------------------------
 
     def _by_exchange(self, queue: Queue, entry: Entry, reason: str) -> None:
-        """Into each queue that the exchange leads to, all in this batch; or dropped where there is none."""
+        """Puts it into each queue that the exchange leads to, all in this batch; drops it if there is none."""
         old, exchange = entry.message, queue.settings.dead_letter_exchange or ""
         deaths, key = self._died(queue, entry, reason), queue.settings.dead_letter_key
         key = _published(old, queue)[1] if key is None else key
@@ -127,8 +127,8 @@ class DeadLetters:
         self._count(queue, entry, reason, position, where, address)
 
     def _hand(self, target: Target, message: Message, came_from: CameFrom) -> bool:
-        """Whether the journal tells of it there. What is in memory goes on once the batch is on the disk: the queue
-        that the message dies in is in the middle of something, and may be the next one.
+        """Puts it into one target. Returns whether the target's journal records it. Targets in memory go on only once
+        the batch is on the disk: the queue that it dies in is in the middle of something, and may be the next target.
         """
         exchanges, then = self.destinations().exchanges, self.context.open.then
         if target in exchanges.private:
@@ -146,11 +146,11 @@ class DeadLetters:
         return target.journal is not None
 
     def _most(self, size: int) -> int:
-        """How many queues one dead letter may go into: a batch must hold it, and the disk what cannot wait."""
+        """Returns how many queues one dead letter may go into: batch and disk must have room, as it cannot wait."""
         return 1 if self.is_tight() else max(1, min(TARGETS_MAX, self.limits.max_batch_bytes // max(1, size)))
 
     def _died(self, queue: Queue, entry: Entry, reason: str) -> list[Death]:
-        """All its deaths, this one in front."""
+        """Returns all its deaths, this one first."""
         exchange, key = _published(entry.message, queue)
         one = Death(queue.name, _DEATHS[reason], 1, exchange, (key,), self.context.now_ms // 1000)
         return with_death(deaths_in(entry.message), one)
@@ -158,20 +158,20 @@ class DeadLetters:
     # ---- what is counted --------------------------------------------------------------------------------------------
 
     def _count(self, queue: Queue, entry: Entry, reason: str, position: int, where: str, address: str = "") -> None:
-        """It has become a dead letter: with this position, in this queue, or there and in others."""
+        """Counts and journals a dead letter. position, where: its new position and queue; it may be in others too."""
         queue.ledger.dead_lettered += 1
         queue.ledger.dead_lettered_bytes += entry.size
         if queue.journal is not None:
             queue.journal.write(DEAD_LETTERED, queue.name, entry, reason, other=position, where=where, address=address)
 
     def _drop(self, queue: Queue, entry: Entry, why: str, exchange: str, key: str) -> None:
-        """It goes nowhere."""
+        """Drops a dead letter that goes nowhere, and counts it."""
         queue.count_dropped(entry, why)
         self.context.count("dead_letters_dropped")
         self._note(queue, "dead_letter_dropped", exchange=exchange, key=key, reason=why)
 
     def _note(self, queue: Queue, event: str, **fields: NoteValue) -> None:
-        """Once in a while of each queue."""
+        """Logs this for a queue, at most once in NOTED_EVERY_S."""
         now_s, noted_s = self.context.now_s, self.noted_s
         if now_s - noted_s.get(queue.name, -inf) < NOTED_EVERY_S:
             return
@@ -183,19 +183,19 @@ class DeadLetters:
     # ---- the message as it goes on ----------------------------------------------------------------------------------
 
     def moved(self, queue: Queue, entry: Entry, target: Target, reason: str | None) -> Message:
-        """The message as it enters another queue; with a reason, as a dead letter."""
+        """Returns the message as it enters another queue; with a reason, as a dead letter."""
         old = entry.message
         if reason is None:
-            # a dead letter's count is not that of the queue which it is moved to
+            # the redelivery count of a dead letter does not apply in the queue to which it is moved
             return self._in(target, old, without(old.headers, NOT_MOVED), old.expires_ms)
         headers = self._headers(queue, entry, reason)
         if old.field(X_DEATH) is not None:
-            # else a message could go round by an exchange and a `dead_letter` in turns
+            # otherwise a message could go round by an exchange and a `dead_letter` in turns
             headers += as_line(self._died(queue, entry, reason), old.escaping)[0]
         return self._in(target, old, headers, 0)
 
     def _headers(self, queue: Queue, entry: Entry, reason: str) -> bytes:
-        """Its block, as a dead letter's, without its deaths."""
+        """Returns the headers of the dead letter, without its deaths."""
         old = entry.message
         return without(old.headers, NOT_DEAD_LETTERED) + block_of(
             old.escaping,
@@ -206,11 +206,11 @@ class DeadLetters:
         )
 
     def returned(self, old: Message, target: Target) -> Message:
-        """The dead letter as it enters again the queue that it came from."""
+        """Returns the dead letter as it goes back into the queue that it came from."""
         return self._in(target, old, without(old.headers, NOT_RETURNED), old.expires_ms)
 
     def _in(self, target: Target, old: Message, headers: bytes, expires_ms: int, address: str | None = None) -> Message:
-        """address: what it goes to; None: the target's own."""
+        """Returns the message with these headers, for that target. address: its destination; None: the target's."""
         if target.settings.message_ttl_ms is not None:
             expires_ms = expires_by(expires_ms, target.settings.message_ttl_ms, self.context.now_ms)
         address = f"/queue/{target.name}" if address is None else address
@@ -218,7 +218,7 @@ class DeadLetters:
 
 
 def _published(message: Message, queue: Queue) -> tuple[str, str]:
-    """The exchange and the key that it was sent to; of what was sent to none, "" and the name of the queue."""
+    """Returns the exchange and key to which it was sent; if it was sent to none, "" and the name of the queue."""
     name, slash, key = message.destination.removeprefix("/exchange/").partition("/")
     is_by_exchange = message.destination.startswith("/exchange/") and slash
     return (name, key) if is_by_exchange else ("", queue.name)

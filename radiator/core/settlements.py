@@ -1,4 +1,4 @@
-"""Settle: what becomes of leased messages, each by its token. A long one goes on in slices, and forgets no verdict."""
+"""Settle: settles leased messages, each by its token. A long one runs in slices, and loses no verdict."""
 
 import hmac
 from base64 import urlsafe_b64encode
@@ -34,7 +34,7 @@ _OVER = Verdict(
 
 
 class Tokens:
-    """What leases are called outside. key: of this run of the broker alone, whose number is boot."""
+    """The tokens by which clients name leases. key: valid for this run of the broker alone. boot: the run's number."""
 
     __slots__ = ("boot", "key")
 
@@ -43,12 +43,12 @@ class Tokens:
         self.boot = boot
 
     def of(self, number: int, owner: str) -> bytes:
-        """That of the lease with this number: only a client of its owner settles it, who has been given it."""
+        """Returns the token of the lease with this number: only a client of its owner that got it can settle it."""
         proof = hmac.digest(self.key, b"%d %x %b" % (self.boot, number, owner.encode()), "sha256")
         return b"%x.%b" % (number, urlsafe_b64encode(proof).rstrip(b"="))
 
     def number(self, token: bytes, owner: str) -> int:
-        """The number of the lease, which may be over. 0: it is no token, or another owner's."""
+        """Returns the number of the lease, which may be over. 0: this is no token, or another owner's."""
         text, _, _ = token[:20].partition(b".")
         if not text.isalnum():
             return 0
@@ -61,8 +61,8 @@ class Tokens:
 
 @dataclass(slots=True, eq=False)
 class Settling:
-    """A Settle that is being carried out: a verdict for each settlement so far. is_persistent: whether the disk must
-    have what was done.
+    """A Settle that is being carried out: a verdict for each settlement so far. is_persistent: whether its answer must
+    wait until what was done is on the disk.
     """
 
     command: Settle
@@ -72,7 +72,7 @@ class Settling:
 
 
 class Settlements:
-    """ends: when leases are over. on_left, read_back, batch_wait_list: as in acks.py. settling: of each connection, the
+    """ends: when leases are over. on_left, read_back, batch_wait_list: as in acks.py. settling: by connection, the
     Settle that is not done.
     """
 
@@ -97,8 +97,8 @@ class Settlements:
         self.settling: dict[Connection, Settling] = {}
 
     def settle(self, connection: Connection, owner: Owner | None, command: Settle) -> Waitable | None:
-        """Carries it out, or a slice of it; returns what the rest must wait for. owner: of the client's leases, where
-        there are any. Raises Refusal.
+        """Carries out the command, or a slice of it; returns what the rest must wait for. owner: the owner of the
+        client's leases, or None. Raises Refusal.
         """
         count = len(command.settlements)
         if count > SETTLED_AT_ONCE_MAX:
@@ -121,7 +121,7 @@ class Settlements:
         return waitable
 
     def _go_on(self, owner: Owner | None, settling: Settling) -> Waitable | None:
-        """As far as the turn and the batch have room. None: all is done."""
+        """Settles as much as the turn and the batch have room for. None: all is done."""
         context, settlements = self.context, settling.command.settlements
         while len(settling.verdicts) < len(settlements):
             if context.handled >= STEP_MESSAGES or context.dead_letters_cost >= COMMANDS_PER_TURN:
@@ -151,7 +151,7 @@ class Settlements:
         return None
 
     def _lacking(self, owner: Owner, settling: Settling) -> list[Delivery]:
-        """Of what is not settled yet, what must be read back first."""
+        """Returns the deliveries not settled yet whose bytes must be read back first."""
         found: dict[Delivery, None] = {}
         for settlement in settling.command.settlements[len(settling.verdicts) :]:
             lease = self._find(owner, settlement.lease)
@@ -161,36 +161,36 @@ class Settlements:
         return [*found]
 
     def _find(self, owner: Owner | None, token: bytes) -> Lease | None:
-        """The lease, where it is this owner's and goes on."""
+        """Returns the lease, if it is this owner's and not over."""
         if owner is None:
             return None
         lease = owner.leases.get(self.tokens.number(token, owner.name))
         if lease is None or lease.due_s <= self.context.now_s:
             return None
         if not lease.delivery.is_out and not lease.delivery.subscription.queue.is_gone:
-            self.forget(lease)  # it was to be read back, and is damaged
+            self.forget(lease)  # the read-back found it damaged
             lease.delivery.leave_window()
             return None
         return lease
 
     def forget(self, lease: Lease) -> None:
-        """It is over: no token settles it any more."""
+        """Ends a lease: its token no longer settles anything."""
         lease.owner.leases.pop(lease.number, None)
         self.ends.remove(lease, lease.due_s)
 
     def closed(self, connection: Connection) -> None:
-        """Nobody waits for its answer: what is not carried out yet is forgotten."""
+        """Called when a connection is closed: drops the rest of its Settle, for whose answer nobody waits."""
         self.settling.pop(connection, None)
 
     def extend(self, lease: Lease, lease_ms: int | None) -> None:
-        """It ends so long from now; None: as long as it was leased for."""
+        """Makes a lease end that long from now; None: its original time from now."""
         self.ends.remove(lease, lease.due_s)
         lease.due_s = self.context.now_s + (lease.lease_s if lease_ms is None else lease_ms / 1000)
         self.ends.add(lease, lease.due_s)
 
 
 def _mistake(settlement: Settlement) -> str:
-    """What is wrong with it, as a sentence; "": nothing."""
+    """Returns a sentence that says what is wrong with a settlement; "": nothing."""
     delay_ms, lease_ms, action = settlement.delay_ms, settlement.lease_ms, settlement.action
     if delay_ms is not None and action is not Action.RELEASE:
         return f"{action.value} with delay_ms: only what is released comes back after a time."
@@ -204,7 +204,7 @@ def _mistake(settlement: Settlement) -> str:
 
 
 def _as_command(settlement: Settlement) -> Ack | Nack:
-    """The ACK or NACK that it is."""
+    """Returns the ACK or NACK that the settlement amounts to."""
     return _COMMANDS[settlement.action](settlement)
 
 

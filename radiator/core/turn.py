@@ -1,8 +1,8 @@
-"""What one step of the broker wants done: a Turn; the part that must be on the disk first: a Batch; and the
-TurnContext, through which destinations act.
+"""A Turn is what one step of the broker wants done; a Batch is the part that must be on the disk first. Destinations
+act through the TurnContext.
 
-A reply that promises the disk is `held`: it exists nowhere but in its Batch, and is sent only in the turn that handles
-`Committed`. So no receipt can be sent early.
+A reply that promises that something is on the disk is `held`: it exists only in its Batch, and is sent only in the turn
+that handles `Committed`. So no receipt can be sent early.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +22,14 @@ from radiator.model.writes import Write
 
 NoteValue = str | int | float | bool
 
-# what a write costs in a batch beside the bytes of a message: the object, its key, its share of the ledger
+# what a write costs in a batch besides the bytes of a message: the object, its key, its share of the ledger
 WRITE_COST_BYTES = 64
 
 
 @dataclass(slots=True)
 class Note:
     """One event worth a log line. level: `info`, `warning` or `error`. Values may hold a client's words: the log
-    escapes.
+    escapes them.
     """
 
     level: str
@@ -41,10 +41,10 @@ class Note:
 class Turn:
     """Everything that one step wants done. `again`: there is work that needs no further event; is_background: some of
     it may wait until others have had their turn; `stopped`: no more replies will come. dials: name and address of each
-    node to link with beside those of the list. reread: a client asks for config.toml to be read again; applied: what
-    was read is in force from this turn on; reread_over: the reload has ended, applied or not; another may begin.
-    not_ready: of REASONS (model/administration.py), why clients should be sent elsewhere; None: as it was said before.
-    wake_in_s: the next turn is wanted then, whatever happens or not; None: nothing is due soon.
+    node to link with besides the configured ones. reread: a client asks for config.toml to be read again; applied: what
+    was read is in force from this turn on; reread_over: the reload has ended, applied or not, and another may begin.
+    not_ready: the REASONS (model/administration.py) to send clients elsewhere; None: they have not changed.
+    wake_in_s: another turn is wanted then, whatever else happens; None: nothing is due soon.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -65,13 +65,13 @@ class Stored(Protocol):
     """A queue, or a node, that has a part in a batch."""
 
     def as_write(self) -> Write:
-        """Its row as it stands (a queue's ledger), to be written with the batch."""
+        """Returns its present row (a queue's ledger), to be written with the batch."""
 
     def committed(self, part: "QueueChanges") -> None:
-        """What the batch did for it is on the disk."""
+        """Called when the batch, with its part, is on the disk."""
 
     def unawaited(self, part: "QueueChanges") -> int:
-        """How many of its writes in the open batch nobody waits for."""
+        """Returns how many of its writes in the open batch nobody waits for."""
 
 
 class BackgroundTask(Protocol):
@@ -90,16 +90,16 @@ class BackgroundTask(Protocol):
 
 
 class QueueChanges:
-    """What a batch does in one queue: entries that it stores, wakes and removes. passing: those that it stores, and
-    that may not wait.
+    """What a batch does in one queue. storing, due, removing: the entries that it stores, releases from a delay and
+    removes. passing: those of the stored ones that may not wait.
 
-    beyond, delayed: how many messages it stores behind the window, and as delayed; these are on the disk alone.
+    beyond, delayed: how many messages it stores beyond the window, and as delayed; these are only on the disk.
     """
 
     __slots__ = ("beyond", "delayed", "due", "passing", "removing", "storing")
 
     def __init__(self) -> None:
-        # no dataclass: each queue that a message of a fanout goes into has one, and its factories cost as much again
+        # not a dataclass: a fanout needs one for each of its queues, and the factories would double its cost
         self.beyond = self.delayed = 0
         self.storing: list[Entry] = []
         self.passing: list[Passing] = []
@@ -110,7 +110,7 @@ class QueueChanges:
 def entry_for(
     queue: PassingQueue, position: int, message: Message, state: State, size: int, passing: list[Passing]
 ) -> Entry:
-    """The entry of a message that the queue accepts now. One that may not wait (queues/passing.py) is
+    """Returns the entry of a message that the queue accepts now. One that may not wait (queues/passing.py) is also
     added to `passing`.
     """
     if 0 < message.expires_ms == message.accepted_ms or queue.keeps_nothing:
@@ -125,8 +125,8 @@ class Batch:
     """What one commit must make durable, and what waits for it.
 
     held: replies that are sent, in this order, once the batch is on the disk.
-    then: what else is called then (the memory part of a transaction). sealed_s, sealed_ms: the time of the turn that
-    sealed it, by the broker's clock.
+    then: functions called after that (the memory part of a transaction). sealed_s, sealed_ms: the time of the turn
+    that sealed it, by the broker's clock.
     """
 
     number: int
@@ -140,12 +140,12 @@ class Batch:
 
     @property
     def disk_bytes(self) -> int:
-        """What it will take of the disk, at most."""
+        """The most room that it will take on the disk, in bytes."""
         return self.size + self.size // 2
 
 
 def reply_cost_bytes(reply: Reply) -> int:
-    """What a reply costs in memory while it is held."""
+    """Returns the memory that a reply takes while it is held, in bytes."""
     if type(reply) is Receipt:
         return MESSAGE_COST_BYTES + len(reply.receipt)
     if isinstance(reply, RefusedReceipt):
@@ -162,7 +162,7 @@ def reply_cost_bytes(reply: Reply) -> int:
 
 
 class TurnContext:
-    """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
+    """What a destination may do, and the time of this turn. A broker has one for its whole life.
 
     now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
     `being_committed` is being committed. deliveries: how long messages of queues took until their first delivery;
@@ -199,68 +199,68 @@ class TurnContext:
         self.boot = boot
         self.sequence = 0
         self.first_position = position_of(boot, 0)
-        self.id_beginning = message_id(store_id, self.first_position)[:-1]  # of all ids of this boot
+        self.id_beginning = message_id(store_id, self.first_position)[:-1]  # all ids of this boot begin with it
         self.now_s = 0.0
         self.now_ms = 0
         self.turn = Turn()
         self.turn_number = 0
-        self.handled = 0  # messages that long works have handled in this turn
-        self.dead_letters_cost = 0  # of those that this turn has made, as so many of COMMANDS_PER_TURN
+        self.handled = 0  # messages that long-running tasks have handled in this turn
+        self.dead_letters_cost = 0  # the cost of the dead letters made in this turn, measured against COMMANDS_PER_TURN
         self.open = Batch(1)
         # what has become READY in this turn, and may not wait
         self.passing: list[Passing] = []
         self.due_soon = DueSoon()
         self.being_committed: Batch | None = None
         self.committed = 0
-        self.is_stopping = False  # nothing is begun any more
+        self.is_stopping = False  # True: nothing new is begun
         self.counters: dict[str, int] = {}
         self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
         self.commits = Histogram(COMMIT_BUCKETS_MS)
         self.on_forbidden: Callable[[Any, str], None]  # writes down which right a connection lacks
-        self.schedule: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
+        self.schedule: Callable[[BackgroundTask], None]  # starts a background task, at the end of this turn
 
     @property
     def batches(self) -> int:
-        """How many were sealed since the start."""
+        """The number of batches sealed since the start."""
         return self.open.number - 1
 
     def next_position(self) -> int:
-        """A position that was never given before."""
+        """Returns a position that was never assigned before."""
         # D8: the store has committed `boot` before the first use
         self.sequence += 1
         return self.first_position + self.sequence
 
     @property
     def last_position(self) -> int:
-        """The last one given."""
+        """The position that was assigned last."""
         return self.first_position + self.sequence
 
     def message_id(self, position: int) -> bytes:
-        """The id on the wire of what has that position, in this boot or an earlier one; of this boot at less cost."""
+        """Returns the id that clients see for this position, of this boot (which is cheaper) or an earlier one."""
         if position > self.first_position:
             return b"%b%d" % (self.id_beginning, position - self.first_position)
         return message_id(self.store_id, position)
 
     def part(self, queue: Stored) -> QueueChanges:
-        """The queue's part of the open batch; asking for it makes the batch save the queue's ledger."""
+        """Returns the queue's part of the open batch; calling this makes the batch save the queue's ledger."""
         part = self.open.parts.get(queue)
         if part is None:
             part = self.open.parts[queue] = QueueChanges()
         return part
 
     def uncommitted(self, queue: Stored) -> Iterator[QueueChanges]:
-        """The queue's parts of the batches that are not on the disk yet."""
+        """Yields the queue's parts of the batches that are not on the disk yet."""
         for batch in (self.being_committed, self.open):
             if batch is not None and batch.number > self.committed and queue in batch.parts:
                 yield batch.parts[queue]
 
     def write(self, word: Write, size: int = WRITE_COST_BYTES) -> None:
-        """Add a write to the open batch."""
+        """Adds a write to the open batch."""
         self.open.writes.append(word)
         self.open.size += size
 
     def batch(self, number: int) -> Batch | None:
-        """The batch of that number while it is not on the disk yet."""
+        """Returns the batch of that number, if it is not on the disk yet."""
         if number == self.open.number:
             return self.open
         return (
@@ -268,13 +268,13 @@ class TurnContext:
         )
 
     def post(self, reply: Reply) -> None:
-        """Say this now."""
+        """Sends this reply with the present turn."""
         self.turn.replies.append(reply)
 
     def note(self, level: str, event: str, **fields: NoteValue) -> None:
-        """Have a line logged."""
+        """Adds a line to the log."""
         self.turn.notes.append(Note(level, event, fields))
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to one of the flat counters that `stats` shows."""
+        """Adds to one of the flat counters that `stats` shows."""
         self.counters[name] = self.counters.get(name, 0) + number

@@ -1,7 +1,7 @@
 """Accepts messages: a SEND, the copies of a fanout or a whole transaction is first judged, then applied as a whole.
 
 Judging has one of three results: the message is accepted; it must wait, and what it waits for is returned; or it is
-refused by a Refusal, which is raised before anything has changed.
+refused: a Refusal is raised before anything has changed.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from radiator.model.settings import BLOCK
 
 
 class Admission:
-    """Where messages come in. into_transaction: keeps a SEND for the COMMIT of its transaction, given by its id."""
+    """Lets messages in. into_transaction: keeps a SEND for the COMMIT of its transaction, which is given by its id."""
 
     into_transaction: Callable[[Connection, Send, bytes], Waitable | None]  # given by Parts: transactions need this
 
@@ -51,24 +51,24 @@ class Admission:
         self.batch_wait_list = WaitList("batch", is_brief=True)
         self.memory_wait_list = WaitList("memory")
         self.disk_wait_list = WaitList("disk")
-        self.disk_left_bytes = 0  # until SENDs must wait for the disk; links may bring that much (cluster/capacity.py)
+        self.disk_left_bytes = 0  # room until SENDs wait for the disk; links may bring that much (cluster/capacity.py)
         self.promised_bytes = 0
         self.memory = memory
         self.lookups: dict[int, tuple[WaitList, Dedup, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
-        # what plans have put in that turn
+        # how many copies plans have put in the turn `copies_turn`
         self.copies_turn = self.copies = 0
         self.queues = incoming.destinations.queues.all
 
     # ---- one SEND ---------------------------------------------------------------------------------------------------
 
     def send(self, connection: Connection, command: Send) -> Waitable | None:
-        """Judge a SEND and carry it out; or what it must wait for. Raises Refusal."""
+        """Judges a SEND, and carries it out or returns what it must wait for. Raises Refusal."""
         if command.transaction is not None:
             return self.into_transaction(connection, command, command.transaction)
         address = command.destination
-        # the hot path: a queue that is there
+        # the hot path: a queue that exists
         queue = self.queues.get(address[7:]) if address.startswith("/queue/") else None
         if queue is not None:
             return self.send_to(connection, queue, command)
@@ -121,7 +121,7 @@ class Admission:
         return blocked
 
     def receipt(self, connection: Connection, command: Send) -> None:
-        """Answers with the RECEIPT, where one was asked for."""
+        """Answers with the RECEIPT, if one was asked for."""
         if command.receipt is not None:
             connection.say(self.context, Receipt(connection.number, command.receipt))
 
@@ -147,8 +147,8 @@ class Admission:
     def blocked(
         self, producer: Producer, queue: Target | None, is_persistent: bool, size: int, is_commit: bool = False
     ) -> Waitable | None:
-        """The room that this must wait for although its queue would take it: others wait there that came first, or it
-        is tight. is_commit: the connection lets go of what it holds.
+        """Returns the room that this must wait for, though its queue would take it: that room is short, or others came
+        first. is_commit: this is a COMMIT, which frees memory that the connection holds.
         """
         if queue is not None and queue.waiters and queue.waiters[0] is not producer:
             return queue
@@ -160,11 +160,11 @@ class Admission:
                 return queue
         if is_persistent:
             disk, batch = self.disk_wait_list, self.batch_wait_list
-            # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
+            # D10: only incoming messages ask this; ACKs, NACKs, dead letters and removals never do
             if disk.is_tight or (disk.waiters and disk.waiters[0] is not producer):
                 return disk
             filled = self.context.open.size
-            # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
+            # a large message takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
             is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
             is_full = is_full or len(self.context.open.writes) >= BATCH_WRITES
             if is_full or (batch.waiters and batch.waiters[0] is not producer):
@@ -174,8 +174,8 @@ class Admission:
     # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
 
     def apply_plan(self, producer: Producer, plan: Plan, transaction: Transaction | None = None) -> Waitable | None:
-        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or
-        now if nothing is persistent. Returns the room to wait for, or None.
+        """Judges the whole plan, then carries all of it out: what is persistent in one batch, the rest when that is
+        synced, or now if nothing must wait for the disk. Returns the room to wait for, or None. Raises Refusal.
         """
         new = self.without_duplicates(producer, plan)
         if isinstance(new, WaitList):
@@ -189,7 +189,7 @@ class Admission:
             return blocked
         if not producer.is_promised:
             check_bodies((queue, message) for queue, message, _, _ in puts)
-        # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
+        # D5 D6 D23: nothing below can fail, and everything persistent goes into the open batch
         plan.duplicates = len(plan.puts) - len(puts)
         if plan.duplicates:
             self.context.count("duplicates", plan.duplicates)
@@ -207,12 +207,12 @@ class Admission:
                 queue.evict(count, size)
         self.store(puts, plan.ids)
         settlements = transaction.settlements if transaction is not None else []
-        # what is not kept for a node is counted by the batch that the RECEIPT waits for
+        # copies that are not kept for a node are counted in the batch that the RECEIPT waits for
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
         context = self.context
         memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
         rest = Rest(self, producer, memory_puts, plan, settlements)
-        # what waits for the disk is not overtaken by what the same connection sends next
+        # what the same connection sends next must not overtake what waits for the disk
         must_wait = (is_persistent or producer.rest_batch > context.committed) and not rest.is_empty
         if must_wait:
             rest.reserve()
@@ -229,15 +229,15 @@ class Admission:
         return None
 
     def give_back(self, producer: Producer, sends: list[Send]) -> None:
-        """They have reached no queue."""
+        """Returns to the producer the mandatory messages that have reached no queue."""
         assert isinstance(producer, Connection), "what is mandatory is not prepared"
         for send in sends:
             returned = Returned(producer.number, send.destination, send.headers, send.escaping, send.body)
             producer.say(self.context, returned)
 
     def without_duplicates(self, producer: Producer, plan: Plan) -> tuple[list[Arrival], int] | WaitList:
-        """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:
-        none); or the room to wait for while the disk is asked.
+        """Returns the messages of a plan that are new, with dedup-ids only where they count, and the batch that the
+        duplicates wait for (0: none); or the wait list to wait on while the disk is asked.
         """
         for put in plan.puts:
             if put[2] is not None:
@@ -262,7 +262,7 @@ class Admission:
         return puts, duplicates_of
 
     def needs(self, puts: list[Arrival]) -> tuple[dict[Target, tuple[int, int]], int]:
-        """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
+        """Returns messages and bytes for each queue, and what the persistent ones cost in a batch. Raises Refusal."""
         needs: dict[Target, tuple[int, int]] = {}
         last, alone = None, (1, 0)
         for queue, message, _, _ in puts:
@@ -300,8 +300,8 @@ class Admission:
                     self.remembered += 1
 
     def settle_stored(self, settlements: list[tuple[Ack | Nack, list[Delivery]]]) -> bool:
-        """Into the open batch: the ACKs and NACKs of persistent queues; all of them leave their windows. Whether there
-        were any.
+        """Settles, in the open batch, the deliveries of persistent queues; those of all queues leave their windows.
+        Returns whether there were persistent ones.
         """
         settled: dict[ConsumedQueue, None] = {}
         for command, deliveries in settlements:
@@ -324,11 +324,11 @@ class Admission:
         plan: Plan,
         is_commit: bool,
     ) -> Waitable | None:
-        """The first room that the whole must wait for. Raises Refusal where any target refuses."""
+        """Returns the first room that the whole plan must wait for, or None. Raises Refusal if any target refuses."""
         full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
         if full:
             return full[0]
-        is_asked = False  # about the disk and the batch: that is the same for all that are persistent
+        is_asked = False  # about the disk and the batch: the answer is the same for all persistent queues
         for queue, (_, size) in needs.items():
             blocked = None
             if not queue.is_persistent:
@@ -370,7 +370,7 @@ class Admission:
                 raise no_consumer(address, "none has room for it")
 
     def is_turn_full(self, copies: int) -> bool:
-        """Whether what costs as much as that many copies must wait for the next turn: this one has made many."""
+        """Whether what costs that many copies must wait, as this turn has made too many. If not, counts them."""
         turn = self.context.turn_number
         if self.copies_turn != turn:
             self.copies_turn, self.copies = turn, 0
@@ -389,8 +389,8 @@ class Admission:
         return self.context.open.size >= BATCH_BYTES or len(self.context.open.writes) >= BATCH_WRITES
 
     def collect(self, queue: Target, message: Message) -> None:
-        """Puts the message into the queue of a durable subscription; where there is no room it is dropped, as for a
-        slow subscriber.
+        """Puts the message into the queue of a durable subscription; if there is no room, drops it, as for a slow
+        subscriber.
         """
         copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
         try:
@@ -408,8 +408,8 @@ class Admission:
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
     def is_known(self, producer: Producer, dedup: Dedup, dedup_id: bytes) -> int | WaitList | None:
-        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the
-        room to wait for while the disk is asked.
+        """Returns the number of the batch that stores its first SEND (0: on the disk already), None for a new id, or
+        the wait list to wait on while the disk is asked.
         """
         number = dedup.batch_of(dedup_id)
         if number is not None:
@@ -423,7 +423,7 @@ class Admission:
         return wait_list
 
     def found(self, request: int, found: bool) -> WaitList:
-        """Called when the disk has answered: the one client that waits may go on."""
+        """Called when the disk has answered: gives the answer to the one producer that waits, which may go on."""
         wait_list, dedup, dedup_id = self.lookups.pop(request)
         if wait_list.waiters:
             wait_list.waiters[0].found[dedup, dedup_id] = (request, found)
@@ -432,7 +432,7 @@ class Admission:
         return wait_list
 
     def forget_found(self, producer: Producer) -> None:
-        """Drops answers that have been used. Until now, what was stored since they were asked for was kept."""
+        """Drops answers that have been used: ids stored since they were asked for need not be kept any longer."""
         for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
         producer.found.clear()
