@@ -1,8 +1,8 @@
-"""The three threads that may touch the disk: the committer, which makes batches durable, one at a time and in order,
-the follower, which brings the tables up to date behind it, and the loader, which reads back and measures.
+"""The three threads that may touch the disk: the committer, which makes batches durable, one at a time and in order;
+the follower, which brings the tables up to date after it; and the loader, which reads back and measures.
 
-A batch belongs to the committer's thread from `submit` until it is answered: nothing else touches its writes. An error
-of the disk ends the process (halt.py): what waited for that batch is never answered.
+A batch belongs to the committer's thread from `submit` until it is answered: nothing else touches its writes. A disk
+error ends the process (halt.py): what waited for that batch is never answered.
 """
 
 import os
@@ -28,19 +28,19 @@ class CheckedStore(Store, Protocol):
         """Frees the slots of processes that died while they read."""
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the store's file occupies and no longer uses."""
+        """Returns the bytes of the disk that the store's file occupies and no longer uses."""
 
     def set_clock(self, now_ms: int) -> None:
-        """What time it is for the broker, since the epoch: that of the next commit."""
+        """Sets the broker's time, in milliseconds since the epoch: that of the next commit."""
 
     def use_disk_free_min(self, disk_free_min: int) -> None:
-        """The setting has changed: kept segments of the write-ahead log make way below twice of it."""
+        """Puts a changed setting into force: below twice that, kept segments of the write-ahead log are removed."""
 
     def wal_bytes(self) -> tuple[int, int]:
-        """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
+        """Returns the bytes of the write-ahead log's files, and of those among them that log_keep keeps."""
 
     def wal_numbers(self) -> WalNumbers:
-        """How the write-ahead log stands, besides its bytes."""
+        """Returns the other numbers of the write-ahead log."""
 
     @property
     def checked_percent(self) -> int:
@@ -48,16 +48,16 @@ class CheckedStore(Store, Protocol):
 
     @property
     def is_far_behind(self) -> bool:
-        """Whether the tree is to be brought up to date now, before commits must wait for it."""
+        """Whether the tree should be brought up to date now, before commits must wait for it."""
 
     def catch_up(self) -> None:
-        """The tree has all that was committed when this returns. Raises DiskFailed."""
+        """Brings the tree up to date: when this returns, it has all that was committed before. Raises DiskFailed."""
 
     def apply_if_due(self) -> float:
-        """Brings the tree up to date with the log, and returns after how many seconds it is to be called again."""
+        """Brings the tree up to date with the log if that is due. Returns the seconds until the next call."""
 
     def go_on_checking(self) -> bool:
-        """Checks a little more of the structure; whether there is more. Raises StoreError where it is damaged."""
+        """Checks a little more of the structure; returns whether there is more. Raises StoreError if it is damaged."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Inquiry:
 class DiskSpace:
     """free_bytes: of the file system. reusable_bytes: of the store's file, which commits use again before it grows.
     used_bytes: of the store. wal_bytes: of the write-ahead log's files, of which log_keep keeps wal_kept_bytes; wal:
-    how that stands besides. total_bytes: of the file system.
+    the log's other numbers. total_bytes: of the file system.
     """
 
     free_bytes: int
@@ -86,8 +86,8 @@ class DiskSpace:
     @property
     def for_messages_bytes(self) -> int:
         """The bytes of the disk that are left for messages. The file never shrinks: if its reusable bytes did not
-        count, a disk that it has filled once would be full for ever. They count only where they exceed the used ones:
-        fewer may be scattered among messages and not hold a large one, and then the file grows.
+        count, a disk that it has filled once would be full for ever. They count only if they exceed the used ones:
+        fewer may be scattered among messages, where a large message finds no room, so that the file grows.
         """
         is_enough = self.reusable_bytes > self.used_bytes
         return self.free_bytes + (self.reusable_bytes if is_enough else 0)
@@ -95,8 +95,8 @@ class DiskSpace:
 
 @dataclass(slots=True)
 class Findings:
-    """The result of an Inquiry. unread: what is to be asked for again. space: if it was measured; checked_percent: how
-    much of the store's structure had been checked then.
+    """The result of an Inquiry. unread: requests to be asked again. space: None: it was not measured; checked_percent:
+    how much of the store's structure had been checked when it was.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Findings:
 
 
 def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) -> Worker[Batch, int]:
-    """Its answer is the number of the batch, which is then on the disk."""
+    """Returns the committer. Its answer is the number of the batch, which is then on the disk."""
     beats_to_check = int(READER_CHECK_S / BEAT_S)
 
     def commit(batch: Batch) -> int:
@@ -127,15 +127,15 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
 
 
 def follower(loop: Any, store: CheckedStore) -> Worker[bool, None]:
-    """Brings the tables up to date: when it is given a job, and before an entry has waited too long."""
+    """Returns the follower. It brings the tables up to date when given a job, and before an entry waits too long."""
     return Worker(loop, "follower", lambda _: store.catch_up(), lambda _: None, store.apply_if_due)
 
 
 def loader(
     loop: Any, store: CheckedStore, data_dir: Path, found: Callable[[Findings], None]
 ) -> Worker[Inquiry, Findings]:
-    """Its answer holds one event for each read request, in order; those that it does not get to are unread: one turn
-    takes all that is found, and needs about as long for it as the loader has.
+    """Returns the loader. Its answer holds one event for each read request, in order. Requests that it does not get to
+    in READS_S are `unread`: one turn takes all that is found, and needs about as long for that as the loader had.
     """
 
     def read(inquiry: Inquiry) -> Findings:
@@ -161,19 +161,19 @@ def loader(
 
 
 def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:
-    """How much space there is now."""
+    """Measures how much space there is now."""
     spare_bytes, used_bytes, wal_bytes = store.spare_bytes(), store.used_bytes(), store.wal_bytes()
     total_bytes = whole_bytes(data_dir)
     return DiskSpace(free_bytes(data_dir), spare_bytes, used_bytes, *wal_bytes, store.wal_numbers(), total_bytes)
 
 
 def free_bytes(data_dir: Path) -> int:
-    """What the file system still gives to an ordinary user, in bytes."""
+    """Returns how many bytes the file system still gives to an ordinary user."""
     found = os.statvfs(data_dir)
     return found.f_bavail * found.f_frsize
 
 
 def whole_bytes(data_dir: Path) -> int:
-    """How large the file system is."""
+    """Returns the size of the file system, in bytes."""
     found = os.statvfs(data_dir)
     return found.f_blocks * found.f_frsize

@@ -1,8 +1,8 @@
 """The event loop: takes the events, asks the broker for a turn, and carries out everything that the turn asks for.
 
-It runs as a callback of the hub, never waits, and never runs twice at once; so the broker needs no lock. Between two
-turns the hub always looks at sockets and timers, so however much is to be done, heart-beats are not late. One batch is
-being committed while the next one fills; what a batch holds is not known here.
+It runs as a callback of the hub, never waits, and never runs twice at once, so the broker needs no lock. Between two
+turns the hub always looks at sockets and timers, so heart-beats are not late, however much there is to do. One batch
+is committed while the next one fills; this module does not know what a batch holds.
 """
 
 import time
@@ -37,7 +37,7 @@ from radiator.server.wake_timer import WakeTimer
 
 
 class Dispatcher:
-    """Used on the hub only. turns: how many there were. is_stopped: the broker has nothing more to send."""
+    """Used only on the hub. turns: how many there were. is_stopped: the broker has nothing more to send."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Dispatcher:
         self._begun_s: float | None = None  # when the open batch was first seen to hold anything
         self._read_requests: deque[ReadRequest] = deque()
         self._measure_due = False
-        # what was measured last, and the bytes of batches that it may not include
+        # what was measured last, and the bytes of batches that this measurement may not include
         self._space = measured(store, data_dir)
         self._checked_percent = store.checked_percent
         self._unseen_bytes = 0
@@ -111,7 +111,7 @@ class Dispatcher:
         return not (self.committer.is_busy or self._loader.is_busy or self._follower.is_busy)
 
     def finish(self) -> None:
-        """Stops the clock and the threads; only at rest. After it the store may be closed."""
+        """Stops the clock and the threads. Call this only at rest; afterwards the store may be closed."""
         self._tick.stop()
         self._sealing.stop()
         self._due_soon.stop()
@@ -122,12 +122,12 @@ class Dispatcher:
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
     def _summon(self) -> None:
-        """The next turn comes after everything that can be read now has been read. A turn's own reports and leftovers
-        wait until the hub has looked at the sockets once more: it runs many callbacks before it does.
+        """Schedules the next turn, after everything that can be read now has been read. A turn's own reports and
+        leftovers wait until the hub has looked at the sockets once more: it runs many callbacks before it does.
 
-        Background work rests between two turns while a thread is busy. Where turns follow each other at once, Python's
-        lock is released too briefly to wake a thread that waits for it, and a commit takes it some thirty times: a
-        commit took 590 ms beside a flood of requests to /admin.
+        Background work rests between two turns while a disk thread is busy. If turns follow each other at once, the GIL
+        is released too briefly to wake a thread that waits for it, and a commit takes the GIL some thirty times: a
+        commit took 590 ms during a flood of requests to /admin.
         """
         if not self._is_in_turn:
             self._loop.run_callback(self._turn)
@@ -141,7 +141,7 @@ class Dispatcher:
         self._turn()
 
     def _turn(self) -> None:
-        """One turn, and everything that it asks for."""
+        """Runs one turn, and carries out everything that it asks for."""
         self._is_in_turn = True
         events = self._inbox.take(self._broker.behind)
         now_s = time.monotonic()
@@ -205,7 +205,7 @@ class Dispatcher:
         return len(touched)
 
     def _log_notes(self, notes: list[Note]) -> None:
-        """Logs each once, with the address of its connection: most connections have no other line in the log."""
+        """Logs each note once, with the address of its connection: most connections have no other line in the log."""
         for note in notes:
             connection = self._connections.open.get(int(note.fields.get("connection", 0)))
             if connection is None:
@@ -221,9 +221,9 @@ class Dispatcher:
         """Submits the open batch if the last one is committed, the awaited clients have sent something or the batch has
         filled without them, and sync_interval_ms has passed.
 
-        Clients that a batch has answered send again at once. If the first of them did not wait for the others, it would
-        be committed alone, and all others would wait for that commit: with 8 + 8 connections end to end the wait saves
-        a fifth of the CPU (116 µs a message without it, 86 with it). A batch that no client awaits waits longer.
+        Clients that a batch has answered send again at once. If the first did not wait for the others, its messages
+        would be committed alone, and the others would wait for that commit: with 8 + 8 connections end to end the wait
+        saves a quarter of the CPU (116 µs a message without it, 86 with it). A batch that nobody awaits waits longer.
         """
         if self.committer.is_busy or not self._broker.has_batch:
             return
@@ -251,8 +251,8 @@ class Dispatcher:
         self.committer.submit(batch)
 
     def _is_gathering(self) -> bool:
-        """Whether to wait for the awaited clients: not once the open batch has filled without them (producers with wide
-        windows).
+        """Whether to wait for the awaited clients: no longer once the open batch has filled without them (producers
+        with wide windows), or time is up.
         """
         worth = self._awaited * GATHER_WRITES
         return self._broker.batch_writes < worth and time.monotonic() < self._gather_until_s
@@ -271,12 +271,12 @@ class Dispatcher:
         self._inbox.report(Committed(number))
 
     def use(self, config: Config) -> None:
-        """The settings of the disk apply from now on."""
+        """Puts the disk settings of this configuration into force."""
         self._sync_interval_s = config.sync_interval_ms / 1000
         self._store.use_disk_free_min(config.disk_free_min)
 
     def sync_at_once(self) -> None:
-        """From now on no batch waits: the broker stops."""
+        """Called when the broker stops: from now on no batch waits."""
         self._sync_interval_s = self._sync_at_s = self._unawaited_max_s = 0.0
 
     # ---- what is read back ------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Dispatcher:
         self._ask()
 
     def _ticked(self) -> None:
-        """The clock ticks even while the disk is slow: with the numbers measured last, less what was written since."""
+        """Reports a Tick, even while the disk is slow: with the last measurement, less what was written since."""
         space, unseen_bytes = self._space, self._unseen_bytes
         self._inbox.report(
             Tick(

@@ -2,14 +2,14 @@
 
     name       `wal/NUMBER.wal` in the data directory; a segment is filled with zeros before it is used
     append     one entry for each batch: one write, one fdatasync; then the batch is on the disk
-    read       the entries behind an index, each checked; where they end, whether that is the end or damage
-    tidy       segments that the tree has caught up with are kept, if `log_keep` says so, and become the next ones
+    read       the entries after an index, each checked; where they stop, whether that is the end or damage
+    tidy       segments that the tree has caught up with are kept, if `log_keep` says so, and then used again
 
-An entry is written only when the one before it is synced. So a crash tears the last entry at most, and the log is cut
-there. Where anything valid lies behind a place that is not, there is damage in the middle: nothing is cut off then.
+An entry is written only after the one before it is synced. So a crash tears the last entry at most, and the log is cut
+there. If anything valid follows a place that is not valid, the log is damaged in the middle, and nothing is cut off.
 
-Every segment has a random salt, which the checksum of each head includes: neither what an earlier use of the file has
-left, nor what a producer writes into a message, can pass for an entry. Each entry has the checksum of the one before.
+Every segment has a random salt, which the checksum of each head includes: neither leftovers of an earlier use of the
+file, nor what a producer writes into a message, can pass for an entry. Each entry has the checksum of the one before.
 """
 
 import errno
@@ -38,7 +38,7 @@ from radiator.model.settings import KEEP_NOTHING, LogKeep
 from radiator.storage.lmdb.directory import WAL_DIRECTORY, has_wal, is_regular, sync_directory
 
 FORMAT = 1
-TERM = 1  # always; a replicated log would count here who was its leader
+TERM = 1  # always; a replicated log would count its leaders here
 
 _NAME = re.compile(r"([0-9]{10})\.wal")
 _UNFINISHED = ".new"
@@ -55,15 +55,15 @@ _CLOSING = struct.Struct(">QQ")  # number and salt of the next segment
 _CLOSING_BYTES = _HEAD_BYTES + _CLOSING.size
 _ZEROS = bytes(64 * KIB)
 _SALT_BYTES = 8
-_SYNCED_BYTES = 512 * KIB  # a piece of a segment that is made beside commits
-_PAUSE_S = 0.002  # between two of them: a segment of 64 MiB takes a third of a second
+_SYNCED_BYTES = 512 * KIB  # the size of a piece of a segment that is made while commits go on
+_PAUSE_S = 0.002  # between two pieces: a segment of 64 MiB takes a third of a second
 _PIECE_BYTES = 256 * KIB  # a multiple of _UNIT: so no magic lies across two pieces
 _ZERO_PIECE = bytes(_PIECE_BYTES)  # most of what is searched
-_AMPLE_SHARE = 8  # a segment longer than the first is prepared only where the disk has so many times its size
+_AMPLE_SHARE = 8  # a segment longer than the first is prepared only if the disk has this many times its size free
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
-# How far a batch had come, what a start finds of it after a crash, and why.
+# How far a batch had come -> what a start finds of it after a crash, and why.
 AFTER_A_CRASH = {
     "appended": ("all of it, or nothing", "no RECEIPT has left that promises it; a torn entry is cut off"),
     "synced": ("all of it", "the start carries out the entries that the tables do not have"),
@@ -75,9 +75,9 @@ AFTER_A_CRASH = {
 
 
 class Place(NamedTuple):
-    """Behind the entry `index`, whose checksum is `crc`: where an entry may follow. The first entry's index is 1.
+    """The place right after the entry `index`, whose checksum is `crc`: the next entry goes here. The first index is 1.
 
-    number, at: of the segment, and the byte in it; 0: not known.
+    number, at: the number of the segment, and the byte in it; 0: not known.
     """
 
     index: int  # type: ignore[assignment]  # a tuple has a method of that name
@@ -87,7 +87,7 @@ class Place(NamedTuple):
 
 
 class WalEntry(NamedTuple):
-    """One batch. place: behind it. ms: when it was written, since the epoch."""
+    """One batch. place: right after it. ms: when it was written, in milliseconds since the epoch."""
 
     place: Place
     term: int
@@ -97,7 +97,7 @@ class WalEntry(NamedTuple):
 
 
 class Damaged(StoreError):
-    """Something in the log is not what was written, and what follows it, or should, was receipted."""
+    """Something in the log is not what was written, and what follows it, or should, may have been receipted."""
 
     def __init__(self, clause: str, advice: str = "Restore a backup.") -> None:
         """clause: what is wrong, and in which file."""
@@ -137,7 +137,7 @@ def _padded(length: int) -> int:
 
 
 def _entry_bytes(magic: bytes, place: Place, boot: int, ms: int, content: bytes, salt: int) -> tuple[bytes, int]:
-    """The head of an entry that follows that place, and its checksum."""
+    """Returns the head of an entry that follows that place, and its checksum."""
     index = place.index + (magic == _ENTRY_MAGIC)
     head = _HEAD.pack(magic, len(content), index, TERM, boot, ms, place.crc, crc32(content))
     crc = crc32(head, salt & 0xFFFFFFFF) ^ (salt >> 32)
@@ -145,7 +145,7 @@ def _entry_bytes(magic: bytes, place: Place, boot: int, ms: int, content: bytes,
 
 
 def _head_at(data: bytes, salt: int) -> tuple[_Head, int] | None:
-    """The head that these bytes begin with, and its checksum, if that is right under this salt."""
+    """Returns the head at the beginning of these bytes, and its checksum; None: that is not right under this salt."""
     if len(data) < _HEAD_BYTES:
         return None
     head = data[: _HEAD.size]
@@ -163,7 +163,7 @@ def _opening_bytes(opening: _Opening) -> bytes:
 
 
 def _opening_of(data: bytes | memoryview) -> _Opening | None:
-    """The segment's opening, if its checksum is right."""
+    """Returns the segment's opening; None: its checksum or its magic is not right."""
     packed = bytes(data[: _SEGMENT.size])
     if len(data) < _ENTRIES_AT or _CRC.unpack_from(data, _SEGMENT.size)[0] != crc32(packed):
         return None
@@ -175,14 +175,14 @@ def _opening_of(data: bytes | memoryview) -> _Opening | None:
 
 
 class WalEnd(NamedTuple):
-    """Where the log ends: what `append` goes on from. salt: of the segment."""
+    """Where the log ends, and `append` goes on. salt: that of the segment."""
 
     place: Place
     salt: int
 
 
 def _for_reading(path: Path) -> FileIO:
-    """Opens a segment. Raises StoreError for what is none: to open a pipe would be to wait for who writes to it."""
+    """Opens a segment. Raises StoreError if it is no regular file: opening a pipe would wait for a writer."""
     try:
         is_regular(path)
         return path.open("rb", buffering=0)
@@ -198,7 +198,7 @@ def _may_not_read(path: Path) -> StoreError:
 
 
 class _Bytes:
-    """The bytes of a file, read in pieces: a segment may be larger than what is to be read of it."""
+    """The bytes of a file, read in pieces: a segment may be larger than the part that must be read."""
 
     def __init__(self, path: Path) -> None:
         self._opened = _for_reading(path)
@@ -214,7 +214,7 @@ class _Bytes:
         self._opened.close()
 
     def at(self, at: int, count: int) -> bytes:
-        """So many bytes from there on, or as many as there are."""
+        """Returns that many bytes from that offset on, or as many as there are."""
         if count > _PIECE_BYTES:
             return os.pread(self._opened.fileno(), count, at)
         if not self._begin <= at <= at + count <= self._begin + self._count:
@@ -222,8 +222,8 @@ class _Bytes:
         return bytes(self._piece[at - self._begin : min(at - self._begin + count, self._count)])
 
     def find(self, magics: Sequence[bytes], at: int, end: int = sys.maxsize) -> list[int]:
-        """Each place from there on, a multiple of _UNIT, where one of them stands; perhaps some from the end on, too.
-        at: such a multiple.
+        """Returns each offset from `at` on that is a multiple of _UNIT and has one of the magics; perhaps some from
+        `end` on, too. at: a multiple of _UNIT.
         """
         places = []
         while at < end and self._read(at):
@@ -237,7 +237,7 @@ class _Bytes:
         return places
 
     def forget(self) -> None:
-        """What is asked for next is read anew: a broker may have written there."""
+        """Drops the piece in memory, so that the next call reads again: a broker may have written there."""
         self._count = 0
 
     def _read(self, at: int) -> int:
@@ -247,10 +247,10 @@ class _Bytes:
 
 
 class _File:
-    """A segment's file: its opening is read, and the rest where it is wanted."""
+    """A segment's file. Its opening is read at once, the rest only when it is wanted."""
 
     def __init__(self, path: Path, number: int, store_id: str) -> None:
-        """Raises StoreError where it is of another store, of a newer format, or under another's name."""
+        """Raises StoreError if it is of another store or of a newer format, or has the name of another segment."""
         self.path = path
         self.number = number
         with _for_reading(path) as opened:
@@ -271,7 +271,7 @@ class _File:
 
 
 def segments_in(directory: Path) -> list[tuple[int, Path]]:
-    """Numbers and names of its segments, in their order. Raises StoreError for anything else that is in it."""
+    """Returns numbers and paths of its segments, in order. Raises StoreError for anything else but unfinished ones."""
     found = []
     try:
         names = sorted(os.listdir(directory))
@@ -288,27 +288,27 @@ def segments_in(directory: Path) -> list[tuple[int, Path]]:
 
 
 class WalReading:
-    """One pass over the entries behind a place, in order. `end`: once it is over, where the next entry follows.
+    """One pass over the entries after a place, in order. `end`: once the pass is over, where the next entry goes.
 
-    Raises Damaged, StoreError, and DiskFailed where a file cannot be read.
+    Raises Damaged, StoreError, and OSError if a file cannot be read.
     """
 
     def __init__(self, directory: Path, store_id: str, after: Place, is_copy: bool = False) -> None:
-        """is_copy: `radiator backup --log` has made it, so it may end with a closed segment. Segments before that of
-        the place are only kept: nothing is asked of them.
+        """is_copy: `radiator backup --log` has made it, so it may end with a closed segment. Segments before the one of
+        `after` are merely kept, and not checked.
         """
         self._directory = directory
         segments = segments_in(directory)
         self._files = [_File(path, number, store_id) for number, path in segments if number >= after.number]
         self._is_copy = is_copy
-        self.missing = 0  # the segment in which the log went on, where a copy ends before it
+        self.missing = 0  # the segment in which the log went on, if a copy ends before it
         self._after = after
         self.store_id = store_id
         self.end: WalEnd | None = None
-        self.files_used: list[tuple[int, int]] = []  # number and first index, of those that have been begun
+        self.files_used: list[tuple[int, int]] = []  # number and first index of each segment that has been begun
 
     def entries(self) -> Iterator[WalEntry]:
-        """Those behind the place that was given."""
+        """Yields the entries after the place that was given."""
         at, place, salt = self._begin()
         while True:
             file = self._files[at]
@@ -332,7 +332,7 @@ class WalReading:
                     except Damaged:
                         data.forget()
                         if self._entry(file, data, place, salt) is not None:
-                            continue  # a broker has appended it meanwhile, and then what follows it
+                            continue  # a broker has appended it since, and then what follows it
                         raise
                     break
             number, salt = closing
@@ -348,8 +348,8 @@ class WalReading:
             )
 
     def sync(self) -> None:
-        """What was read is on the disk when this returns: after a kill the last entry may be in memory only, and the
-        tables must never have what a power cut can still take. Raises DiskFailed.
+        """Syncs what was read: after a kill the last entry may be only in memory, and the tables must never have what a
+        power cut can still take. Raises DiskFailed.
         """
         for file in self._files:
             try:
@@ -358,7 +358,7 @@ class WalReading:
                 raise DiskFailed(f"Syncing {file.path} failed: {error}.") from error
 
     def _begin(self) -> tuple[int, Place, int]:
-        """Which file is the first to be read, from which place on, and its salt."""
+        """Returns the index of the first file to read, the place from which to read it, and its salt."""
         begun = [(at, file.opening) for at, file in enumerate(self._files) if file.opening is not None]
         self.files_used = [(opening.number, opening.first) for _, opening in begun]
         if not begun:
@@ -380,7 +380,7 @@ class WalReading:
         return at, Place(opening.first - 1, opening.crc_before, opening.number, _ENTRIES_AT), opening.salt
 
     def _entry(self, file: _File, data: _Bytes, place: Place, salt: int) -> tuple[_Head, int, bytes] | None:
-        """What stands there, its head's checksum and its content; None: nothing that is whole."""
+        """Returns the head of the entry at that place, its checksum and its content; None: nothing whole is there."""
         found = _head_at(data.at(place.at, _HEAD_BYTES), salt)
         if found is None:
             return None
@@ -392,14 +392,14 @@ class WalReading:
         return head, crc, content
 
     def _is_begun(self, at: int, number: int, salt: int, place: Place) -> bool:
-        """Whether the segment that the closing of the one before names was begun: else it has never been synced."""
+        """Whether the segment that the previous one's closing names was begun; if not, no entry in it was synced."""
         # D35
         before = self._files[at - 1]
         if at == len(self._files):
             if self._is_copy:
                 self.missing = number
                 return False
-            # a broker may have made it since they were listed
+            # a broker may have made it since the segments were listed
             named = segments_in(self._directory)
             self._files += [_File(path, one, self.store_id) for one, path in named if one > before.number]
         if at == len(self._files) or self._files[at].number != number:
@@ -423,7 +423,7 @@ class WalReading:
         return False
 
     def _assert_has_applied(self, file: _File, salt: int) -> None:
-        """A log that lacks the last entry that the tables have lacks what was receipted behind it, too."""
+        """Raises Damaged if the log lacks the last entry that the tables have: receipted ones after it are lost too."""
         place = self._after
         with _Bytes(file.path) as data:
             end = place.at
@@ -437,7 +437,7 @@ class WalReading:
         raise Damaged(f"{file.path} lacks entry {place.index}, which data.mdb has: it is damaged, or of another time")
 
     def _assert_not_cut(self, file: _File, data: _Bytes, at: int, salt: int) -> None:
-        """No crash makes a segment shorter, and behind the last entry there is always room for the closing."""
+        """Raises Damaged if the segment is too short: no crash shortens it, and it always has room for the closing."""
         found = _head_at(data.at(at, _HEAD_BYTES), salt)
         if found is not None and found[0].magic == _ENTRY_MAGIC:
             at += _HEAD_BYTES + _padded(found[0].length)
@@ -445,19 +445,19 @@ class WalReading:
             raise Damaged(f"{file.path} was cut off: it has {data.size} bytes, and had at least {at + _CLOSING_BYTES}")
 
     def _assert_no_gap(self, number: int) -> None:
-        """Segments that are prepared have the next numbers. number: of the last one that was begun."""
+        """Raises Damaged unless prepared segments have the next numbers. number: of the last one that was begun."""
         for expected, file in enumerate((one for one in self._files if one.number > number), number + 1):
             if file.number != expected:
                 raise Damaged(f"segment {expected} is missing in {self._directory}, and there is {file.path.name}")
 
     def _assert_follows(self, file: _File, head: _Head, place: Place) -> None:
-        """Under the right salt and with the right checksums, an entry out of order is no accident of a crash."""
+        """Raises Damaged if an entry is out of order: with the right salt and checksums, no crash explains that."""
         index = place.index + (head.magic == _ENTRY_MAGIC)
         if (head.index, head.crc_before) != (index, place.crc):
             raise Damaged(f"{file.path} has entry {head.index} where entry {index} belongs")
 
     def _assert_nothing_follows(self, file: _File, data: _Bytes, at: int, salt: int, index: int) -> None:
-        # D35: what is torn is the last, and behind it nothing is sound
+        # D35: a torn entry is the last one, and nothing after it is sound
         for found in data.find((_ENTRY_MAGIC, _CLOSING_MAGIC), _padded(at + 1)):
             sound = _head_at(data.at(found, _HEAD_BYTES), salt)
             if sound is not None:
@@ -470,8 +470,8 @@ class WalReading:
 
 
 class SoundPart(NamedTuple):
-    """What is sound of one segment. crc_before: of the entry before its first. place: behind its last one, which was
-    written at ms. end_at: behind that, or behind its closing. next: the segment that its closing names; 0: not closed.
+    """The sound part of one segment. crc_before: of the entry before its first. place: after its last one, which was
+    written at ms. end_at: the byte after that, or after its closing. next: the segment its closing names; 0: none yet.
     """
 
     first: int
@@ -484,8 +484,8 @@ class SoundPart(NamedTuple):
 
 
 def sound_part(path: Path, number: int, store_id: str, known: SoundPart | None = None) -> SoundPart | None:
-    """Reads one segment by itself, from behind what is known of it; None: it is not begun. Raises StoreError where it
-    is none of this store, and OSError.
+    """Reads one segment by itself, from after what is known of it; None: it is not begun. Raises StoreError if it is
+    not of this store, and OSError.
     """
     opening = _File(path, number, store_id).opening
     if opening is None:
@@ -510,8 +510,8 @@ def sound_part(path: Path, number: int, store_id: str, known: SoundPart | None =
 
 
 def closed_part(path: Path, number: int, store_id: str) -> SoundPart | None:
-    """Of a copy that ends with its closing, from its first and its last bytes alone; ms is 0. None: it does not.
-    Raises as sound_part does.
+    """Returns the sound part of a copy that ends with its closing, from its first and last bytes alone; ms is 0. None:
+    it does not end so. Raises as sound_part does.
     """
     opening = _File(path, number, store_id).opening
     if opening is None:
@@ -527,13 +527,13 @@ def closed_part(path: Path, number: int, store_id: str) -> SoundPart | None:
 
 
 def is_blank(path: Path) -> bool:
-    """Whether the segment is not begun; False: its opening is damaged, if it has none. Raises StoreError, OSError."""
+    """Whether the segment is not begun: its opening is blank, neither sound nor damaged. Raises StoreError, OSError."""
     with _for_reading(path) as opened:
         return opened.read(_ENTRIES_AT) == bytes(_ENTRIES_AT)
 
 
 def opening_in(path: Path, store_id: str) -> tuple[int, int, int] | None:
-    """Number, first index and salt of a segment of that store, under whatever name; None: it has no such opening."""
+    """Returns number, first index and salt of a segment of that store, under whatever name; None: it is none."""
     with _for_reading(path) as opened:
         opening = _opening_of(opened.read(_ENTRIES_AT))
     if opening is None or opening.format > FORMAT or opening.store.rstrip(b"\0") != store_id.encode():
@@ -542,9 +542,9 @@ def opening_in(path: Path, store_id: str) -> tuple[int, int, int] | None:
 
 
 class Remnant(NamedTuple):
-    """An entry, or the closing of a segment, somewhere in one. content: None: it is not what was written.
+    """An entry, or a closing, somewhere in a segment. content: None: it is not what was written.
 
-    place: behind it; of a closing it has the index of the entry before.
+    place: right after it; that of a closing has the index of the entry before.
     """
 
     is_closing: bool
@@ -557,13 +557,13 @@ class Remnant(NamedTuple):
 
     @property
     def next(self) -> tuple[int, int]:
-        """Of a sound closing: number and salt of the next segment."""
+        """The number and salt of the next segment, as a sound closing names it."""
         number, salt = _CLOSING.unpack(self.content or b"")
         return number, salt
 
 
 def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
-    """Whatever has a sound head in that segment, in the order of its bytes: for a log that is damaged. Raises
+    """Yields everything with a sound head in that segment, in the order of its bytes: for a damaged log. Raises
     StoreError, OSError.
     """
     with _Bytes(path) as data:
@@ -575,7 +575,7 @@ def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
             head, crc = found
             content = data.at(at + _HEAD_BYTES, head.length)
             is_whole = len(content) == head.length and crc32(content) == head.content_crc
-            end = at + _HEAD_BYTES + _padded(head.length)  # what stands within its content is nothing of the log
+            end = at + _HEAD_BYTES + _padded(head.length)  # nothing within its content belongs to the log
             place = Place(head.index, crc, number, end)
             is_closing = head.magic == _CLOSING_MAGIC
             before, term, boot, ms = head.crc_before, head.term, head.boot, head.ms
@@ -586,15 +586,15 @@ def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
 
 
 class KeepBounds(NamedTuple):
-    """What the disk must have before it keeps segments that nobody needs. disk_free_min: below it SENDs wait.
-    segment_max: of a segment, in bytes; what the tables take at a time is bounded likewise.
+    """How much room the disk must have for segments to be kept that nobody needs. disk_free_min: below it SENDs wait.
+    segment_max: the largest segment, in bytes; what the tables take at a time has a like bound.
     """
 
     disk_free_min: int
     segment_max: int
 
     def missing_bytes(self, directory: Path) -> int:
-        """How many bytes the disk has too few; negative: it has more."""
+        """Returns how many free bytes the disk lacks; negative: it has more than enough."""
         file_system = os.statvfs(directory)
         share_bytes = file_system.f_blocks * file_system.f_frsize // LOG_KEEP_FREE_SHARE
         needed_bytes = max(share_bytes, LOG_KEEP_FREE_SEGMENTS * self.segment_max)
@@ -603,8 +603,8 @@ class KeepBounds(NamedTuple):
 
 
 def give_up_kept(data_dir: Path, needed: int, bounds: KeepBounds) -> None:
-    """Before a start carries out the log, which takes room: while the disk has little, segments before the number
-    `needed` go, the oldest first. The tables have all of them. Raises StoreError, OSError.
+    """Removes segments before the number `needed`, the oldest first, while the disk has little room: called before a
+    start carries out the log, which takes room. The tables have all of them. Raises StoreError, OSError.
     """
     directory = data_dir / WAL_DIRECTORY
     if not has_wal(data_dir):
@@ -616,8 +616,8 @@ def give_up_kept(data_dir: Path, needed: int, bounds: KeepBounds) -> None:
 
 
 class _Kept(NamedTuple):
-    """A closed segment whose entries the tables have. closed_ms: when, since the epoch; by the broker's clock if it was
-    closed in this run, else by that of the file.
+    """A closed segment whose entries the tables have. closed_ms: when, since the epoch: by the broker's clock if the
+    tables caught up with it in this run, otherwise by the time of its file.
     """
 
     path: Path
@@ -636,18 +636,18 @@ class WriteAheadLog:
         keep: LogKeep = KEEP_NOTHING,
         disk_free_min: int = 0,
     ) -> None:
-        """reading: has come to its end. segment_max: no segment is made larger, but for an entry that is. keep: of
-        closed segments, as long as the disk has twice disk_free_min bytes.
+        """reading: has come to its end. segment_max: no segment is made larger, except for an entry that needs it.
+        keep: which closed segments to keep, while the disk has enough room (KeepBounds).
         """
         end, used = reading.end, reading.files_used
         assert end is not None, "the log has not been read to its end"
         self._directory = data_dir / WAL_DIRECTORY
         self._store = reading.store_id.encode("ascii")
         self._segment_max = segment_max
-        self._lock = threading.Lock()  # over the names in the directory, and what is known of them
+        self._lock = threading.Lock()  # guards the names in the directory, and what is known of them
         self._used = used  # number and first index of each segment that has been begun, on the disk; oldest first
         numbers = [number for number, _ in segments_in(self._directory)]
-        self._blank = [number for number in numbers if number > end.place.number]  # prepared, next ones first
+        self._blank = [number for number in numbers if number > end.place.number]  # prepared, in order of use
         self._highest = numbers[-1]  # no segment has a higher number
         self._keep = keep
         self._keep_bounds = KeepBounds(disk_free_min, segment_max)
@@ -665,8 +665,8 @@ class WriteAheadLog:
         self._capacity = os.fstat(self._opened).st_size
 
     def append(self, content: bytes, boot: int, ms: int) -> int:
-        """One entry; returns its index, and it is on the disk then. Raises DiskFailed: it may be there or not, and
-        nothing more may be appended. There is no second try: what a failed sync has lost looks written (D7).
+        """Appends one entry and returns its index; it is then on the disk. Raises DiskFailed: it may be there or not,
+        and nothing more may be appended. There is no second try: what a failed sync has lost looks written (D7).
         """
         assert not self._has_failed, "nothing may be appended after a failure"
         length = _HEAD_BYTES + _padded(len(content))
@@ -685,7 +685,7 @@ class WriteAheadLog:
             self._has_failed = True
             raise DiskFailed(f"Writing to {self._path(self._number)} failed: {error}.") from error
         if self._used[-1][0] < self._number:
-            # only now: until its opening is on the disk, the one before must stay
+            # only now: until this segment's opening is on the disk, the one before must stay
             with self._lock:
                 self._used.append((self._number, self.place.index + 1))
         self._at += length
@@ -693,7 +693,7 @@ class WriteAheadLog:
         return self.place.index
 
     def _opening(self) -> bytes:
-        """What the present segment begins with."""
+        """Returns the bytes with which the present segment begins."""
         place = self.place
         number, first = self._number, place.index + 1
         return _opening_bytes(_Opening(_SEGMENT_MAGIC, FORMAT, self._store, number, first, self._salt, place.crc))
@@ -705,7 +705,7 @@ class WriteAheadLog:
         content = _CLOSING.pack(number, salt)
         head, _ = _entry_bytes(_CLOSING_MAGIC, self.place, 0, 0, content, self._salt)
         self._write((head, content), self._at)
-        os.fdatasync(self._opened)  # before the next one is begun: it proves that this one was closed
+        os.fdatasync(self._opened)  # before the next segment is begun: that one proves that this one was closed
         os.close(self._opened)
         self._number, self._salt, self._at = number, salt, _ENTRIES_AT
         self._opened = os.open(self._path(number), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -713,7 +713,7 @@ class WriteAheadLog:
         return self._opening()
 
     def _next_blank(self, needed_bytes: int) -> int:
-        """The number of the next segment: one that was prepared, if it is long enough."""
+        """Returns the number of the next segment; makes it, if none is prepared or the prepared one is too short."""
         with self._lock:
             number = self._blank.pop(0) if self._blank else self._highest + 1
             assert number == self._number + 1, f"segment {number} is prepared, and {self._number + 1} is next"
@@ -723,7 +723,7 @@ class WriteAheadLog:
             return number
 
     def _prepare(self, number: int, size: int) -> None:
-        """Makes that segment, if need be in the room of kept ones."""
+        """Makes that segment; removes kept ones if it needs their room."""
         while True:
             try:
                 _prepare(self._path(number), size)
@@ -735,57 +735,57 @@ class WriteAheadLog:
                 return
 
     def _write(self, parts: Sequence[bytes], at: int) -> None:
-        """All of it: where the system writes less, the disk is full or broken."""
+        """Writes all of it. Raises OSError if the system writes less: the disk is then full or broken."""
         _assert_written(os.pwritev(self._opened, parts, at), sum(map(len, parts)))
 
     def _path(self, number: int) -> Path:
         return self._directory / segment_name(number)
 
     def close(self) -> None:
-        """Nothing can be appended any more."""
+        """Closes the log: nothing can be appended any more."""
         os.close(self._opened)
 
     def _keep_or_remove(self, number: int) -> None:
-        """A segment from before those that are still needed: what is wrong with it must refuse no start. One that is
-        damaged, or of another store, stays where it is: `radiator check` tells of it.
+        """Keeps a segment that is older than those still needed, or removes it if it is blank: nothing wrong with it
+        may refuse a start. One that is damaged, or of another store, stays: `radiator check` tells of it.
         """
         path = self._path(number)
         with suppress(OSError, StoreError):
             if _File(path, number, self._store.decode()).opening is not None:
                 self._kept.append(_kept(path))
             elif is_blank(path):
-                path.unlink()  # a broker was killed before it could give it its next number
+                path.unlink()  # a broker was killed before it could rename this to its next number
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments. No file is opened for it: there may be none to be had."""
+        """The bytes of all segments. No file is opened for this: the process may have no file descriptor left."""
         with self._lock:
             numbers = {self._number, *self._blank, *(number for number, _ in self._used)}
         size = self.kept_bytes
         for number in numbers:
-            with suppress(FileNotFoundError):  # it has just got another name
+            with suppress(FileNotFoundError):  # it was just renamed
                 size += self._path(number).stat().st_size
         return size
 
     @property
     def kept_bytes(self) -> int:
-        """Of the closed segments that `log_keep` keeps."""
+        """The bytes of the closed segments that `log_keep` keeps."""
         return sum(one.size for one in list(self._kept))
 
     @property
     def segments(self) -> tuple[int, int]:
-        """How many files there are, and how many of them are prepared and not begun."""
+        """The number of files, and how many of them are prepared and not begun."""
         with self._lock:
             numbers = {self._number, *self._blank, *(number for number, _ in self._used)}
             return len(numbers) + len(self._kept), len(self._blank)
 
-    # ---- behind the tree --------------------------------------------------------------------------------------------
+    # ---- after the tree has caught up -------------------------------------------------------------------------------
 
     def tidy(self, applied: int, may_take_long: bool = True) -> None:
-        """The tree has all entries up to that one, synced: what has no others is kept, as long as it is to be, and
-        then prepared to be used again. One is always prepared, so that a full disk stops no ACK; where there is no
-        room for it, a kept one makes it, or that is tried again. may_take_long: a new one may be made, which one thread
-        alone may do.
+        """Called when the tree has all entries up to `applied`, synced: keeps segments with no later ones for as long
+        as log_keep says, then prepares them to be used again. One is always prepared, so that a full disk stops no ACK;
+        if there is no room for it, a kept one is used, or this is tried again. may_take_long: a new one may be made,
+        which only one thread may do.
 
         Raises DiskFailed.
         """
@@ -803,7 +803,7 @@ class WriteAheadLog:
             self._free_disk()
             free = self._surplus()
             sizes = [one.size for one in free] + [self._path(number).stat().st_size for number in self._blank]
-            # else short ones would be used again and again, and a longer one would be made while receipts wait for it
+            # otherwise short ones would be used over and over, and receipts would wait while a longer one is made
             is_enough = max(sizes, default=0) >= min(self._next_size(), self._segment_max // 2)
         made = None if is_enough or not may_take_long else self._make_next()  # without the lock, so commits go on
         with self._lock:
@@ -815,7 +815,7 @@ class WriteAheadLog:
                 self._recycle(one.path)
 
     def _surplus(self) -> list[_Kept]:
-        """Those that are kept no longer, oldest first: taken out of what is."""
+        """Takes out of the kept segments, and returns, those that need not be kept any longer, oldest first."""
         oldest_ms = self._now_ms() - self._keep.max_ms
         left_bytes = sum(one.size for one in self._kept)
         count = 0
@@ -828,14 +828,14 @@ class WriteAheadLog:
         return free
 
     def use_disk_free_min(self, disk_free_min: int) -> None:
-        """The setting has changed."""
+        """Puts a changed setting into force."""
         self._keep_bounds = self._keep_bounds._replace(disk_free_min=disk_free_min)
 
     def set_clock(self, now_ms: int) -> None:
-        """Says what time it is for the broker, whose clock need not be the system's."""
+        """Sets the time by the broker's clock, which need not be the system's."""
         if self._clock is None:
             with self._lock:
-                # none was closed after now, or after the one behind it, whatever the times of their files say
+                # none was closed after now, or after the one that follows it, whatever the times of their files say
                 latest_ms = now_ms
                 for at in reversed(range(len(self._kept))):
                     latest_ms = min(latest_ms, self._kept[at].closed_ms)
@@ -843,14 +843,14 @@ class WriteAheadLog:
         self._clock = now_ms, time.monotonic()
 
     def _now_ms(self) -> int:
-        """By the broker's clock; 0: it has not been told yet, and then no segment is old."""
+        """Returns the time by the broker's clock; 0: that has not been set yet, and then no segment is old."""
         if self._clock is None:
             return 0
         noted_ms, noted_s = self._clock
         return noted_ms + int((time.monotonic() - noted_s) * 1000)
 
     def _free_disk(self) -> None:
-        """While the disk has little room, kept segments go, the oldest first: SENDs shall not wait for them."""
+        """Removes kept segments, the oldest first, while the disk has little room: no SEND may wait because of them."""
         missing_bytes = self._keep_bounds.missing_bytes(self._directory) if self._kept else 0
         while self._kept and missing_bytes > 0:
             oldest = self._kept.pop(0)
@@ -858,8 +858,8 @@ class WriteAheadLog:
             missing_bytes -= oldest.size
 
     def _make_next(self) -> Path | None:
-        """A segment under no name yet, twice as long as the present one if there is ample room; None: there is no room,
-        or no file to be had, now.
+        """Makes a segment that has no number yet, twice as long as the present one if there is ample room. Returns
+        None if there is now no room, or no file descriptor.
         """
         try:
             return _made(self._directory / f"next{_UNFINISHED}", self._next_size(), pause_s=_PAUSE_S)
@@ -875,8 +875,8 @@ class WriteAheadLog:
         return size if is_ample else min(size, WAL_SEGMENT_FIRST_BYTES)
 
     def _add_blank(self, path: Path) -> None:
-        """The file, which has no sound opening, becomes the last of the segments, or takes the place of a shorter blank
-        one.
+        """Makes the file, which has no sound opening, the last of the segments; if there are blank ones, it replaces
+        the last of them.
         """
         if not self._blank:
             self._highest += 1
@@ -885,7 +885,7 @@ class WriteAheadLog:
         sync_directory(self._directory)
 
     def _recycle(self, path: Path) -> None:
-        """The segment becomes the next blank one, or goes where one as long is prepared already."""
+        """Makes the segment the next blank one, or removes it if one at least as long is already prepared."""
         if self._blank and self._path(self._blank[-1]).stat().st_size >= path.stat().st_size:
             path.unlink()
             return
@@ -894,7 +894,7 @@ class WriteAheadLog:
 
 
 def segment_name(number: int) -> str:
-    """Of a segment's file."""
+    """Returns the name of a segment's file."""
     return f"{number:010}.wal"
 
 
@@ -908,7 +908,7 @@ def _new_salt() -> int:
 
 
 def _blank(path: Path) -> None:
-    """Takes the opening off, synced: the segment is begun no more, whatever else is in it."""
+    """Overwrites the opening with zeros and syncs that: the segment is then not begun, whatever else is in it."""
     _sync(path, bytes(_ENTRIES_AT))
 
 
@@ -923,7 +923,7 @@ def _sync(path: Path, opening: bytes = b"") -> None:
 
 
 def _prepare(path: Path, size: int, opening: bytes = b"") -> None:
-    """Makes a segment of that size, which is there under its name, or not at all."""
+    """Makes a segment of that size. It is whole under its name, or has no such name."""
     _made(path.with_suffix(_UNFINISHED), size, opening).rename(path)
     sync_directory(path.parent)
 
@@ -934,8 +934,8 @@ def _assert_written(written: int, wanted: int) -> None:
 
 
 def _made(new: Path, size: int, opening: bytes = b"", pause_s: float = 0.0) -> Path:
-    """Makes a file of that size, filled with zeros behind its opening, and synced. pause_s: between pieces that are
-    synced one by one, so that no commit waits behind a long flush.
+    """Makes a file of that size, filled with zeros after its opening, and synced. pause_s: the pause between pieces
+    that are synced one by one, so that no commit waits behind a long flush; 0: all is synced at the end.
     """
     opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -958,7 +958,7 @@ def _made(new: Path, size: int, opening: bytes = b"", pause_s: float = 0.0) -> P
 
 def begin(data_dir: Path, store_id: str, place: Place) -> WalReading:
     """Makes the log of a store that has none: its first entry will follow that place. A crash leaves it whole, or
-    something that `begin` makes anew. Raises StoreError where there is a log with entries already.
+    something that `begin` replaces. Raises StoreError if there already is a log with entries.
     """
     directory = data_dir / WAL_DIRECTORY
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -966,7 +966,7 @@ def begin(data_dir: Path, store_id: str, place: Place) -> WalReading:
     refuse_entries(directory, store_id)
     for one in directory.iterdir():
         one.unlink()
-    store, number = store_id.encode("ascii"), place.number + 1  # no number is used again, even where a log was lost
+    store, number = store_id.encode("ascii"), place.number + 1  # no number is used again, even if a log was lost
     opening = _Opening(_SEGMENT_MAGIC, FORMAT, store, number, place.index + 1, _new_salt(), place.crc)
     _prepare(directory / segment_name(number + 1), WAL_SEGMENT_FIRST_BYTES)
     _prepare(directory / segment_name(number), WAL_SEGMENT_FIRST_BYTES, _opening_bytes(opening))
@@ -977,7 +977,7 @@ def begin(data_dir: Path, store_id: str, place: Place) -> WalReading:
 
 
 def refuse_entries(directory: Path, store_id: str) -> None:
-    """Raises StoreError where a log has entries: for a store that does not say which of them its tables have."""
+    """Raises StoreError if a log has entries: called for a store that does not say which of them its tables have."""
     for number, path in segments_in(directory):
         file = _File(path, number, store_id)
         with _Bytes(path) as data:
