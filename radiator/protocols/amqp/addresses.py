@@ -1,4 +1,4 @@
-"""An exchange and a routing key as an address of the broker, and back."""
+"""Turns an exchange and a routing key into an address of the broker, and back."""
 
 from functools import lru_cache
 
@@ -6,7 +6,7 @@ from radiator.model.addresses import queue_address
 from radiator.model.limits import ADDRESSES_KEPT
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-"""The queue that a client consumes, and names as `reply_to`, for answers that only its own channel gets (RabbitMQ,
+"""The queue that a client consumes from, and names as `reply_to`, for replies that only its own channel gets (RabbitMQ,
 "Direct Reply-to").
 """
 
@@ -15,17 +15,17 @@ _REPLY_QUEUE, _EXCHANGE, _QUEUE = "/reply-queue/", "/exchange/", "/queue/"
 
 
 def queue_destination(queue: str) -> str:
-    """Where a queue is that is there: the address makes none."""
+    """Returns the address of an existing queue: using it creates none."""
     return f"/amq/queue/{queue}"
 
 
 def reply_id(queue: str) -> str:
-    """The id of the reply queue that answers to direct reply-to go to by that name; "": it is no such name."""
+    """Returns the id of the reply queue that this name stands for in direct reply-to; "": it is no such name."""
     return queue.removeprefix(_REPLY_PREFIX) if queue.startswith(_REPLY_PREFIX) else ""
 
 
 def destination(exchange: str, key: str) -> str:
-    """Where a message goes that is published so. The default exchange has no name."""
+    """Returns the address of a message published to that exchange with that key. The default exchange has no name."""
     if exchange:
         return f"{_EXCHANGE}{exchange}/{key}"
     if key.startswith(_REPLY_PREFIX):
@@ -34,8 +34,8 @@ def destination(exchange: str, key: str) -> str:
 
 
 def published_to(address: str) -> tuple[str, str]:
-    """The exchange and the routing key of a message, whoever has sent it: what has none of them has its address as the
-    key of the default exchange.
+    """Returns the exchange and the routing key of a message, whatever protocol it was sent by: if it has neither, its
+    address is the key, and the exchange is the default one.
     """
     if address.startswith(_EXCHANGE):
         exchange, _, key = address[len(_EXCHANGE) :].partition("/")
@@ -47,12 +47,12 @@ def published_to(address: str) -> tuple[str, str]:
 
 
 def reply_name(address: str) -> str:
-    """`reply_to` as an AMQP client can answer to it: the routing key of the default exchange."""
+    """Returns `reply_to` as an AMQP client can use it: as a routing key of the default exchange."""
     return published_to(address)[1]
 
 
 @lru_cache(ADDRESSES_KEPT)
 def names_of(address: str) -> tuple[bytes, bytes]:
-    """The same as they are on the wire, where each has at most 255 bytes."""
+    """Returns the exchange and the routing key as they are on the wire, where each has at most 255 bytes."""
     exchange, key = published_to(address)
     return exchange.encode()[:255], key.encode()[:255]

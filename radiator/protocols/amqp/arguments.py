@@ -1,7 +1,7 @@
-"""The arguments of queue.declare and exchange.declare as settings of a queue or an exchange.
+"""Turns the arguments of queue.declare and exchange.declare into settings of a queue or an exchange.
 
-Each argument that begins with `x-` is known (model/amqp_arguments.py has those of queues), or is refused: one that was
-ignored would promise what is not kept. Others are the application's own notes, which mean nothing to RabbitMQ either.
+An argument that begins with `x-` is known (model/amqp_arguments.py has those of queues), or is refused: ignoring it
+would break a promise. Others are the application's own notes, which mean nothing to RabbitMQ either.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ _NOT_HERE = {
         "x-dead-letter-exchange, reject-publish only refuses"
     ),
 }
-"""Values of arguments that mean what is not done."""
+"""Values of arguments that ask for what this broker does not do."""
 
 
 def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delete: bool) -> dict[str, Any]:
-    """The settings that queue.declare asks for, by their names in config.toml. Raises BrokenAmqp."""
+    """Returns the settings that queue.declare asks for, by their names in config.toml. Raises BrokenAmqp."""
     settings: dict[str, Any] = {"persistent": is_persistent, "auto_delete": auto_delete}
     for name, value in arguments.items():
         if isinstance(value, str) and (name, value) in _NOT_HERE:
@@ -62,17 +62,17 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
 
 
 def settings_if_new(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a queue gets beside these if it is made now. One that is there may have been made over another protocol."""
+    """Returns further settings for a queue that is created now. An existing one may come from another protocol."""
     return {"bounds_count": READY} if "overflow" in settings else {}
 
 
 def argument_of(setting: str) -> str:
-    """What a declare has for that setting of a queue or an exchange."""
+    """Returns the argument of a declare that stands for that setting of a queue or an exchange."""
     return _OF_SETTINGS.get(setting, setting)
 
 
 def value_of(setting: str, value: object) -> str:
-    """The same of the setting's value, in a sentence."""
+    """Returns the setting's value as a sentence about that argument gives it."""
     if value is None:
         return "none"
     if setting == "ack_timeout_s" and isinstance(value, int | float):
@@ -85,7 +85,7 @@ def value_of(setting: str, value: object) -> str:
 def exchange_settings(
     kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The same of exchange.declare."""
+    """Returns the settings that exchange.declare asks for. Raises BrokenAmqp."""
     if kind not in EXCHANGE_TYPES:
         raise BrokenAmqp(PRECONDITION_FAILED, f"unknown exchange type {kind!r:.80}: {', '.join(EXCHANGE_TYPES)}")
     settings: dict[str, Any] = {"type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}
@@ -99,7 +99,7 @@ def exchange_settings(
 
 
 def consumer_settings(arguments: Mapping[str, Any]) -> int:
-    """The priority that basic.consume asks for; 0 where it does not. Raises BrokenAmqp."""
+    """Returns the priority that basic.consume asks for, or 0. Raises BrokenAmqp."""
     priority = 0
     for name, value in arguments.items():
         if name == "x-priority":

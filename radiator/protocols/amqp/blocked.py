@@ -1,11 +1,11 @@
-"""Which channels of a connection have a message that waits for room, and what their client is told of it."""
+"""Which channels of a connection have a message that waits for room, and what their client is told about it."""
 
 from radiator.protocols.amqp.codec import encode_method
 from radiator.protocols.amqp.connection_methods import ConnectionBlocked, ConnectionUnblocked
 
 
 class BlockedChannels:
-    """A client that asks for it is told when the first of its channels waits, and when none does any more (RabbitMQ,
+    """Tells a client that asks for it when the first of its channels waits, and when none does any more (RabbitMQ,
     "Blocked Connection Notifications").
     """
 
@@ -16,7 +16,7 @@ class BlockedChannels:
         self._numbers: dict[int, None] = {}  # an empty set has three times the bytes
 
     def pause(self, number: int, cause: str) -> bytes:
-        """That one waits. No cause: it is over in a moment, and not worth a word."""
+        """Notes that a channel waits, and returns the frame to send, if any. No cause: it will be over in a moment."""
         if not cause:
             return b""
         was_blocked = bool(self._numbers)
@@ -26,7 +26,7 @@ class BlockedChannels:
         return encode_method(0, ConnectionBlocked(cause.encode()[:255].decode("utf-8", "ignore")))
 
     def resume(self, number: int) -> bytes:
-        """It goes on, or is over."""
+        """Notes that a channel goes on, or has ended, and returns the frame to send, if any."""
         was_blocked = bool(self._numbers)
         self._numbers.pop(number, None)
         is_over = was_blocked and not self._numbers and self.is_wanted

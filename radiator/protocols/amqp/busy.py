@@ -1,11 +1,11 @@
-"""The channels of a connection that hold something. What one read costs does not depend on how many there are."""
+"""The channels of a connection that hold something, so that a read costs the same however many channels there are."""
 
 from radiator.protocols.amqp.channel import Channel
 
 
 class BusyChannels:
-    """Those that hold frames, or a part of a message, by the number of their frames. ready: which of them can go on
-    with what they hold. held_bytes: of frames; content_bytes: of messages that have not come whole.
+    """The channels that hold frames or part of a message, by their number on the wire. ready: those that can go on with
+    what they hold. held_bytes: of frames; content_bytes: of messages received in part.
     """
 
     __slots__ = ("_sizes", "content_bytes", "held_bytes", "ready")
@@ -19,7 +19,7 @@ class BusyChannels:
         return wire in self._sizes
 
     def note(self, channel: Channel) -> None:
-        """What that one holds, or whether it can go on, may have changed."""
+        """Updates the entry of a channel: what it holds, or whether it can go on, may have changed."""
         wire = channel.wire
         if wire in self._sizes:
             self.forget(wire)
@@ -32,7 +32,7 @@ class BusyChannels:
                 self.ready[wire] = None
 
     def forget(self, wire: int) -> None:
-        """It holds nothing."""
+        """Drops the entry of a channel that holds nothing."""
         held_bytes, content_bytes = self._sizes.pop(wire, (0, 0))
         self.held_bytes -= held_bytes
         self.content_bytes -= content_bytes

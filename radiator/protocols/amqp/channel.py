@@ -4,9 +4,9 @@
       |--a broken rule: Fail----------> ENDING --its Refuse---> CLOSED --close-ok--> GONE
       `--Refuse-----------------------------------------------> CLOSED
 
-A channel reads no further while a method of its client is not answered, or a message of it waits for room: the frames
-that come in the meantime are held, in order. So what a client sends has its effects in the order in which it was sent,
-whether or not the client waits for answers.
+While a method of its client is unanswered, or one of its messages waits for room, a channel processes nothing more:
+frames that arrive meanwhile are held, in order. So what a client sends takes effect in the order it was sent, whether
+or not the client waits for answers.
 """
 
 from collections import deque
@@ -54,15 +54,15 @@ from radiator.protocols.amqp.methods import (
 from radiator.protocols.amqp.publishing import Publishing, begun, expiration_ms
 from radiator.protocols.amqp.sentences import in_words
 
-RPC = b"rpc"  # the receipt of a method that its client waits for: there is one at most
+RPC = b"rpc"  # the receipt of a method whose client waits for the answer: at most one at a time
 TRANSACTION = b"tx"
 OPEN, ENDING, CLOSED, GONE = range(4)
 NACKED = frozenset(("queue-full", "too-large", "blocked", "memory", "disk"))
-"""Codes of refusals that concern one message alone: it gets a basic.nack, and the channel goes on."""
+"""Codes of refusals that concern a single message: it gets a basic.nack, and the channel stays open."""
 
 
 class Channel:
-    """number: of the broker's connection that it is. wire: the number of its frames. takes: what each method does."""
+    """number: of its connection in the broker. wire: the channel number in its frames. takes: what each method does."""
 
     __slots__ = (
         "_behind_answer", "_confirm_due", "_confirmed", "_connection", "_done", "_failure", "_if_missing",
@@ -81,15 +81,15 @@ class Channel:
         self.state = OPEN
         self.is_over = False  # it was closed here, and the broker must be told
         self.is_close_asked = False  # its client has closed it
-        self.is_last = False  # its client closes the connection: it ends once what it holds is carried out
-        self.is_answered = True  # no method waits for the broker
-        self._done: Callable[[], bytes] = _nothing  # makes the frames of its answer
-        self._behind_answer = b""  # frames that follow those
-        self._if_missing: bytes | None = None  # those where what it names is not there; None: the channel is closed
+        self.is_last = False  # its client is closing the connection: it ends once what it holds is done
+        self.is_answered = True  # no method is waiting for the broker
+        self._done: Callable[[], bytes] = _nothing  # makes the frames of the pending answer
+        self._behind_answer = b""  # frames sent after that answer
+        self._if_missing: bytes | None = None  # the answer if what it names does not exist; None: the channel closes
         self._method: type[Method] = BasicPublish
         self._failure: BrokenAmqp | None = None
         self.is_paused = False
-        self.held: deque[AmqpFrame] | None = None  # it has held none yet
+        self.held: deque[AmqpFrame] | None = None  # None: it has never held one
         self.held_bytes = 0
         self._publishing: Publishing | None = None
         self.has_published = False
@@ -98,17 +98,17 @@ class Channel:
         self._confirmed = self._confirm_due = 0  # those confirmed on the wire; those that can be
         self.has_transactions = self.is_in_transaction = False
         self.unacked = DeliveryTags()
-        self.tags: dict[bytes, bool] = {}  # of consumers; whether they get the replies to the channel
+        self.tags: dict[bytes, bool] = {}  # consumer tags; whether each gets the channel's direct replies
         self.prefetch = 0  # of new consumers; 0: no bound
-        self.last_queue = ""  # the last one that was declared, which "" means
+        self.last_queue = ""  # the queue declared last, which "" stands for
 
     @property
     def own_queues(self) -> Collection[str]:
-        """Names that the broker has given to queues on this connection, the last ones."""
+        """The latest queue names that the broker generated on this connection."""
         return self._connection.own_queues
 
     def new_queue_name(self) -> str:
-        """The name that the broker gives to a queue."""
+        """Generates a queue name, and remembers it."""
         names, name = self._connection.own_queues, f"amq.gen-{self._connection.new_name()}"
         names[name] = None
         if len(names) > AMQP_NAMES_KEPT:
@@ -116,29 +116,29 @@ class Channel:
         return name
 
     def new_tag(self) -> str:
-        """The name that the broker gives to a consumer."""
+        """Generates a consumer tag."""
         return f"amq.ctag-{self._connection.new_name()}"
 
     def say(self, frames: bytes) -> None:
-        """An answer that needs nothing of the broker."""
+        """Queues an answer that needs nothing from the broker."""
         self._connection.out.append(frames)
 
     # ---- frames -----------------------------------------------------------------------------------------------------
 
     @property
     def content_bytes(self) -> int:
-        """What it holds of a message that has not come whole."""
+        """The bytes held of a message that is not complete yet."""
         publishing = self._publishing
         return 0 if publishing is None else len(publishing.body) + len(publishing.properties)
 
     @property
     def must_hold(self) -> bool:
-        """Whether a frame that comes now is held."""
+        """Whether a frame that arrives now must be held."""
         return self.is_paused or not self.is_answered or bool(self.held) or self.state == ENDING
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a held frame can be taken; or, behind the last one, the channel ended."""
+        """Whether a held frame can be processed or, after the last one, the channel be ended."""
         is_free = self.is_answered and not self.is_paused and self.state != ENDING
         return is_free and (bool(self.held) or self.is_last)
 
@@ -149,14 +149,14 @@ class Channel:
         self.held_bytes += len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
 
     def release(self) -> AmqpFrame:
-        """The first one that is held."""
+        """Removes the first held frame, and returns it."""
         assert self.held is not None
         frame = self.held.popleft()
         self.held_bytes -= len(frame.payload) + spec.FRAME_OVERHEAD_BYTES
         return frame
 
     def take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
-        """A frame whose turn it is, while the channel is open. Raises BrokenAmqp where that ends the connection."""
+        """Processes a frame whose turn it is, on an open channel. Raises BrokenAmqp for what ends the connection."""
         assert self.state == OPEN
         try:
             if frame.type == spec.FRAME_METHOD:
@@ -173,8 +173,8 @@ class Channel:
             self.fail(failure, commands)
 
     def take_message(self, message: AmqpMessage, commands: list[Heard]) -> bool:
-        """A message that came whole. False: nothing has happened, and its frames are to be taken one by one, since it
-        is not its turn, or something is wrong with it, which one of them tells.
+        """Processes a complete message. Returns False, having done nothing, if its frames must be taken one by one: it
+        is not its turn, or something is wrong with it, which one of its frames will show.
         """
         if self.state != OPEN or self.must_hold or self._publishing is not None:
             return False
@@ -188,14 +188,14 @@ class Channel:
         return True
 
     def fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
-        """The client has broken a rule of channels: it is told so behind what is due to it before."""
+        """Ends the channel because the client broke a rule; it is told so after what is due to it."""
         self._failure = failure.without_trace()
         self.state = ENDING
         self._give_up()
         commands.append(Fail(self.number, str(failure)))
 
     def _give_up(self) -> None:
-        """What has come of a message is let go of."""
+        """Forgets the message that was being received."""
         self._connection.forget(self._publishing)
         self._publishing = None
 
@@ -213,7 +213,7 @@ class Channel:
     # ---- messages that come -----------------------------------------------------------------------------------------
 
     def publish(self, arguments: Any, commands: list[Heard]) -> None:
-        """basic.publish: the content follows."""
+        """Handles basic.publish: the content follows."""
         self._publishing = begun(arguments)
 
     def _take_header(self, payload: bytes, commands: list[Heard]) -> None:
@@ -263,7 +263,7 @@ class Channel:
         is_asking = properties.reply_to == REPLY_TO
         if is_asking and True not in self.tags.values():
             raise BrokenAmqp(spec.PRECONDITION_FAILED, "fast reply consumer does not exist")
-        expires_in_ms = expiration_ms(properties)  # behind it nothing is wrong with the message
+        expires_in_ms = expiration_ms(properties)  # after this nothing can be wrong with the message
         receipt = None
         self.has_published = True
         if self.confirms:
@@ -290,7 +290,7 @@ class Channel:
     # ---- transactions -----------------------------------------------------------------------------------------------
 
     def transaction(self, commands: list[Heard]) -> bytes | None:
-        """The one that the next command is part of. It begins with its first command: an empty one has no age."""
+        """Returns the transaction of the next command, or None. It begins with that, so an empty one does not age."""
         if not self.has_transactions:
             return None
         if not self.is_in_transaction:
@@ -299,7 +299,7 @@ class Channel:
         return TRANSACTION
 
     def end_transaction(self, is_commit: bool, commands: list[Heard]) -> None:
-        """tx.commit or tx.rollback."""
+        """Handles tx.commit or tx.rollback."""
         if not self.has_transactions:
             raise BrokenAmqp(spec.PRECONDITION_FAILED, "channel is not transactional: tx.select comes first")
         self.transaction(commands)
@@ -317,12 +317,12 @@ class Channel:
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def wait_for(self, done: Callable[[], bytes]) -> None:
-        """Nothing more is taken before the answer to this method is there, of which `done` makes frames."""
+        """Holds further frames until the broker has answered this method; `done` then makes the answer's frames."""
         self.is_answered = False
         self._done = done
 
     def wait_for_receipt(self, ok: bytes) -> None:
-        """The same where the answer is always these frames."""
+        """Like `wait_for`, but the answer is always these frames."""
         self.wait_for(lambda: ok)
 
     def ask(
@@ -332,16 +332,16 @@ class Channel:
         commands: list[Heard],
         if_missing: bytes | None = None,
     ) -> None:
-        """A request of the administration. if_missing: the frames of the answer where what it names is not there; None:
-        then it is refused.
+        """Makes a request of the administration. if_missing: the frames of the answer if what it names does not exist;
+        None: the request is then refused.
         """
         self._if_missing = if_missing
         self.wait_for(_nothing)
         commands.append(Administer(self.number, b"", MethodRequest(command, done), ESCAPING_ALL, RPC, is_answered=True))
 
     def end(self, commands: list[Heard], is_asked: bool = True) -> None:
-        """channel.close: what was sent before is carried out, and answered, before that is. is_asked: the client waits
-        for close-ok.
+        """Ends the channel once what was sent before has been carried out and answered. is_asked: by channel.close, so
+        that the client waits for close-ok.
         """
         self.state = ENDING
         self.is_close_asked, self.is_last = is_asked, False
@@ -358,7 +358,7 @@ class Channel:
     # ---- replies ----------------------------------------------------------------------------------------------------
 
     def encode(self, reply: Reply) -> bytes:
-        """The frames of a reply to it. What comes once the client was told that it is closed has none."""
+        """Returns the frames of a reply. Replies after the client was told that the channel is closed have none."""
         if type(reply) is Receipt:
             return self._received(reply.receipt)
         if self.state >= CLOSED:
@@ -380,11 +380,11 @@ class Channel:
 
     @property
     def has_confirms(self) -> bool:
-        """Whether `confirmed` has something to say."""
+        """Whether `confirmed` has something to send."""
         return self._confirm_due > self._confirmed
 
     def confirmed(self) -> bytes:
-        """One basic.ack for all that are stored and not confirmed yet (RabbitMQ, "Publisher Confirms")."""
+        """Returns one basic.ack for all messages stored but not yet confirmed (RabbitMQ, "Publisher Confirms")."""
         due, before = self._confirm_due, self._confirmed
         if due <= before or self.state >= CLOSED:
             return b""
@@ -392,7 +392,7 @@ class Channel:
         return encode_ack(self.wire, due, due - before > 1)
 
     def _deliver_head(self, reply: Deliver) -> tuple[int, bytes, bytes, bytes]:
-        """Its tag, its exchange and routing key, and its properties."""
+        """Returns the delivery's new tag, its exchange and routing key, and its properties."""
         tag = self.unacked.next()
         if reply.ack_due:
             self.unacked.add(tag, reply.message_id)
@@ -410,7 +410,7 @@ class Channel:
         return encode_deliver(self.wire, consumer, tag, reply.redelivered, exchange, key, properties, body, frame_max)
 
     def deliver_pieces(self, reply: Deliver) -> Sequence[bytes | memoryview]:
-        """The same of a large body, which is not copied."""
+        """Returns the frames of a delivery in pieces, so that a large body is not copied."""
         if self.state >= CLOSED:
             return (b"",)
         if reply.left is not None:
@@ -438,7 +438,7 @@ class Channel:
         cancel = encode_method(self.wire, BasicCancel(reply.subscription.decode(), True))
         if self.is_answered:
             return cancel
-        self._behind_answer += cancel  # most often it is the channel itself that deletes the queue
+        self._behind_answer += cancel  # usually this channel itself is deleting the queue
         return b""
 
     def _answered(self, reply: Answered) -> bytes:
@@ -449,7 +449,7 @@ class Channel:
         return self._close(reply.code, reply.body.decode("utf-8", "replace"), self._method)
 
     def _refused_receipt(self, reply: RefusedReceipt) -> bytes:
-        """Of a message that is published with a confirm."""
+        """Answers a refused message that was published with a confirm: by basic.nack, or by closing the channel."""
         if reply.code not in NACKED:
             return self._close(reply.code, in_words(reply.sentence, reply.grounds), BasicPublish)
         acks = self.confirmed()
@@ -457,8 +457,8 @@ class Channel:
         return acks + encode_nack(self.wire, self._confirmed, False)
 
     def _close(self, code: str, sentence: str, method: type[Method]) -> bytes:
-        """Tells the client that the channel is closed, by a refusal that has left the broker's connection open: that
-        must be closed by a Closed. sentence: in the words of AMQP. method: what was refused.
+        """Tells the client that the channel is closed. The refusal left the channel's connection in the broker open: a
+        Closed must end it. sentence: in the words of AMQP. method: what was refused.
         """
         self.is_over = True
         return self.confirmed() + self._close_frame(refusals.reply_code(code), sentence, NUMBERS[method])
@@ -468,7 +468,7 @@ class Channel:
         if failure is not None:
             return self.confirmed() + self._close_frame(failure.code, str(failure), NUMBERS[self._method])
         code, sentence = refusals.reply_code(reply.code), in_words(reply.sentence, reply.grounds)
-        # a method that waits for its answer may stand behind a message that is refused, which has no receipt
+        # a method that waits for its answer may have come after the refused message, which has no receipt
         method = NUMBERS[self._method] if reply.receipt == RPC else refusals.number_of(reply.command)
         return self.confirmed() + self._close_frame(code, sentence, method)
 
@@ -478,7 +478,7 @@ class Channel:
         self._done = _nothing
         self._give_up()
         close = encode_method(self.wire, ChannelClose(code, refusals.reply_text(code, sentence), *method))
-        # a client that has closed it in the meantime waits for that to be answered, whatever else comes
+        # a client that has closed the channel meanwhile waits for close-ok, whatever else arrives
         return close + encode_method(self.wire, ChannelCloseOk()) if self.is_close_asked else close
 
 

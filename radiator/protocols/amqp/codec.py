@@ -1,6 +1,6 @@
-"""Methods from and to the payload of a frame, by the annotations of their fields (methods.py).
+"""Decodes and encodes methods by the annotations of their fields (methods.py).
 
-What a client sends for each message, basic.publish and basic.ack, has readers of its own.
+basic.publish and basic.ack, which clients send for each message, have readers of their own.
 """
 
 import struct
@@ -40,11 +40,11 @@ _INTS = {
 }
 _ACK = struct.Struct(">4xQB")
 _SIZE = _INTS[LONG]
-_tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields
+_tuple = tuple.__new__  # costs a third of naming a NamedTuple's fields
 
 
 def decode_method(payload: bytes) -> Method:
-    """The method in a frame. BrokenAmqp for one that AMQP does not have, or whose arguments are not what it has."""
+    """Returns the method in a frame. Raises BrokenAmqp for an unknown method, or for malformed arguments."""
     read = _READERS.get(payload[:_ARGUMENTS_AT])
     code = FRAME_ERROR
     try:
@@ -65,7 +65,7 @@ def decode_method(payload: bytes) -> Method:
 
 
 def encode_method(channel: int, method: Method) -> bytes:
-    """The frame of a method. Violation for a text of more than 255 bytes, and what no table can hold."""
+    """Returns the frame of a method. Raises Violation for a text of more than 255 bytes, or what no table can hold."""
     kind = type(method)
     parts = [_NUMBER.pack(*NUMBERS[kind])]
     bits, count = 0, 0
@@ -74,7 +74,7 @@ def encode_method(channel: int, method: Method) -> bytes:
             bits |= value << count
             count += 1
             continue
-        if count:  # none has more than eight in a row
+        if count:  # no method has more than eight in a row
             parts.append(bytes((bits,)))
             bits, count = 0, 0
         parts.append(_WRITERS[type_](value))
@@ -177,7 +177,7 @@ _TYPES: dict[type[Method], tuple[int, ...]] = {
     kind: tuple(hint.__metadata__[0] for hint in get_type_hints(kind, include_extras=True).values())
     for kind in METHODS.values()
 }
-"""How the arguments of each method are written, in order."""
+"""The types of each method's arguments, in order."""
 _READERS: dict[bytes, Callable[[bytes], Method]] = {
     _NUMBER.pack(*NUMBERS[BasicPublish]): _publish,
     _NUMBER.pack(*NUMBERS[BasicAck]): _ack,

@@ -1,4 +1,4 @@
-"""What the channels of one connection have in common."""
+"""What the channels of one connection share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from radiator.protocols.amqp.spec import PRECONDITION_FAILED
 
 @dataclass(slots=True)
 class CommonToChannels:
-    """What the channels of a connection share. frame_max: bytes of a frame. body_max_bytes: of a message,
-    header_max_bytes: of its properties. user: whom messages may name as their sender. new_name: gives a name that
-    nobody can guess. can_cancel: the client takes a basic.cancel of the broker's. own_queues: names that the broker has
-    given, the last ones. out: frames that are sent before those of the broker's replies. content_bytes: of messages
-    that have come in part, on all channels together.
+    """What the channels of a connection share. frame_max: most bytes of a frame. body_max_bytes: of a message,
+    header_max_bytes: of its properties. user: the one that messages may name as their sender. new_name: returns an
+    unguessable name. can_cancel: the client understands a basic.cancel from the broker. own_queues: the latest queue
+    names that the broker generated. out: frames that are sent before those of the broker's replies. content_bytes: of
+    messages received in part, on all channels together.
     """
 
     frame_max: int
@@ -29,7 +29,7 @@ class CommonToChannels:
     content_bytes: int = 0
 
     def count(self, publishing: Publishing, size: int) -> None:
-        """So much more of that message has come. Raises BrokenAmqp."""
+        """Counts `size` more bytes of that message. Raises BrokenAmqp if the connection's bound is exceeded."""
         publishing.counted_bytes += size
         self.content_bytes += size
         most = AMQP_MESSAGES_IN_PART * self.body_max_bytes
@@ -39,6 +39,6 @@ class CommonToChannels:
             raise BrokenAmqp(PRECONDITION_FAILED, f"{sentence}: {bound}")
 
     def forget(self, publishing: Publishing | None) -> None:
-        """It has come whole, or is given up."""
+        """Uncounts a message that is complete, or was given up."""
         if publishing is not None:
             self.content_bytes -= publishing.counted_bytes

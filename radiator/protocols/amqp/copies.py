@@ -9,7 +9,7 @@ _CC, _BCC = "CC", "BCC"
 
 
 def with_copies(properties: Properties) -> tuple[tuple[str, ...], bytes]:
-    """The further keys, and the flags and list of the properties as receivers get them: without BCC. Raises
+    """Returns the further keys, and the flags and list of the properties as receivers get them: without BCC. Raises
     BrokenAmqp.
     """
     headers = properties.headers

@@ -1,8 +1,8 @@
-"""The delivery tags of a channel: which messages its client has still to ack (AMQP 0-9-1, section 1.8.3.13)."""
+"""The delivery tags of a channel: which messages its client has yet to ack (AMQP 0-9-1, section 1.8.3.13)."""
 
 
 class DeliveryTags:
-    """Tags ascend from 1. What is acked in a transaction stays here until its commit: a rollback leaves it unacked."""
+    """Tags ascend from 1. What a transaction acks stays here until it commits: a rollback leaves it unacked."""
 
     __slots__ = ("_ids", "_in_transaction", "_last")
 
@@ -12,20 +12,20 @@ class DeliveryTags:
         self._in_transaction: dict[int, bytes] = {}
 
     def next(self) -> int:
-        """The tag of one more delivery."""
+        """Returns the tag of one more delivery."""
         self._last += 1
         return self._last
 
     def add(self, tag: int, message_id: bytes) -> None:
-        """That delivery must be acked."""
+        """Notes that this delivery must be acked."""
         self._ids[tag] = message_id
 
     def settle(self, tag: int) -> bytes | None:
-        """The id of that delivery, which is acked, or given back, in no transaction. None: there is none."""
+        """Settles one delivery outside a transaction, and returns its message id. None: there is no such delivery."""
         return self._ids.pop(tag, None)
 
     def named_by(self, tag: int, multiple: bool) -> list[tuple[int, bytes]] | None:
-        """The tag and the message's id of each delivery that an ack settles. multiple: those before it too; all, where
+        """Returns the tag and the message id of each delivery that an ack names. multiple: earlier ones too, or all if
         the tag is 0. None: there is no such delivery.
         """
         ids = self._ids
@@ -44,7 +44,7 @@ class DeliveryTags:
         return named or None
 
     def settled(self, named: list[tuple[int, bytes]], in_transaction: bool) -> None:
-        """They are acked, or given back."""
+        """Removes deliveries that were acked or given back; a rollback of their transaction restores them."""
         for tag, message_id in named:
             del self._ids[tag]
             if in_transaction:
@@ -54,11 +54,11 @@ class DeliveryTags:
         self._in_transaction.clear()
 
     def rolled_back(self) -> None:
-        """What was acked in the transaction is unacked, under the tags that it had."""
+        """Makes what the transaction acked unacked again, under the same tags."""
         self._ids = dict(sorted([*self._ids.items(), *self._in_transaction.items()]))
         self._in_transaction.clear()
 
     def take_all(self) -> list[bytes]:
-        """The ids of all that is unacked and waits in no transaction, which are given back."""
+        """Removes all that is unacked outside the transaction, to be given back, and returns the message ids."""
         ids, self._ids = list(self._ids.values()), {}
         return ids

@@ -1,6 +1,6 @@
-"""Frames of AMQP 0-9-1, and the bytes of those that a server sends again and again.
+"""Frames of AMQP 0-9-1, and the bytes of those that a server sends for each message.
 
-The names in these are bytes, of at most 255: what a broker sends for each message is kept encoded.
+Names in these are bytes, at most 255 of them: what the broker sends for each message is kept encoded.
 """
 
 import struct
@@ -40,7 +40,7 @@ HEARTBEAT = _HEAD.pack(FRAME_HEARTBEAT, 0, 0) + FRAME_END
 
 
 class AmqpFrame(NamedTuple):
-    """One frame as it was read. type: FRAME_METHOD, ...; PROTOCOL_OPENING: the eight bytes that come before them."""
+    """One frame as it was read. type: FRAME_METHOD, ...; PROTOCOL_OPENING: the eight bytes that precede all frames."""
 
     type: int
     channel: int
@@ -48,13 +48,13 @@ class AmqpFrame(NamedTuple):
 
     @property
     def frames(self) -> "tuple[AmqpFrame]":
-        """This one, as of AmqpMessage."""
+        """This frame alone, as AmqpMessage.frames has its three."""
         return (self,)
 
 
 class AmqpMessage(NamedTuple):
-    """A basic.publish, its content header and its only body as they were read: three frames, one behind the other. The
-    header announces as many bytes as the body has, and there are some.
+    """A basic.publish, its content header and its only body as they were read: three consecutive frames. The header
+    announces as many bytes as the body has, and the body is not empty.
     """
 
     channel: int
@@ -64,7 +64,7 @@ class AmqpMessage(NamedTuple):
 
     @property
     def frames(self) -> tuple[AmqpFrame, AmqpFrame, AmqpFrame]:
-        """The same, one by one."""
+        """The three frames, one by one."""
         channel, method, header, body = self
         return (
             AmqpFrame(FRAME_METHOD, channel, method),
@@ -82,17 +82,17 @@ class BrokenAmqp(Violation):
         self.method = method
 
     def without_trace(self) -> "BrokenAmqp":
-        """The same, to be kept: where it was raised it holds on to what was read, and to who keeps it."""
+        """Returns a copy to keep: the raised one's traceback would keep alive what was read, and who keeps it."""
         return BrokenAmqp(self.code, str(self), self.method)
 
 
 def encode_frame(type_: int, channel: int, payload: bytes) -> bytes:
-    """Any frame."""
+    """Returns the bytes of any frame."""
     return b"%b%b\xce" % (_HEAD.pack(type_, channel, len(payload)), payload)
 
 
 def decode_content_header(payload: bytes) -> tuple[int, int, bytes]:
-    """The class, how many bytes the body has, and the property flags and list, which are not looked at."""
+    """Returns the class, the size of the body, and the property flags and list, which are not examined."""
     if len(payload) < _CONTENT.size:
         raise BrokenAmqp(FRAME_ERROR, f"A content header has {len(payload)} bytes: it begins with {_CONTENT.size}.")
     class_id, weight, size = _CONTENT.unpack_from(payload)
@@ -115,8 +115,8 @@ def encode_deliver(
     body: bytes,
     frame_max: int,
 ) -> bytes:
-    """basic.deliver with its content: method, header, and the body in frames of at most frame_max bytes. properties:
-    flags and list, as properties_of (model/amqp_properties.py) makes them.
+    """Returns basic.deliver with its content: method, header, and the body in frames of at most frame_max bytes.
+    properties: flags and list, as properties_of (model/amqp_properties.py) makes them.
     """
     method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
     return _with_content(method, channel, properties, body, frame_max)
@@ -133,7 +133,7 @@ def deliver_pieces(
     body: bytes,
     frame_max: int,
 ) -> list[bytes | memoryview]:
-    """The same in pieces, none of which is a copy of the body."""
+    """Returns basic.deliver with its content in pieces, none of which is a copy of the body."""
     method = _deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key)
     return [*_pieces(method, channel, properties, body, frame_max)]
 
@@ -149,7 +149,7 @@ def encode_get_ok(
     body: bytes,
     frame_max: int,
 ) -> bytes:
-    """basic.get-ok with its content. message_count: messages that are left in the queue."""
+    """Returns basic.get-ok with its content. message_count: messages that are left in the queue."""
     method = (
         _METHOD_HEAD.pack(FRAME_METHOD, channel, 19 + len(exchange) + len(routing_key), CLASS_BASIC, 71),
         _TAG.pack(delivery_tag, redelivered, len(exchange)),
@@ -171,7 +171,7 @@ def encode_return(
     body: bytes,
     frame_max: int,
 ) -> bytes:
-    """basic.return with its content."""
+    """Returns basic.return with its content."""
     names_bytes = len(reply_text) + len(exchange) + len(routing_key)
     method = (
         _RETURN_HEAD.pack(FRAME_METHOD, channel, 9 + names_bytes, CLASS_BASIC, 50, reply_code),
@@ -188,7 +188,7 @@ def encode_return(
 def _deliver(
     channel: int, consumer_tag: bytes, delivery_tag: int, redelivered: bool, exchange: bytes, routing_key: bytes
 ) -> tuple[bytes, ...]:
-    """The frame of basic.deliver in parts, without its end."""
+    """Returns the frame of basic.deliver in parts, without its end."""
     tagged = _deliver_to(consumer_tag)
     return (
         _HEAD.pack(FRAME_METHOD, channel, len(tagged) + 11 + len(exchange) + len(routing_key)),
@@ -206,7 +206,7 @@ def _deliver_to(consumer_tag: bytes) -> bytes:
 
 
 def _with_content(method: tuple[bytes, ...], channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
-    """method: its frame in parts, without the end: all of a message is joined once."""
+    """Joins all of a message in one step. method: its frame in parts, without the end."""
     size = len(body)
     if size == 0 or size > frame_max - FRAME_OVERHEAD_BYTES:
         return b"".join(_pieces(method, channel, properties, body, frame_max))
@@ -254,10 +254,10 @@ def _pieces(
 
 
 def encode_ack(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """basic.ack."""
+    """Returns basic.ack."""
     return _ACK.pack(FRAME_METHOD, channel, _ACK_BYTES, CLASS_BASIC, 80, delivery_tag, multiple, _END)
 
 
 def encode_nack(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """basic.nack of a publish: `requeue` says nothing there, and is false."""
+    """Returns basic.nack for a published message: `requeue` has no meaning there, and is false."""
     return _ACK.pack(FRAME_METHOD, channel, _ACK_BYTES, CLASS_BASIC, 120, delivery_tag, multiple, _END)

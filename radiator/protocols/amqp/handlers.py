@@ -1,4 +1,4 @@
-"""What each method of a channel does: TAKES has a row for each that a client may send."""
+"""What each channel method does: TAKES has a row for each method that a client may send."""
 
 from typing import Any
 
@@ -76,17 +76,17 @@ _RESERVED_PREFIX = "amq."
 
 
 def _ok(channel: Channel, asked: Any, answer: Method) -> bytes:
-    """The frame of an answer; none where the client waits for none."""
+    """Returns the frame of an answer, or nothing if the client does not wait for one."""
     return b"" if asked.no_wait else encode_method(channel.wire, answer)
 
 
 def _say_behind(channel: Channel, frames: bytes, commands: list[Heard]) -> None:
-    """An answer that needs nothing of the broker, behind what it says of messages that were published before: one that
-    is returned, or that closes the channel. Once a client has the answer it looks for neither.
+    """Sends an answer that needs nothing from the broker, but after the replies to messages published before: one may
+    be returned, or close the channel. Once a client has the answer it looks for neither.
     """
-    if not (frames and channel.has_published) or channel.has_transactions:  # of these all comes with the commit
+    if not (frames and channel.has_published) or channel.has_transactions:  # their replies all come with the commit
         return channel.say(frames)
-    # one that is empty: the core's answer to it comes behind what it has said before
+    # an empty transaction: the core's answer to it comes after everything it has said before
     commands.append(Begin(channel.number, TRANSACTION))
     commands.append(Abort(channel.number, TRANSACTION, RPC))
     channel.wait_for_receipt(frames)
@@ -98,7 +98,7 @@ def _refuse_reserved(name: str, what: str) -> None:
 
 
 def _queue(channel: Channel, name: str) -> str:
-    """The queue that is meant: "" is the last one that the channel has declared."""
+    """Returns the name of the queue that is meant: "" stands for the one that the channel declared last."""
     if name:
         return name
     if not channel.last_queue:
@@ -107,7 +107,7 @@ def _queue(channel: Channel, name: str) -> str:
 
 
 def _binding(channel: Channel, arguments: Any) -> tuple[str, str, str, str]:
-    """What a binding of a queue is made of. Where neither the queue nor a key is named the key is the queue's name."""
+    """Returns the parts of a queue's binding. If neither the queue nor a key is named, the key is the queue's name."""
     name = _queue(channel, arguments.queue)
     if not arguments.exchange:
         raise BrokenAmqp(spec.ACCESS_REFUSED, "operation not permitted on the default exchange")
@@ -142,7 +142,7 @@ def _exchange_delete(channel: Channel, arguments: Any, commands: list[Heard]) ->
 
 
 def _exchange_bind(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    """RabbitMQ, "Exchange to Exchange Bindings"."""
+    """Binds one exchange to another (RabbitMQ, "Exchange to Exchange Bindings")."""
     ok = _ok(channel, arguments, ExchangeBindOk())
     channel.ask(AddBinding(*_of_exchanges(arguments)), lambda _: ok, commands)
 
@@ -160,7 +160,7 @@ def _of_exchanges(arguments: Any) -> tuple[str, str, str, str]:
 
 
 def _headers_key(arguments: Any) -> str:
-    """What a binding has in the place of its key, where the exchange is of type headers."""
+    """Returns what a binding to an exchange of type headers has in place of a key."""
     try:
         return arguments_key(arguments.arguments)
     except ValueError as mistake:
@@ -203,7 +203,7 @@ def _queue_declare(channel: Channel, arguments: Any, commands: list[Heard]) -> N
 
 
 def _find_asker(channel: Channel, arguments: Any, asker: str, commands: list[Heard]) -> None:
-    """RabbitMQ, "Direct Reply-to": a server learns whether who has asked is still there to be answered."""
+    """Tells a server whether the client that asked is still there to be answered (RabbitMQ, "Direct Reply-to")."""
 
     def done() -> bytes:
         channel.last_queue = arguments.queue
@@ -267,7 +267,7 @@ def _basic_consume(channel: Channel, arguments: Any, commands: list[Heard]) -> N
     if is_reply and not arguments.no_ack:
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer cannot acknowledge: set no_ack")
     if is_reply and True in channel.tags.values():
-        # an answer goes to one consumer: two of a channel would each wait for what the other has got
+        # a reply goes to one consumer: of two on a channel, each would wait for what the other got
         raise BrokenAmqp(spec.PRECONDITION_FAILED, "reply consumer already set")
     priority = consumer_settings(arguments.arguments)
     address = f"/temp-queue/{REPLY_TO}" if is_reply else queue_destination(_queue(channel, arguments.queue))
@@ -307,7 +307,7 @@ def _basic_get(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
 
 
 def _settled(channel: Channel, tag: int, multiple: bool) -> tuple[bytes, ...]:
-    """The ids of the messages that an ack or a nack settles, which have no tag from now on. "All" may be none."""
+    """Settles what an ack or a nack names, and returns the ids of those messages: perhaps none, if it names all."""
     if not (multiple or channel.has_transactions):
         message_id = channel.unacked.settle(tag)
         if message_id is not None:
@@ -400,7 +400,7 @@ def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> No
 
 
 def _access_request(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
-    """Of AMQP 0-8: old clients ask for a ticket, which nobody looks at (RabbitMQ)."""
+    """Answers a method of AMQP 0-8: old clients ask for a ticket, which is never checked (RabbitMQ)."""
     _say_behind(channel, encode_method(channel.wire, AccessRequestOk()), commands)
 
 

@@ -38,17 +38,17 @@ _START_WITHOUT_PROOF = START._replace(mechanisms=" ".join(MECHANISMS[:2]).encode
 
 
 def start_for(has_proof: bool) -> ConnectionStart:
-    """has_proof: whether the transport says who a client is. Else EXTERNAL is not offered: py-amqp takes it before the
-    user and the password that it was given, and would be nobody.
+    """Returns connection.start. has_proof: whether the transport says who a client is. Otherwise EXTERNAL is not
+    offered: py-amqp prefers it to the user and password that it was given, and would be nobody.
     """
     return START if has_proof else _START_WITHOUT_PROOF
 
 
 @dataclass(slots=True, frozen=True)
 class Greeting:
-    """What a client says of itself. user, secret: its login; b"": it has none but its certificate. client: the name
-    that it gives the connection, its product and version. capabilities: what it understands. mechanism: by which it
-    logs in.
+    """What a client says about itself. user, secret: its login; b"": none but its certificate. client: the name that it
+    gives the connection, its product and its version. capabilities: what it understands. mechanism: the one that it
+    logs in by.
     """
 
     user: bytes
@@ -62,7 +62,7 @@ class Greeting:
 
 
 def greeting_of(method: ConnectionStartOk) -> Greeting:
-    """Raises BrokenAmqp."""
+    """Returns what start-ok says about the client. Raises BrokenAmqp."""
     user, secret = _login(method.mechanism, method.response)
     properties = method.client_properties
     given = properties.get("capabilities")

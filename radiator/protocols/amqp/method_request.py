@@ -1,4 +1,4 @@
-"""A method that asks for what a request of the administration asks for, such as queue.declare."""
+"""Requests of the administration that are made by a method, such as queue.declare."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from radiator.protocols.amqp.sentences import in_words
 
 
 class MethodRequest:
-    """The Rendering (model/rendering.py) of one. command: what it asks for. done: makes frames of the answer."""
+    """The Rendering (model/rendering.py) of a method. command: what it asks for. done: makes frames of the answer."""
 
     __slots__ = ("_command", "_done")
 

@@ -153,7 +153,7 @@ class ExchangeUnbind(NamedTuple):
 
 
 class ExchangeUnbindOk(NamedTuple):
-    """exchange.unbind-ok, which RabbitMQ has given the number 51"""
+    """exchange.unbind-ok, to which RabbitMQ gave the number 51"""
 
 
 # ---- queue ----------------------------------------------------------------------------------------------------------

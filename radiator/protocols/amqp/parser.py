@@ -1,11 +1,11 @@
-"""Bytes to frames of AMQP 0-9-1: incremental, bounded, and the same frames however the bytes were cut.
+"""Bytes to frames of AMQP 0-9-1: incremental, bounded, and the same frames however the bytes were split.
 
-The bytes of a whole frame are looked at once, those of an unfinished one once more when it is whole. A frame's size is
-compared with what was agreed on as soon as its head is there, before anything behind that is held. `frames` raises
-BrokenAmqp, and after it the parser must not be used again.
+The bytes of a whole frame are examined once, those of an unfinished one once more when it is complete. A frame's size
+is checked against the negotiated bound as soon as its head is there, before anything after that is held. Once `frames`
+has raised BrokenAmqp, the parser must not be used again.
 
-Three frames for each message would cost more than all else that is read of it: where they are whole and right, they are
-given as one. Else each is given, or refused, for itself.
+Three frames for each message would cost more than everything else that is read of it: if they are complete and valid,
+they are yielded as one. Otherwise each is yielded, or refused, on its own.
 """
 
 import struct
@@ -39,39 +39,39 @@ _tuple = tuple.__new__
 
 
 class WrongProtocol(BrokenAmqp):
-    """A connection that begins otherwise: it is answered with PROTOCOL_HEADER, and closed."""
+    """Raised if a connection begins with something else: it is answered with PROTOCOL_HEADER, and closed."""
 
 
 class FrameParser:
-    """One direction of one connection. Until `use` a frame has at most FRAME_MIN_BYTES.
+    """Parses one direction of one connection. Until `use` is called, a frame has at most FRAME_MIN_BYTES.
 
-    The first frame is the protocol header, of the type PROTOCOL_OPENING. All frames of one call must be taken before
-    the next call.
+    The first frame is the protocol header, of type PROTOCOL_OPENING. All frames of one call must be taken before the
+    next call.
     """
 
     __slots__ = ("_held", "_is_open", "_payload_max", "_whole_bytes", "held_bytes")
 
     def __init__(self) -> None:
-        self._held: bytearray | None = None  # the beginning of a frame that is not whole
+        self._held: bytearray | None = None  # the beginning of an unfinished frame
         self._is_open = False
         self._payload_max = FRAME_MIN_BYTES - FRAME_OVERHEAD_BYTES
-        self._whole_bytes = 0  # what makes it whole, as far as that is known
+        self._whole_bytes = 0  # how many bytes complete it, as far as that is known
         self.held_bytes = 0
 
     def use(self, frame_max: int) -> None:
-        """From the next frame on its payload may have so many bytes. May be called between two frames of one `frames`
-        call. frame_max: as it was agreed on, which is a bound of whole frames; but there are clients that fill the
-        payload up to it, rabbitpy among them, and RabbitMQ takes what they send.
+        """Bounds the payload of all frames from the next one on. May be called between two frames of one `frames` call.
+        frame_max: as negotiated, which is a bound of whole frames; but some clients, rabbitpy among them, fill the
+        payload up to it, and RabbitMQ takes what they send.
         """
         self._payload_max = frame_max
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the unfinished frame where it is known, else the bytes held of it."""
+        """The size of the unfinished frame if it is known, else the bytes held of it."""
         return max(self._whole_bytes, self.held_bytes) if self.held_bytes else 0
 
     def frames(self, data: bytes) -> Iterator[AmqpFrame | AmqpMessage]:
-        """The frames that `data` makes whole, in order; three that are a message as one, where all of them are in it.
+        """Yields the frames that `data` completes, in order; the three of a message as one, if `data` has them all.
         Raises BrokenAmqp after the last good one.
         """
         if self._held is not None:
@@ -119,8 +119,8 @@ class FrameParser:
             self._hold(data[position:], wanted)
 
     def _content(self, data: bytes, at: int, channel: int) -> tuple[int, int]:
-        """Where the body begins and ends of a header that begins there: two frames that are whole, and in which nothing
-        is wrong; else 0, and each frame tells for itself what it lacks.
+        """Returns where the body begins and ends, if a complete and valid header and body frame are at `at`; else 0 and
+        0, and each frame shows on its own what is wrong with it.
         """
         try:
             type_, header_channel, header_bytes, size = _HEADER_HEAD.unpack_from(data, at)
@@ -140,7 +140,7 @@ class FrameParser:
             ):
                 return body_at, body_end
         except (struct.error, IndexError):
-            pass  # they are not whole
+            pass  # they are not complete
         return 0, 0
 
     def _hold(self, data: bytes, wanted: int) -> None:
@@ -149,7 +149,7 @@ class FrameParser:
         self.held_bytes = len(data)
 
     def _opens(self, data: bytes) -> bool:
-        """Whether the protocol header is whole. Noise, HTTP and TLS are recognised by their first bytes."""
+        """Whether the protocol header is complete. Noise, HTTP and TLS are refused at their first bytes."""
         if data.startswith(PROTOCOL_HEADER):
             self._is_open = True
             return True

@@ -9,8 +9,8 @@ from radiator.protocols.amqp.spec import CLASS_BASIC, NOT_FOUND, NOT_IMPLEMENTED
 
 
 class Publishing:
-    """A basic.publish whose content is on its way. body: as far as it has come. counted_bytes: what it is part of
-    CommonToChannels.content_bytes with.
+    """A basic.publish whose content is on its way. body: as much as has arrived. counted_bytes: its share of
+    CommonToChannels.content_bytes.
     """
 
     __slots__ = ("body", "body_bytes", "counted_bytes", "exchange", "key", "mandatory", "properties")
@@ -20,13 +20,13 @@ class Publishing:
         self.key = key
         self.mandatory = mandatory
         self.properties = b""
-        self.body_bytes = -1  # before its header
+        self.body_bytes = -1  # -1: before its header
         self.counted_bytes = 0
         self.body = bytearray()  # not a list: frames may be as small as a client likes
 
     def announce(self, header: bytes, header_max_bytes: int, body_max_bytes: int) -> None:
-        """Its content header is there: what the body will have, and the properties, of at most so many bytes. Raises
-        BrokenAmqp.
+        """Takes the content header: the size of the body, and the properties. Raises BrokenAmqp if they exceed those
+        bounds.
         """
         class_id, body_bytes, properties = decode_content_header(header)
         if class_id != CLASS_BASIC:
@@ -42,7 +42,7 @@ class Publishing:
 
 
 def begun(arguments: Any) -> Publishing:
-    """What a basic.publish announces. Raises BrokenAmqp."""
+    """Returns the message that a basic.publish begins. Raises BrokenAmqp."""
     if arguments.immediate:
         raise BrokenAmqp(NOT_IMPLEMENTED, "immediate=true")
     if "/" in arguments.exchange:  # what follows it would be taken for the key
@@ -51,7 +51,7 @@ def begun(arguments: Any) -> Publishing:
 
 
 def expiration_ms(properties: Properties) -> int | None:
-    """Milliseconds, as text (RabbitMQ, "Time-To-Live"). Raises BrokenAmqp."""
+    """Returns the expiration, which is text in milliseconds (RabbitMQ, "Time-To-Live"). Raises BrokenAmqp."""
     text = properties.expiration
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""What a refusal of the broker is to an AMQP client: a reply code of the specification (section 1.2) or of RabbitMQ."""
+"""Turns the broker's refusals into reply codes of the specification (section 1.2) or of RabbitMQ."""
 
 from radiator.model.commands import Ack, Nack, Send
 from radiator.protocols.amqp.methods import NUMBERS, BasicAck, BasicNack, BasicPublish, BasicReject
@@ -27,21 +27,21 @@ _OF_CONNECTION = {
     "connections": RESOURCE_ERROR,
 }
 _METHODS = {Send: NUMBERS[BasicPublish], Ack: NUMBERS[BasicAck], Nack: NUMBERS[BasicNack]}
-"""Those that their client does not wait for."""
+"""The commands of methods whose client waits for no answer."""
 
 
 def reply_code(code: str) -> int:
-    """Of a refusal that ends a channel. Most say that what the client took for granted is otherwise."""
+    """Returns the reply code of a refusal that ends a channel. Most mean that a precondition of the client's failed."""
     return _CODES.get(code, PRECONDITION_FAILED)
 
 
 def closing_code(code: str) -> int:
-    """Of one that ends the connection."""
+    """Returns the reply code of a refusal that ends the connection."""
     return _OF_CONNECTION.get(code, CONNECTION_FORCED)
 
 
 def number_of(command: object) -> tuple[int, int]:
-    """The class and method which that refused command was, of those that have no answer; 0 and 0: no method is the
+    """Returns the class and method number of a refused command, if its method has no answer; 0 and 0: no method is the
     cause.
     """
     if isinstance(command, Nack) and command.is_reject:
@@ -50,6 +50,6 @@ def number_of(command: object) -> tuple[int, int]:
 
 
 def reply_text(code: int, sentence: str) -> str:
-    """As RabbitMQ writes it: the name of the code, then what is wrong; at most 255 bytes of UTF-8."""
+    """Returns the text as RabbitMQ writes it: the code's name, then what is wrong; at most 255 bytes of UTF-8."""
     text = f"{CODE_NAMES[code]} - {sentence}".encode("utf-8", "replace")
     return text[:255].decode("utf-8", "ignore")

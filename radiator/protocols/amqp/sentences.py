@@ -1,6 +1,6 @@
-"""The broker's refusals in the words of AMQP: a queue is a name in a vhost, and no address of Radiator.
+"""The broker's refusals in the words of AMQP: a queue is a name in a vhost, not an address of Radiator's.
 
-Each begins as RabbitMQ's does, since clients and their users look for that; what follows is what helps here.
+Each begins as RabbitMQ's does, since clients and their users look for that; what follows it helps with this broker.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,12 +96,12 @@ WORDS: Mapping[type[Grounds], Callable[[Any], str]] = {
 
 
 def in_words(sentence: str, grounds: Grounds | None) -> str:
-    """What a client of AMQP is told in place of that sentence, which is told where the grounds have no words here."""
+    """Returns what an AMQP client is told in place of that sentence; without grounds, the sentence itself."""
     return sentence if grounds is None else WORDS[type(grounds)](grounds)
 
 
 def login_refused(sentence: str, mechanism: str) -> str:
-    """Of a login. sentence: what a client of STOMP is told."""
+    """Returns the sentence for a refused login. sentence: what a STOMP client is told."""
     why = sentence.rstrip(".")
     if sentence.startswith("CONNECT needs"):
         why = "it takes the name of a user of this broker with his password, or with one of his tokens in its place"
@@ -111,5 +111,5 @@ def login_refused(sentence: str, mechanism: str) -> str:
 
 
 def secret_refused(user: str) -> str:
-    """Of connection.update-secret."""
+    """Returns the sentence for a refused connection.update-secret."""
     return f"New secret was refused: it must be a password or a token of the user '{user}', who has logged in"

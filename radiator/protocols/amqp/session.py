@@ -1,13 +1,13 @@
 """The server's side of one AMQP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
 
-It keeps the Session contract (protocols/__init__.py). The connection is one of the broker's, and so is each channel.
+It keeps the Session contract (protocols/__init__.py). To the broker the connection is one of its own, and so is each
+channel.
 
     HEADER --AMQP 0-9-1--> STARTING --start-ok--> TUNING --tune-ok--> OPENING --open: Open--> OPEN
     OPEN --connection.close--> CLOSING --every channel has ended: close-ok--> ENDED
     OPEN --a broken rule: Fail--> ENDED, and the Refuse that answers it is the connection.close
-    any before OPEN --what is wrong: connection.close, or nothing where its client could not read that--> ENDED
-
-In TUNING the login may still be judged: what comes behind it is kept until then.
+    any before OPEN --an error: connection.close, or nothing if its client could not read that--> ENDED
+In TUNING the login may still be pending: frames that arrive after it are kept until the verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,8 +58,8 @@ _STOPPING = "broker forced connection closure with reason 'shutdown'"
 
 
 class AmqpSession:
-    """One connection. next_number: gives the numbers of channels. new_name: gives what nobody can guess, for the names
-    of queues and consumers that have none. Used by one greenlet at a time.
+    """One connection. next_number: returns a number for each channel. new_name: returns an unguessable name, for queues
+    and consumers that have none. Used by one greenlet at a time.
     """
 
     is_link = is_costly = is_ordered = False
@@ -96,19 +96,19 @@ class AmqpSession:
         self._login = login
         self._state = _HEADER
         self._parser = FrameParser()
-        self._early: list[AmqpFrame] = []  # what came while the login is judged
+        self._early: list[AmqpFrame] = []  # frames that arrived while the login was pending
         self._greeting: Greeting | None = None
         self._channels_max = AMQP_CHANNELS_MAX
         self._shared = CommonToChannels(
             AMQP_FRAME_BYTES, limits.max_frame_bytes, limits.max_header_bytes, "", new_name, can_cancel=False
         )
-        self._channels: dict[int, Channel] = {}  # by the number of their frames
+        self._channels: dict[int, Channel] = {}  # by the channel number in their frames
         self._by_number: dict[int, Channel] = {}
-        self._confirming: dict[int, Channel] = {}  # those that have confirms to send
+        self._confirming: dict[int, Channel] = {}  # channels with confirms to send
         self._blocked = BlockedChannels()
-        self._late: list[Heard] = []  # what the broker is told when the connection is read again
+        self._late: list[Heard] = []  # what the broker is told when the connection is next read
         self._busy = BusyChannels()
-        self._failure: BrokenAmqp | None = None  # why the connection is closed from here
+        self._failure: BrokenAmqp | None = None  # why this side closes the connection
         self._client = ""
         self._outgoing: list[bytes] = []
 
@@ -116,37 +116,37 @@ class AmqpSession:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of unfinished frames and messages, and of frames that are held."""
+        """The bytes of unfinished frames and messages, and of held frames."""
         size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes
         return size + sum(len(frame.payload) for frame in self._early)
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the unfinished frame; else what is held."""
+        """The size of the unfinished frame; if there is none, the bytes held."""
         return self._parser.frame_bytes or self.buffered_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that nothing more must be read, and none of it can be taken yet."""
+        """Whether so much is held that nothing more may be read, and none of it can be processed yet."""
         if self.has_unread:
             return False
         return self._busy.held_bytes > AMQP_HELD_BYTES
 
     @property
     def has_unread(self) -> bool:
-        """Whether a channel can go on with what it has held, or the broker is to be told of one that has ended."""
+        """Whether a channel can go on with what it holds, or the broker must still be told of one that has ended."""
         if self._state == _ENDED:
             return False
         return bool(self._late or self._busy.ready)
 
     def recognise(self, principal: Principal) -> None:
-        """In whose name the client will be connected, unless it logs in."""
+        """Sets in whose name the client will be connected, unless it logs in."""
         self._transport_principal = principal
         if self._state <= _STARTING and self.pending is None:
             self._principal = principal
 
     def receive(self, data: bytes) -> list[Heard]:
-        """The commands in those bytes, and in what channels have held and can go on with."""
+        """Returns the commands in those bytes, and in the held frames of channels that can go on."""
         commands, self._late = self._late, []
         if self._state == _ENDED:
             return []
@@ -164,7 +164,7 @@ class AmqpSession:
         return commands
 
     def answered(self, verdict: Verdict) -> list[Heard]:
-        """The login is judged: what came behind it is read."""
+        """Takes the verdict on the login or the new secret, then reads what arrived after it."""
         self.pending = None
         greeting, self._greeting = self._greeting, None
         if self._login is None or self._state == _ENDED:
@@ -186,7 +186,7 @@ class AmqpSession:
         return [*renewed, *self.receive(b"")]
 
     def take_outgoing(self) -> bytes:
-        """What the session itself has to say, and the confirms that are due."""
+        """Returns what the session itself has to send, and the confirms that are due."""
         if self._shared.out:
             self._outgoing += self._shared.out
             self._shared.out.clear()
@@ -200,11 +200,11 @@ class AmqpSession:
         return outgoing
 
     def heart_beat(self) -> bytes:
-        """A heartbeat frame (section 4.2.7)."""
+        """Returns a heartbeat frame (section 4.2.7)."""
         return HEARTBEAT
 
     def forget(self) -> None:
-        """The connection is over: releases what was read."""
+        """Releases what was read: the connection is over."""
         self._state = _ENDED
         self._parser = FrameParser()
         self._early.clear()
@@ -241,7 +241,7 @@ class AmqpSession:
             if frame.type == spec.FRAME_HEARTBEAT:
                 raise BrokenAmqp(spec.UNEXPECTED_FRAME, f"a heartbeat came on channel {wire}: it belongs on channel 0")
             if self._state == _CLOSING:
-                return  # nothing counts behind a connection.close
+                return  # nothing counts after a connection.close
             channel = self._channels.get(wire)
             if channel is not None and channel.must_hold:
                 channel.hold(frame)
@@ -264,7 +264,7 @@ class AmqpSession:
             self._busy.note(channel)
 
     def _go_on(self, wire: int, commands: list[Heard]) -> None:
-        """Takes what that channel holds, as far as it may. Behind its end the same number may be opened anew."""
+        """Processes what that channel holds, as far as it may. A held frame may open the number again after its end."""
         channel = self._channels[wire]
         while channel.can_go_on:
             if channel.held:
@@ -280,14 +280,14 @@ class AmqpSession:
     def _open_or_close_channel(
         self, wire: int, channel: Channel | None, frame: AmqpFrame, commands: list[Heard]
     ) -> None:
-        """What comes on a channel that is not open. One that the broker has closed takes close-ok and close: its client
-        may not know yet, so all else is passed over.
+        """Processes a frame on a channel that is not open. If the broker closed it, its client may not know yet: only
+        close-ok and close are heeded, open is an error, and all else is ignored.
         """
         if not self.is_open:
             raise BrokenAmqp(spec.CHANNEL_ERROR, f"channel {wire} is used before connection.open")
         method = type(decode_method(frame.payload)) if frame.type == spec.FRAME_METHOD else None
         if self._state != _OPEN:
-            return  # held behind a channel that was closed, and the client closes the connection
+            return  # held on a channel that was closed; the client is closing the connection
         if channel is None or channel.state == GONE or channel.is_close_asked:
             if method is ChannelOpen:
                 self._open_channel(wire, channel, commands)
@@ -300,20 +300,20 @@ class AmqpSession:
         elif method is ChannelCloseOk:
             self._remove(channel)
         elif method is ChannelClose:
-            # both have closed it at once; there are clients that send no close-ok then, but open it anew
+            # both sides closed it at once; some clients then send no close-ok, but open the channel again
             self._shared.out.append(encode_method(wire, ChannelCloseOk()))
             channel.is_close_asked = True
 
     def _remove(self, channel: Channel) -> None:
-        """Its number may be used again; where frames are held behind its end, by the first of these."""
+        """Frees the channel's number. If frames are held after its end, the first of them may open it again."""
         channel.state = GONE
         if not channel.held and self._channels.get(channel.wire) is channel:
             del self._channels[channel.wire]
             self._busy.forget(channel.wire)
 
     def _open_channel(self, wire: int, before: Channel | None, commands: list[Heard]) -> None:
-        """before: the one that had the number. Their count is bounded, not their numbers: clients that take the next
-        number for each channel, and begin anew only at 65,535, come to high ones with few channels open.
+        """Opens a channel. before: the one that had the number. The count of channels is bounded, not their numbers:
+        some clients count up to 65,535 before they start over, and reach high numbers with few channels open.
         """
         if before is None and len(self._channels) >= self._channels_max:
             sentence = f"channel {wire} is one too many: {self._channels_max} are open, the negotiated channel_max"
@@ -363,7 +363,7 @@ class AmqpSession:
         self._say(ConnectionTune(AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S))
 
     def _turn_away(self, greeting: Greeting, refused: Refusal) -> None:
-        """A client that does not say that it reads the refusal would take it for a broken frame."""
+        """Refuses the login. Only a client that declares it can read the refusal gets it: others see a broken frame."""
         if greeting.can("authentication_failure_close"):
             text = refusals.reply_text(spec.ACCESS_REFUSED, login_refused(str(refused), greeting.mechanism))
             self._outgoing.append(self._frame_of(ConnectionClose(spec.ACCESS_REFUSED, text)))
@@ -398,7 +398,7 @@ class AmqpSession:
         )
 
     def _update_secret(self, method: ConnectionUpdateSecret, commands: list[Heard]) -> None:
-        """Another token of the same user, before the one that it has logged in with runs out."""
+        """Takes another token of the same user, before the one it logged in with expires."""
         if self._login is None:
             self._say(ConnectionUpdateSecretOk())
             return
@@ -417,7 +417,7 @@ class AmqpSession:
         self._say(ConnectionUpdateSecretOk())
 
     def _close(self, method: ConnectionClose, commands: list[Heard]) -> None:
-        """Every channel ends as by a channel.close behind what it holds; close-ok is said when all have ended."""
+        """Ends every channel as channel.close would, after what it holds; sends close-ok when all have ended."""
         self._state = _CLOSING
         for channel in self._by_number.values():
             if channel.must_hold:
@@ -433,21 +433,21 @@ class AmqpSession:
             self._end("closed")
 
     def _say(self, method: Method) -> None:
-        """Behind what the channels have said."""
+        """Queues a method of the connection, after what the channels have queued."""
         self._outgoing += self._shared.out
         self._shared.out.clear()
         self._outgoing.append(encode_method(0, method))
 
     def _end(self, cause: str) -> None:
-        """Nothing more is read; what is outgoing is sent."""
+        """Stops reading; what is outgoing is still sent."""
         self._state = _ENDED
         self.is_closing = True
         self.closing_cause = cause
         self._early.clear()
 
     def _fail(self, failure: BrokenAmqp, commands: list[Heard]) -> None:
-        """The client has broken a rule: the connection ends, behind what is due to it where the broker has heard of
-        it.
+        """Ends the connection because the client broke a rule. If it is open, the broker is told, and the client first
+        gets what is due to it.
         """
         if self.is_open:
             self._failure = failure.without_trace()
@@ -464,14 +464,14 @@ class AmqpSession:
     # ---- replies ----------------------------------------------------------------------------------------------------
 
     def encode(self, reply: Reply) -> bytes:
-        """The frames of a reply. Confirms follow with `take_outgoing`, one for all of a turn."""
+        """Returns the frames of a reply. Confirms are left to `take_outgoing`, which batches them for each channel."""
         channel = self._by_number.get(reply.connection)
         if channel is None:
             if isinstance(reply, Refuse) and reply.connection == self._connection:
                 return self._closed(refusals.closing_code(reply.code), reply.sentence)
             if isinstance(reply, Bye) and reply.connection == self._connection and self._state == _OPEN:
-                # the client has not asked for its end, so it is the broker that stops: in RabbitMQ's words, by which
-                # libraries tell a stop, after which they connect again, from a mistake of their own
+                # the client did not ask for it, so the broker is stopping. By RabbitMQ's words libraries tell a
+                # shutdown, after which they reconnect, from a mistake of their own
                 return self._closed(spec.CONNECTION_FORCED, _STOPPING)
             return b""
         frames = self._encode(channel, reply)
@@ -479,7 +479,7 @@ class AmqpSession:
         return frames
 
     def _note(self, channel: Channel) -> None:
-        """A reply may let it go on, or end it."""
+        """Updates the busy channels: a reply may let this one go on, or end it."""
         if channel.wire in self._busy and self._channels.get(channel.wire) is channel:
             self._busy.note(channel)
 
@@ -508,7 +508,7 @@ class AmqpSession:
         return frames
 
     def pieces(self, reply: Deliver | Answered) -> Sequence[bytes | memoryview]:
-        """The same, where the body is so large that it is not copied."""
+        """Returns the frames of a reply in pieces, so that a large body is not copied."""
         channel = self._by_number.get(reply.connection)
         if channel is None or not isinstance(reply, Deliver):
             return (b"",)
@@ -517,7 +517,7 @@ class AmqpSession:
         return pieces
 
     def _closed(self, code: int, sentence: str) -> bytes:
-        """connection.close: what it says is sent as the last thing."""
+        """Returns connection.close, after everything that is still to be sent."""
         failure, self._failure = self._failure, None
         self._state = _ENDED
         method = (0, 0)
@@ -528,12 +528,12 @@ class AmqpSession:
         )
 
     def _frame_of(self, method: ConnectionClose) -> bytes:
-        """The client answers it."""
+        """Returns the frame of connection.close, and notes how the client will answer it."""
         self.last_answer = encode_method(0, ConnectionCloseOk())
         return encode_method(0, method)
 
     def _forget(self, channel: Channel) -> None:
-        """The broker's connection that the channel was has ended."""
+        """Drops the channel: its connection in the broker has ended."""
         self._by_number.pop(channel.number, None)
         self._confirming.pop(channel.number, None)
         channel.is_paused = False
@@ -544,7 +544,7 @@ class AmqpSession:
 
 
 def _on_no_channel(wire: int, method: type[Method] | None) -> BrokenAmqp:
-    """method: None where a content came."""
+    """Returns the error for a frame on a channel that is not open. method: None if the frame is not a method."""
     sentence = f"channel {wire} is not open"
     if method is None:
         return BrokenAmqp(spec.UNEXPECTED_FRAME, sentence)

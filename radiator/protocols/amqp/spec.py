@@ -8,9 +8,9 @@ from radiator.model.amqp_tables import Value
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT = 1, 2, 3, 8
-PROTOCOL_OPENING = 0  # no type of AMQP: what a parser calls the protocol header
+PROTOCOL_OPENING = 0  # not a type of AMQP's: the parser gives it to the protocol header
 FRAME_END = b"\xce"
-FRAME_MIN_BYTES = 4096  # what each side takes before a size is agreed on; no smaller one can be
+FRAME_MIN_BYTES = 4096  # what each side accepts before a size is negotiated, and the smallest that can be
 FRAME_OVERHEAD_BYTES = 8  # head and end
 CONTENT_HEAD_BYTES = 12  # of a content header, before the properties
 CLASS_BASIC = 60
@@ -43,11 +43,11 @@ CODE_NAMES = {
     for name, code in globals().copy().items()
     if isinstance(code, int) and REPLY_SUCCESS <= code <= INTERNAL_ERROR
 }
-"""A code's name, as reply texts begin with it: 404 is NOT_FOUND."""
+"""The names of codes, with which reply texts begin: 404 is NOT_FOUND."""
 CHANNEL_CODES = frozenset(
     (CONTENT_TOO_LARGE, NO_ROUTE, NO_CONSUMERS, ACCESS_REFUSED, NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED)
 )
-"""Those that close a channel alone; all others of 320 and more close the connection."""
+"""Codes that close only a channel; all others of 320 and more close the connection."""
 
 # ---- how arguments are written --------------------------------------------------------------------------------------
 
