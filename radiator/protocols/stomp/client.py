@@ -1,7 +1,7 @@
 """The client's side of one STOMP connection, the mirror of session.py: calls in, bytes out; bytes in, events out.
 
-Pure: no clock, no socket. Calls are checked here first: one that would break the protocol raises Violation and sends
-nothing. Whatever a server sends, `receive` never raises; after Broken (it broke the protocol) it returns nothing.
+Pure: no clock, no socket. Calls are checked first: one that would break the protocol raises Violation and sends
+nothing. Whatever a server sends, `receive` never raises; after Broken (the server broke the protocol) it has no events.
 
     NEW --connect--> CONNECTING --CONNECTED--> OPEN --disconnect--> CLOSING --its RECEIPT--> CLOSED
     in every state:  --ERROR or a broken frame--> CLOSED
@@ -41,13 +41,13 @@ _MAY_SEND: dict[str, frozenset[str]] = {
     CLOSED: frozenset(),
 }
 
-_KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0]) - {"NACK"}  # other servers refuse it there
+_KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0]) - {"NACK"}  # other servers refuse NACK in 1.0
 
-_ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
+_ARGUMENTS = frozenset(["receipt", "transaction"])  # not allowed in a call's `headers`: they would escape its checks
 _PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0\n?")
 _BACKSLASH, _CR, _NUL = b"\\\r\0"  # looked for as numbers, which is faster (parser.py)
 _PLAIN_HEAD_BYTES, _PLAIN_HEADERS, _PLAIN_LENGTH_DIGITS = 8192, 64, 7  # well within CLIENT_LIMITS
-_BEGUN_MAX_BYTES = 64 * 1024  # a larger beginning would be copied too often: the parser holds it
+_BEGUN_MAX_BYTES = 64 * 1024  # a larger beginning would be copied too often: it goes to the parser
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+ *(;.*)?", re.ASCII | re.DOTALL)
 
 
@@ -61,7 +61,7 @@ class Connected:
 
 @dataclass(slots=True)
 class Message:
-    """MESSAGE. headers: decoded; the first of repeated names. connection: which of its receiver's it came on."""
+    """MESSAGE. headers: decoded; the first of repeated names. connection: which of the receiver's it arrived on."""
 
     headers: dict[str, str]
     body: bytes
@@ -69,7 +69,7 @@ class Message:
 
     @property
     def destination(self) -> str:
-        """The full address that it was sent to."""
+        """The full address that the message was sent to."""
         return self.headers["destination"]
 
     @property
@@ -79,13 +79,13 @@ class Message:
 
     @property
     def subscription(self) -> str | None:
-        """The subscription that it came on; None in 1.0 where the server names none."""
+        """The subscription that it arrived on; None in 1.0 if the server names none."""
         return self.headers.get("subscription")
 
 
 @dataclass(slots=True)
 class Receipt:
-    """RECEIPT. refused: the code of a refusal that came as a RECEIPT, message: its sentence; else both are empty."""
+    """RECEIPT. refused: the code of a refusal that arrived as a RECEIPT; message: its sentence; else both are empty."""
 
     receipt: str
     refused: str = ""
@@ -94,7 +94,7 @@ class Receipt:
 
 @dataclass(slots=True)
 class Error:
-    """ERROR: the server closes the connection after it. message: its `message`, or the body where it has none."""
+    """ERROR: the server closes the connection after it. message: its `message`, or the body if it has none."""
 
     message: str
     headers: dict[str, str]
@@ -102,7 +102,7 @@ class Error:
 
     @property
     def receipt(self) -> str | None:
-        """The receipt id of the frame that caused it, where the server named it."""
+        """The receipt id of the frame that caused it, if the server named it."""
         return self.headers.get("receipt-id")
 
 
@@ -121,7 +121,7 @@ class ClientSession:
 
     state: one of NEW, CONNECTING, OPEN, CLOSING, CLOSED. version: None until CONNECTED.
     heart_beat_send_s: how often at least one byte must be sent; heart_beat_expect_s: how often one comes; 0: never.
-    store: the id of the broker's store, as CONNECTED has it; "" before, and where it has none.
+    store: the id of the broker's store, as CONNECTED gives it; "" before, and if it gives none.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class ClientSession:
 
     @property
     def version(self) -> str | None:
-        """The version that was agreed."""
+        """The negotiated version."""
         return None if self._version is None else VERSION_NAMES[self._version]
 
     # ---- what is sent ---------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class ClientSession:
         heart_beat_ms: tuple[int, int] = (0, 0),
         headers: Headers = (),
     ) -> bytes:
-        """CONNECT. heart_beat_ms: how often this side can send, and wants to receive, in ms; 0: not at all."""
+        """Returns CONNECT. heart_beat_ms: how often this side can send, and wants to receive, in ms; 0: not at all."""
         offered = tuple(sorted(set(versions)))
         if not offered or not all(name.encode() in VERSIONS for name in offered):
             raise Violation(f"The versions {offered} must be some of 1.0, 1.1 and 1.2.")
@@ -207,7 +207,7 @@ class ClientSession:
         dedup_id: str | None = None,
         headers: Headers = (),
     ) -> bytes:
-        """SEND. Always with `content-length`, so the body may contain any octets."""
+        """Returns SEND, always with `content-length`, so that the body may contain any octets."""
         self._check_transaction(transaction)
         own = [("destination", destination), ("content-length", str(len(body)))]
         own += [("dedup-id", dedup_id)] if dedup_id is not None else []
@@ -224,7 +224,7 @@ class ClientSession:
         receipt: str | None = None,
         headers: Headers = (),
     ) -> bytes:
-        """SUBSCRIBE, always with an id (`subscription`). ack: `auto`, `client` or `client-individual`."""
+        """Returns SUBSCRIBE, always with an id (`subscription`). ack: `auto`, `client` or `client-individual`."""
         if ack not in (AUTO, CLIENT, CLIENT_INDIVIDUAL):
             raise Violation(f"ack {ack!r} must be auto, client or client-individual.")
         if subscription in self._subscriptions:
@@ -235,9 +235,9 @@ class ClientSession:
         return frame
 
     def unsubscribe(self, subscription: str, *, receipt: str | None = None, forget: str | None = None) -> bytes:
-        """UNSUBSCRIBE. MESSAGEs that are on their way still arrive.
+        """Returns UNSUBSCRIBE. MESSAGEs that are on their way still arrive.
 
-        forget: the destination of a durable subscription, of this connection or not, that ends for good.
+        forget: the destination of a durable subscription, of this connection or not, that is to end for good.
         """
         if subscription not in self._subscriptions and forget is None:
             raise Violation(f"There is no subscription {subscription!r} to end.")
@@ -248,7 +248,7 @@ class ClientSession:
         return frame
 
     def ack(self, message: Message, *, receipt: str | None = None, transaction: str | None = None) -> bytes:
-        """ACK of a message that was received on this connection."""
+        """Returns ACK of a message that was received on this connection."""
         self._check_transaction(transaction)
         return self._frame("ACK", self._acked(message) + _hop_headers(receipt, transaction))
 
@@ -261,7 +261,7 @@ class ClientSession:
         requeue: bool = True,
         delay_ms: int | None = None,
     ) -> bytes:
-        """NACK; not in 1.0. requeue False: to the dead-letter queue now. delay_ms: back after that time."""
+        """Returns NACK; not in 1.0. requeue False: dead-letter it now. delay_ms: redeliver it after that time."""
         self._check_transaction(transaction)
         own = self._acked(message) + _hop_headers(receipt, transaction)
         own += [] if requeue else [("requeue", "false")]
@@ -269,7 +269,7 @@ class ClientSession:
         return self._frame("NACK", own)
 
     def begin(self, transaction: str, *, receipt: str | None = None) -> bytes:
-        """BEGIN."""
+        """Returns BEGIN."""
         if transaction in self._transactions:
             raise Violation(f"The transaction {transaction!r} is open already: each must have an id of its own.")
         frame = self._frame("BEGIN", [("transaction", transaction), *_hop_headers(receipt)])
@@ -277,22 +277,22 @@ class ClientSession:
         return frame
 
     def commit(self, transaction: str, *, receipt: str | None = None, prepare: str | None = None) -> bytes:
-        """COMMIT. prepare: the name under which it is prepared, instead of being carried out."""
+        """Returns COMMIT. prepare: the name under which to prepare the transaction, instead of committing it."""
         return self._end_transaction("COMMIT", transaction, receipt, [] if prepare is None else [("prepare", prepare)])
 
     def abort(self, transaction: str, *, receipt: str | None = None) -> bytes:
-        """ABORT."""
+        """Returns ABORT."""
         return self._end_transaction("ABORT", transaction, receipt)
 
     def disconnect(self, *, receipt: str | None = None) -> bytes:
-        """DISCONNECT: nothing may be sent after it. With a receipt, the state is CLOSED when that comes."""
+        """Returns DISCONNECT: nothing may be sent after it. With a receipt, the state is CLOSED when that arrives."""
         frame = self._frame("DISCONNECT", _hop_headers(receipt))
         self.state = CLOSED if receipt is None else CLOSING
         self._disconnect_receipt = receipt
         return frame
 
     def heart_beat(self) -> bytes:
-        """One end of line. Only once connected, and not after DISCONNECT."""
+        """Returns one end of line. Allowed only once connected, and not after DISCONNECT."""
         if self.state != OPEN:
             raise Violation(f"A heart-beat cannot be sent: the connection is {self.state}.")
         return b"\n"
@@ -300,7 +300,7 @@ class ClientSession:
     # ---- what is received -----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> list[ServerEvent]:
-        """The events in those bytes, in order. After Error or Broken, and once CLOSED, there are none."""
+        """Returns the events in those bytes, in order. After Error or Broken, and once CLOSED, there are none."""
         events: list[ServerEvent] = []
         if self._begun:
             data, self._begun = self._begun + data, b""
@@ -319,7 +319,7 @@ class ClientSession:
         return events
 
     def _plain_frames(self, data: bytes, events: list[ServerEvent]) -> bytes:
-        """Reads frames fast where they have the form that brokers mostly write; the parser reads the rest."""
+        """Reads frames in the form that brokers usually write, fast; returns the bytes left for the parser."""
         position = 0
         while True:
             if data.startswith(b"\n", position):
@@ -401,7 +401,7 @@ class ClientSession:
             raise Violation(f"{command} cannot be sent: a header has {octets!r}, which is no UTF-8.") from None
 
     def _checked(self, command: str, own: list[tuple[str, str]], headers: Headers) -> list[tuple[str, str]]:
-        """Headers that the application adds: none that an argument sets."""
+        """Returns the headers that the application adds. Raises Violation for one that an argument sets."""
         more = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
         taken = _ARGUMENTS.union([name for name, _ in own])
         for name, value in more:
@@ -412,7 +412,7 @@ class ClientSession:
         return more
 
     def _acked(self, message: Message) -> list[tuple[str, str]]:
-        """The headers by which ACK and NACK name a message: each version has its own."""
+        """Returns the headers by which ACK and NACK name a message: each version has its own."""
         if self._version == V1_2:
             ack_id = message.headers.get("ack")
             if ack_id is None:
@@ -440,7 +440,7 @@ def _hop_headers(receipt: str | None, transaction: str | None = None) -> list[tu
 
 
 def _is_plain(text: str, lines: int) -> bool:
-    """Whether these header lines need no escape, and can be sent in every version."""
+    """Returns whether these header lines need no escape, and can be sent in every version."""
     return (
         text.count(":") == lines
         and text.count("\n") == lines
@@ -453,7 +453,7 @@ def _is_plain(text: str, lines: int) -> bool:
 
 
 def _plain_message(data: bytes, start: int) -> tuple[Message | None, int]:
-    """The MESSAGE that begins there, and where it ends; None, and not 0 where only the rest of its body is missing."""
+    """Returns the MESSAGE that begins at `start`, and its end; or None, and an end if only the body is incomplete."""
     block_end = data.find(b"\n\n", start, start + _PLAIN_HEAD_BYTES)
     if block_end < 0:
         return None, 0

@@ -1,21 +1,21 @@
 """Which headers of SUBSCRIBE and UNSUBSCRIBE ask for a durable subscription, and its name.
 
-Each broker has headers of its own, and its clients send them to any other. Ignoring one would lose what is sent while
-its subscriber is away, without an error: so each is understood, or refused.
+Each broker has headers of its own, and its clients send them to every other. To ignore one would silently lose what is
+sent while its subscriber is away: so each is understood, or refused.
 """
 
 from radiator.model.errors import Violation, shown
 from radiator.model.limits import ID_MAX_BYTES
 from radiator.protocols.stomp.values import flag
 
-# yes or no; the name is the `id`. `persistent` is RabbitMQ's older word, and Apollo's.
+# true or false; the name is the `id`. `persistent` is RabbitMQ's older word, and Apollo's.
 _FLAGS = (b"durable", b"persistent")
-# the name itself, which needs CONNECT's `client-id`: ActiveMQ's, and Artemis' three
+# the name itself, which needs CONNECT's `client-id`: ActiveMQ's header, and the three of Artemis
 _NAMES = (
     b"durable-subscriber-name",
     b"durable-subscription-name",
     b"activemq.subscriptionName",
-    b"activemq.subcriptionName",  # ActiveMQ up to 5.6 spelt it so
+    b"activemq.subcriptionName",  # as ActiveMQ up to 5.6 spelt it
 )
 _UNDERSTOOD = frozenset((*_FLAGS, *_NAMES))
 _SIGNS = (b"durable", b"persistent", b"subscriptionname", b"subscribername", b"xqueuename")
@@ -24,7 +24,7 @@ _NO = (b"false", b"0", b"no", b"")
 
 
 def check_client_id(headers: dict[bytes, bytes]) -> bytes | None:
-    """CONNECT's `client-id`, or None. Raises Violation for one that is empty or too long."""
+    """Returns CONNECT's `client-id`, or None. Raises Violation if it is empty or too long."""
     value = headers.get(b"client-id")
     if value is not None and not 1 <= len(value) <= ID_MAX_BYTES:
         raise Violation(f"client-id {shown(value)} has {len(value)} bytes: it must have 1 to {ID_MAX_BYTES}.")
@@ -34,11 +34,11 @@ def check_client_id(headers: dict[bytes, bytes]) -> bytes | None:
 def durable_name(
     headers: dict[bytes, bytes], subscription: bytes | None, client_id: bytes | None, destination: str
 ) -> bytes | None:
-    """The name under which a SUBSCRIBE, or the end of one, asks to be durable; None: it does not ask.
+    """Returns the name of the durable subscription that a SUBSCRIBE or UNSUBSCRIBE asks for; None: it asks for none.
 
-    For Radiator's own header, and for `persistent`, that is the `id`; for a name of ActiveMQ's or Artemis'
+    For Radiator's own header, and for `persistent`, the name is the `id`. For the headers of ActiveMQ and Artemis it is
     CLIENT-ID/NAME, with `/` and `%` of CLIENT-ID as %2F and %25. On a queue these headers ask only for what a queue
-    does anyway. Raises Violation for a header that cannot be honoured.
+    does anyway, so it is None. Raises Violation for a header that cannot be honoured.
     """
     is_durable = [header for header in _FLAGS if flag(headers, header, absent=False)]
     if destination and not destination.startswith(("/topic/", "/exchange/")):
@@ -71,7 +71,7 @@ def durable_name(
 
 
 def _check_stays(headers: dict[bytes, bytes], asking: list[bytes]) -> None:
-    """asking: the headers that ask for it, if any."""
+    """Raises Violation if auto-delete contradicts durability. asking: the headers that ask for that, if any."""
     if flag(headers, b"auto-delete", absent=False) and asking:
         raise Violation(f"{asking[0].decode()} with auto-delete:true: a durable subscription stays until UNSUBSCRIBE.")
 

@@ -1,6 +1,6 @@
-"""One frame, and the bytes of frames: escaping between the three versions, and the frames that a server sends.
+"""One frame, and the bytes of frames: conversion between the escapes of the three versions, and what a server sends.
 
-A frame's header lines are kept as they came (in the canonical form of their version), beside a dictionary of decoded
+A frame's header lines are kept as they arrived (in their version's canonical form), beside a dictionary of decoded
 values, so that a SEND's headers can be stored and sent on without being encoded again.
 """
 
@@ -29,7 +29,7 @@ class Frame:
     """One frame as it was read.
 
     headers: unescaped; the first of repeated names (1.2, "Repeated Header Entries").
-    lines: every header line as it came, without line ends, escaped by the version's rules.
+    lines: every header line as it arrived, without line ends, escaped by the version's rules.
     """
 
     command: bytes
@@ -47,7 +47,7 @@ class BrokenFrame(Violation):
 
 
 def unescape(value: bytes, version: int) -> bytes:
-    """The decoded name or value; raises BrokenFrame where that version does not define an escape ("Value Encoding")."""
+    """Returns the decoded name or value; raises BrokenFrame for an escape the version lacks ("Value Encoding")."""
     if version == V1_0 or b"\\" not in value:
         return value
     table = UNESCAPED[version]
@@ -66,14 +66,14 @@ def unescape(value: bytes, version: int) -> bytes:
 
 
 def escaped(value: bytes, version: int) -> bytes:
-    """`value` by that version's rules; most values need no escape."""
+    """Returns `value` escaped by that version's rules; most values need no escape."""
     if _COLON in value or _BACKSLASH in value or _LF in value or _CR in value:
         return escape(value, version)
     return value
 
 
 def converted(block: bytes, sender: int, receiver: int) -> bytes:
-    """A stored header block as a receiver of another version reads it. What that version cannot express is left out."""
+    """Returns a stored header block as a receiver's version writes it, without what that version cannot express."""
     if sender == receiver or _reads_the_same(block, sender, receiver):
         return block
     lines = []
@@ -88,7 +88,7 @@ def converted(block: bytes, sender: int, receiver: int) -> bytes:
 
 
 def _reads_the_same(block: bytes, sender: int, receiver: int) -> bool:
-    """Whether both versions read the block as the same headers. May be False where they do."""
+    """Returns whether both versions read the block as the same headers. False may mean that they do, too."""
     if receiver == V1_2 and b"\r" in block:
         return False
     if sender == V1_1 and receiver == V1_2:
@@ -110,9 +110,9 @@ def encode_message(
     destination: str | None = None,
     log: RecordPlace | EndOfLog | None = None,
 ) -> bytes:
-    """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body and FRAME_END. destination: replaces the message's own; None: its own, or where that
-    names a queue in its second form, the queue's address. log: as Deliver has it.
+    """Returns MESSAGE: a head for this delivery, then the sender's block. `message_id` is the broker's, and needs no
+    escaping. is_whole: False leaves out the body and FRAME_END. destination: replaces the message's own; None: its own,
+    or the queue's address if that names a queue in its second form. log: as in Deliver.
     """
     body = message.body
     block, escaping = message.headers, message.escaping
@@ -135,7 +135,7 @@ def encode_message(
     )
     if not is_whole:
         return head
-    # not by `%` too: that over-allocates by a quarter and gives it back, and a message of 8 MiB costs twice the CPU
+    # not by `%` as well: that over-allocates by a quarter and gives it back, so 8 MiB would cost twice the CPU
     return b"".join((head, body, FRAME_END))
 
 
@@ -153,9 +153,9 @@ _published_message: Message | None = None
 def encode_published(
     message: Message, message_id: bytes, subscription: bytes | None, ack_due: bool, version: int
 ) -> bytes:
-    """The same for a topic's message, which was never delivered before. Subscribers with the same subscription id share
-    its bytes: 1,000 slow ones hold one copy. The frames of the last message are kept until the next: at most
-    PUBLISHED_KEPT, or one whose body exceeds PUBLISHED_BYTES.
+    """Returns MESSAGE for a topic's message, which is never a redelivery. Subscribers with the same subscription id
+    share its bytes: 1,000 slow ones hold one copy. The frames of the last message are kept until the next one: at most
+    PUBLISHED_KEPT, or a single one if the body exceeds PUBLISHED_BYTES.
     """
     global _published_message
     if message is not _published_message:
@@ -186,27 +186,27 @@ def _subscription_line(subscription: bytes, version: int) -> bytes:
 
 
 def encode_receipt(receipt: bytes, version: int) -> bytes:
-    """RECEIPT."""
+    """Returns RECEIPT."""
     return b"RECEIPT\nreceipt-id:%b\n\n\0\n" % escaped(receipt, version)
 
 
 def encode_refused(receipt: bytes, version: int, code: str, sentence: str) -> bytes:
-    """RECEIPT that reports a refusal."""
+    """Returns a RECEIPT that reports a refusal."""
     fields = code.encode(), escaped(_short(sentence).encode(), version)
     return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0\n" % (escaped(receipt, version), *fields)
 
 
 def _short(sentence: str) -> str:
-    """As much of it as fits a header."""
+    """Returns as much of the sentence as fits a header."""
     return "".join(c if c.isprintable() else " " for c in sentence[:ERROR_MESSAGE_CHARACTERS])
 
 
 def encode_error(code: str, sentence: str, receipt: bytes | None, version: int | None) -> bytes:
-    """ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
-    body = sentence.encode("utf-8", "backslashreplace")  # JSON can hold half a surrogate pair, and a sentence its value
+    """Returns ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
+    body = sentence.encode("utf-8", "backslashreplace")  # it may quote JSON, which can hold half a surrogate pair
     short = _short(sentence)
     if version is None:
-        # reads the same in every version: it contains nothing that one of them would escape
+        # reads the same in every version: it contains nothing that any of them would escape
         short = short.replace(":", " ").replace("\\", " ")
         version = V1_2
     lines = [
@@ -223,7 +223,7 @@ def encode_error(code: str, sentence: str, receipt: bytes | None, version: int |
 
 
 def encode_frame(command: bytes, headers: list[tuple[str, str]], body: bytes, version: int | None) -> bytes:
-    """Any frame, by that version's rules; None: CONNECT, which has no escapes. Violation where that is impossible."""
+    """Returns any frame by that version's rules; None: CONNECT, which has no escapes. Raises Violation if it cannot."""
     lines = [command]
     for name, value in headers:
         _check_expressible(name, value, version)

@@ -9,12 +9,12 @@ from radiator.protocols.stomp.values import LOG, TEMP_QUEUE, address, name, numb
 
 _KEPT_IDS = (b"transaction", b"id")
 QUEUE_PREFIX = "/queue/"
-_PRIORITY_MIN, _PRIORITY_MAX = -(1 << 31), (1 << 31) - 1  # what AMQP's clients may give
+_PRIORITY_MIN, _PRIORITY_MAX = -(1 << 31), (1 << 31) - 1  # the range that AMQP clients have
 _LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 
 
 def check_ids(headers: dict[bytes, bytes]) -> None:
-    """Bounds a client's ids: they are kept as long as the things that they name."""
+    """Checks the length of a client's ids, which are kept as long as what they name."""
     for header in _KEPT_IDS:
         value = headers.get(header)
         if value is not None and len(value) > ID_MAX_BYTES:
@@ -24,7 +24,7 @@ def check_ids(headers: dict[bytes, bytes]) -> None:
 
 
 def dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
-    """The dedup-id, of 1 to DEDUP_ID_MAX_BYTES."""
+    """Returns the dedup-id, of 1 to DEDUP_ID_MAX_BYTES bytes, or None if the header is absent."""
     value = headers.get(b"dedup-id")
     if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
         raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
@@ -32,7 +32,7 @@ def dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
 
 
 def survives_refusal(headers: dict[bytes, bytes]) -> bool:
-    """Whether a refusal of this SEND comes as its RECEIPT, and its connection stays open."""
+    """Returns whether a refusal of this SEND comes as its RECEIPT, and the connection stays open."""
     value = headers.get(b"on-refusal")
     if value is None:
         return False
@@ -44,12 +44,12 @@ def survives_refusal(headers: dict[bytes, bytes]) -> bool:
 
 
 def asks_for_receipt(headers: dict[bytes, bytes]) -> bool:
-    """Whether it says so in a way that can be heeded, whatever else is wrong with the SEND."""
+    """Returns whether a SEND asks for its refusal as a RECEIPT, and can get it, whatever else is wrong with it."""
     return headers.get(b"on-refusal") == b"receipt" and b"receipt" in headers and b"transaction" not in headers
 
 
 def consumer_name_of(headers: dict[bytes, bytes], destination: str) -> str:
-    """The name that a SUBSCRIBE gives its consumer, or "" where it gives none. Only consumers of queues have names."""
+    """Returns the name that a SUBSCRIBE gives its consumer, or "". Only consumers of queues have names."""
     value = headers.get(b"consumer-name")
     if value is None:
         return ""
@@ -65,7 +65,7 @@ def consumer_name_of(headers: dict[bytes, bytes], destination: str) -> str:
 
 
 def consumer_priority_of(headers: dict[bytes, bytes], destination: str) -> int:
-    """The priority of a SUBSCRIBE to a queue; 0 where it has none."""
+    """Returns the consumer's priority, or 0 if SUBSCRIBE gives none. Only consumers of queues have priorities."""
     value = headers.get(b"consumer-priority")
     if value is None:
         return 0
@@ -83,7 +83,7 @@ def consumer_priority_of(headers: dict[bytes, bytes], destination: str) -> int:
 
 
 def group_of(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:
-    """The group of a SUBSCRIBE to a log. Headers that only logs use are refused for other destinations."""
+    """Returns the group of a SUBSCRIBE to a log, or None. For other destinations, headers of logs are refused."""
     given = [header for header in _LOG_OPTIONS if header in headers]
     if given and not destination.startswith(LOG):
         raise Violation(
@@ -99,13 +99,13 @@ def group_of(headers: dict[bytes, bytes], destination: str, ack: str) -> str | N
 
 
 def ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:
-    """In seconds, under either spelling."""
+    """Returns the ack timeout in seconds, under either spelling, or None."""
     seconds = number(headers, b"ack-timeout-s", 1, ACK_TIMEOUT_MAX_S)
     return number(headers, b"ack_timeout_s", 1, ACK_TIMEOUT_MAX_S) if seconds is None else seconds
 
 
 def temp_queue_of(headers: dict[bytes, bytes]) -> str | None:
-    """The NAME of the sender's temp queue, where `reply-to` names one."""
+    """Returns the NAME of the sender's temp queue, if `reply-to` names one."""
     value = headers.get(b"reply-to")
     if value is None or not value.startswith(TEMP_QUEUE):
         return None

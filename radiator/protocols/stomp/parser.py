@@ -1,8 +1,8 @@
-"""Bytes to frames: incremental, bounded, and the same frames however the bytes were cut.
+"""Bytes to frames: incremental, bounded, and the same frames however the bytes were split.
 
-The bytes of a whole frame are looked at once; of an unfinished one only the new bytes, and its header block once more
-when it is whole. A limit is compared before anything is held for it. `frames` raises BrokenFrame, and after it the
-parser must not be used again.
+The bytes of a whole frame are examined once; of an unfinished one only the new bytes, and its header block once more
+when it is complete. A limit is checked before anything is held that it bounds. Once `frames` has raised BrokenFrame,
+the parser must not be used again.
 """
 
 import re
@@ -13,18 +13,18 @@ from radiator.model.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_D
 from radiator.protocols.stomp.frame import BrokenFrame, Frame, unescape
 from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
 
-# A byte is searched for as a number: `b"x" in data` first raises and drops a TypeError within CPython, 0.2 µs each.
+# Bytes are searched for as numbers: for `b"x" in data` CPython first raises and drops a TypeError, 0.2 µs each.
 _NUL_BYTE, _LF, _CR, _SPACE, _COLON, _BACKSLASH = b"\0\n\r :\\"
 _LF_ENDS = re.compile(rb"\n*+")
 _LF_AND_CRLF_ENDS = re.compile(rb"(?:\n+|\r\n)*+")
 _LF_OR_CRLF_BLANK_LINE = re.compile(rb"\n\r?\n")
-_NEAR_BYTES = 512  # where the blank line of most frames is: farther away the pattern finds it
+_NEAR_BYTES = 512  # most frames have their blank line within this: the pattern finds it farther on
 
-_ANYTHING, _BLANK_LINE, _BODY, _NUL = range(4)  # what a frame that is not whole is waiting for
+_ANYTHING, _BLANK_LINE, _BODY, _NUL = range(4)  # what an unfinished frame waits for
 
 
 class Parser:
-    """One direction of one connection. Until `speak` it reads the opening frame, whose version is not known yet.
+    """Parses one direction of one connection. Until `speak` it reads the opening frame, whose version is not known.
 
     opening: the commands that the first frame may have. Owned by one session; `frames` is not re-entrant, and all
     frames of one call must be taken before the next call.
@@ -50,13 +50,13 @@ class Parser:
         self._reads_crlf = True
         self._max_frame_bytes = min(limits.max_frame_bytes, CONNECT_MAX_BYTES)
         self._max_header_bytes = min(limits.max_header_bytes, CONNECT_MAX_BYTES)
-        self._held: bytearray | None = None  # the beginning of a frame that is not whole
+        self._held: bytearray | None = None  # the beginning of an unfinished frame
         self._waiting = _ANYTHING
-        self._mark = 0  # _BODY: bytes that make it whole; otherwise: bytes searched so far
+        self._mark = 0  # _BODY: the size of the whole frame; otherwise: bytes searched so far
         self.held_bytes = 0
 
     def speak(self, version: int, commands: dict[bytes, CommandSpec]) -> None:
-        """From the next frame on these rules apply. May be called between two frames of one `frames` call."""
+        """Applies these rules from the next frame on. May be called between two frames of one `frames` call."""
         self._version = version
         self._commands = commands
         self._reads_crlf = version == V1_2
@@ -65,11 +65,11 @@ class Parser:
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the unfinished frame where it is known, else the bytes held of it."""
+        """The size of the unfinished frame if it is known, else the bytes held of it."""
         return self._mark if self._waiting == _BODY else self.held_bytes
 
     def frames(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` makes whole, in order. Raises BrokenFrame after the last good one."""
+        """Yields the frames that `data` completes, in order. Raises BrokenFrame after the last good one."""
         if self._held is not None:
             self._held += data
             if self._is_hopeless():
@@ -94,8 +94,8 @@ class Parser:
             self.held_bytes = size - position
 
     def first(self, data: bytes) -> tuple[Frame | None, bytes]:
-        """The opening frame, and the bytes behind it, which are not read; None where it is not whole yet. Raises as
-        `frames` does.
+        """Returns the opening frame, and the bytes after it, which are not read; None if it is not complete yet. Raises
+        as `frames` does.
         """
         so_far = bytes(self._held or b"") + data
         frame = next(self.frames(data), None)
@@ -107,7 +107,7 @@ class Parser:
         return frame, so_far[end + 1 :]
 
     def _is_hopeless(self) -> bool:
-        """Whether the held bytes cannot be a whole frame yet. Looks only at new bytes."""
+        """Returns whether the held bytes cannot be a whole frame yet. Examines only new bytes."""
         held = self._held
         assert held is not None
         if self._waiting == _BODY:
@@ -127,7 +127,7 @@ class Parser:
     # ---- one frame ------------------------------------------------------------------------------------------------
 
     def _frame(self, data: bytes, position: int) -> tuple[int, Frame | None]:
-        """The frame that begins at `position`, and where it ends; None where it is not whole."""
+        """Returns where the frame that begins at `position` ends, and the frame; None if it is not complete."""
         line_end = data.find(b"\n", position, position + COMMAND_MAX_BYTES + 2)
         if line_end < 0:
             self._check_beginning(data, position)
@@ -176,7 +176,7 @@ class Parser:
         return end + 1, Frame(command, headers, lines, data[body_start:end])
 
     def _check_beginning(self, data: bytes, position: int) -> None:
-        """Checks a frame whose command line is not whole."""
+        """Checks a frame whose command line is not complete."""
         command = data[position : position + COMMAND_MAX_BYTES + 2]
         if self._reads_crlf:
             command = command.removesuffix(b"\r")
@@ -203,7 +203,7 @@ class Parser:
         )
 
     def _check_opening(self, command: bytes, whole: bool) -> None:
-        """Noise, HTTP and TLS are recognised by their first bytes: nothing more is held of them."""
+        """Checks the first command. Noise, HTTP and TLS fail by their first bytes, so no more of them is held."""
         known = self._commands
         if command in known if whole else any(name.startswith(command) for name in known):
             return
@@ -217,7 +217,7 @@ class Parser:
     # ---- headers --------------------------------------------------------------------------------------------------
 
     def _headers(self, block: bytes, lines: list[bytes]) -> dict[bytes, bytes]:
-        """Decoded headers, the first of each name. Rewrites `lines` in the version's canonical form."""
+        """Returns the decoded headers, the first of each name. Rewrites `lines` in the version's canonical form."""
         if len(lines) > self._limits.max_headers:
             raise BrokenFrame(f"A frame has {len(lines)} headers: at most {self._limits.max_headers} are allowed.")
         if not block.isascii():
@@ -242,14 +242,14 @@ class Parser:
         if version and _BACKSLASH in block:
             headers = self._unescaped(lines, version)
         elif version == V1_0 and _SPACE in block:
-            # 1.0's own examples pad values with a space; 1.1 and 1.2 forbid to trim
+            # 1.0's own examples pad values with a space; 1.1 and 1.2 forbid trimming
             headers = {name: value if name in ECHOED_HEADERS else value.strip(b" ") for name, value in headers.items()}
         if version and block.count(b":") != len(lines):
             self._escape_colons(lines)
         return headers
 
     def _strip_line_ends(self, lines: list[bytes]) -> None:
-        """1.2, "Augmented BNF": EOL = [CR] LF; no raw CR elsewhere in a header. Before the version is known, too."""
+        """Strips CR at line ends and refuses it elsewhere, even before the version is known (1.2, "Augmented BNF")."""
         for number, line in enumerate(lines):
             if line.endswith(b"\r"):
                 line = lines[number] = line[:-1]
@@ -259,7 +259,7 @@ class Parser:
                 )
 
     def _escape_colons(self, lines: list[bytes]) -> None:
-        """Many clients leave a colon in a value unescaped. It is accepted, and sent on as the version requires."""
+        """Escapes colons in values: many clients send them unescaped, which is accepted, and sent on correctly."""
         for number, line in enumerate(lines):
             name, _, value = line.partition(b":")
             if _COLON in value:
@@ -273,7 +273,7 @@ class Parser:
         return headers
 
     def _receipt_in(self, block: bytes) -> bytes | None:
-        """The receipt id of a refused frame, where it can be read and sent back."""
+        """Returns the receipt id of a refused frame, if it can be read and sent back."""
         for line in block.split(b"\n"):
             if line.startswith(b"receipt:") and self._version is not None:
                 value = line[len(b"receipt:") :]
@@ -289,7 +289,7 @@ class Parser:
     # ---- body -----------------------------------------------------------------------------------------------------
 
     def _body_end_by_nul(self, data: bytes, position: int, body_start: int) -> int:
-        """Where the body ends and its NUL is, or -1: not there yet."""
+        """Returns where the body ends, at its NUL, or -1 if that is not there yet."""
         # the whole frame with its NUL may have max_frame_bytes
         end = data.find(b"\0", body_start, position + self._max_frame_bytes)
         if end < 0:
@@ -301,7 +301,7 @@ class Parser:
     def _body_end_by_length(
         self, data: bytes, position: int, body_start: int, headers: dict[bytes, bytes], lines: list[bytes]
     ) -> int:
-        """The same where `content-length` gives it."""
+        """Returns where the body ends by `content-length`, or -1 if it is not all there yet."""
         head_bytes = body_start - position
         length = self._content_length(headers[b"content-length"])
         if len(headers) != len(lines):
@@ -324,7 +324,7 @@ class Parser:
         return int(value)
 
     def _check_one_length(self, length: int, lines: list[bytes]) -> None:
-        """With two lengths, two readers could see two different frames."""
+        """Raises BrokenFrame for two different lengths, by which two readers could see different frames."""
         for line in lines:
             name, _, value = line.partition(b":")
             value = value.strip(b" ") if self._version == V1_0 else value
@@ -342,7 +342,7 @@ class Parser:
     def _skip_line_ends(self, data: bytes, position: int) -> int:
         ends = _LF_AND_CRLF_ENDS if self._reads_crlf else _LF_ENDS
         match = ends.match(data, position)
-        assert match is not None  # the pattern matches nothing, too
+        assert match is not None  # the pattern also matches nothing at all
         return match.end()
 
     def _spoken(self) -> str:

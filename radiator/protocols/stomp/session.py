@@ -1,12 +1,12 @@
 """The server's side of one STOMP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
 
 It keeps the Session contract (protocols/__init__.py): whatever a peer sends, `receive` never raises, holds no more than
-the limits allow, and after the first broken rule returns Fail once and nothing more.
+the limits allow, and after the first broken rule returns one Fail and nothing more.
 
     CONNECTING --CONNECT--> OPEN --DISCONNECT or Fail--> ENDED
          `--anything else: ERROR by itself, is_closing--> ENDED
 
-Where there are users, CONNECT is answered only when the login is judged: what comes behind it stays unread until then.
+If there are users, CONNECT is answered only after the verdict on its login: what follows it stays unread until then.
 """
 
 from collections.abc import Callable
@@ -162,7 +162,7 @@ class StompSession:
         login: Login | None = None,
         carrier: str = "",
     ) -> None:
-        """carrier: what it is spoken over, as people call it: ` over WebSocket`; "": nothing else."""
+        """carrier: what STOMP is carried by, in words for people: ` over WebSocket`; "": by nothing else."""
         self.is_open = False
         self.is_closing = False
         self.buffered_bytes = 0
@@ -181,7 +181,7 @@ class StompSession:
         self._login = login
         self._carrier = carrier
         self._greeting: Frame | None = None  # CONNECT, while its login is checked
-        self._unread = b""  # what came behind it
+        self._unread = b""  # the bytes that arrived after it
         self._parser = Parser(limits, CONNECT_COMMANDS)
         self._state = _CONNECTING
         self._version = V1_2
@@ -192,11 +192,11 @@ class StompSession:
         self._unheeded: Unheeded | bool = False  # to be reported; True: it has been
 
     def recognise(self, principal: Principal) -> None:
-        """In whose name the client will be connected."""
+        """Sets in whose name the client will be connected."""
         self._principal = principal
 
     def receive(self, data: bytes) -> list[Heard]:
-        """The commands in those bytes, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
+        """Returns the commands in those bytes, in order. Reads nothing after DISCONNECT, Fail or a refused CONNECT."""
         commands: list[Heard] = []
         if self._state == _ENDED:
             return commands
@@ -218,7 +218,7 @@ class StompSession:
         return commands
 
     def answered(self, verdict: Verdict) -> list[Heard]:
-        """The login is judged: CONNECTED, and what came behind CONNECT; or ERROR."""
+        """Takes the verdict on the login: sends CONNECTED and reads what followed CONNECT, or sends ERROR."""
         frame, self._greeting, self.pending = self._greeting, None, None
         if self._login is None or frame is None:
             return []
@@ -229,7 +229,7 @@ class StompSession:
             return []
 
     def _log_in(self, login: Login, data: bytes) -> list[Heard]:
-        """Reads no further than CONNECT."""
+        """Reads CONNECT, and nothing after it, and begins its login."""
         try:
             frame, self._unread = self._parser.first(data)
             if frame is None:
@@ -271,23 +271,23 @@ class StompSession:
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the unfinished frame where its content-length gives it; else the bytes held of it."""
+        """The size of the unfinished frame if its content-length gives it; else the bytes held of it."""
         return self._parser.frame_bytes
 
     def forget(self) -> None:
-        """The connection is over: releases what was read."""
+        """Releases what was read: the connection is over."""
         self._state = _ENDED
         self._parser = Parser(self._limits, CONNECT_COMMANDS)
         self._outgoing = self._unread = b""
         self._greeting = self.pending = None
 
     def take_outgoing(self) -> bytes:
-        """The greeting, or the ERROR of a refused CONNECT."""
+        """Returns CONNECTED, or the ERROR for a refused CONNECT, once."""
         outgoing, self._outgoing = self._outgoing, b""
         return outgoing
 
     def encode(self, reply: Reply) -> bytes:
-        """The bytes of a reply, in the agreed version."""
+        """Returns the bytes of a reply, in the negotiated version."""
         if type(reply) is Deliver:
             if reply.is_published:
                 return encode_published(
@@ -315,7 +315,7 @@ class StompSession:
         return b""
 
     def pieces(self, reply: Deliver | Answered) -> tuple[bytes, ...]:
-        """Those of a MESSAGE whose body is too large to be copied for each delivery."""
+        """Returns the bytes of a MESSAGE in pieces, if its body is too large to be copied for each delivery."""
         assert isinstance(reply, Deliver), "its requests are answered by messages"
         head = encode_message(
             reply.message,
@@ -332,11 +332,11 @@ class StompSession:
         return head, reply.message.body, FRAME_END
 
     def heart_beat(self) -> bytes:
-        """One end of line, in every version."""
+        """Returns one end of line, in every version."""
         return b"\n"
 
     def _destination(self, reply: Deliver) -> str:
-        """The message's destination as its subscription wrote it, where both name the same queue."""
+        """Returns the destination as the subscription wrote it, if that names the message's queue."""
         queue = queue_address(reply.message.destination)
         written = self._written.get(reply.subscription or queue.encode())
         return written[1] if written is not None and written[0] == queue else queue
@@ -387,7 +387,7 @@ class StompSession:
             self._unheeded = Unheeded(self._connection, destination, header.decode(), known[header])
 
     def _say_unheeded(self, commands: list[Heard]) -> None:
-        """Once, and never after the last command."""
+        """Adds the report of an unheeded header: once, and never after the last command."""
         if isinstance(self._unheeded, Unheeded) and self._state == _OPEN:
             commands.append(self._unheeded)
             self._unheeded = True
@@ -458,7 +458,7 @@ class StompSession:
         if not self._unheeded:
             self._look_for_unheeded(headers, OF_SUBSCRIBE, destination)
         given = headers.get(b"id")
-        # as other brokers do, also where the specification requires an id (1.1, 1.2, "SUBSCRIBE id Header")
+        # as other brokers do, even where the specification requires an id (1.1, 1.2, "SUBSCRIBE id Header")
         queue, written = queue_address(destination), headers[b"destination"].decode()
         subscription = queue.encode() if given is None else given
         if queue != written:
@@ -525,7 +525,7 @@ class StompSession:
         return Nack(self._connection, message_id, subscription, transaction, receipt, requeue, delay_ms)
 
     def _acked(self, headers: dict[bytes, bytes]) -> tuple[bytes, bytes | None]:
-        """The message that an ACK or NACK names: each version has its own header."""
+        """Returns the message id and the subscription of an ACK or NACK: each version has headers of its own."""
         if self._version == V1_2:
             return headers[b"id"], None
         return headers[b"message-id"], headers.get(b"subscription") if self._version == V1_1 else None
@@ -578,7 +578,7 @@ _READERS: dict[bytes, Callable[[StompSession, Frame, bytes | None], Command]] = 
 
 
 def request_of(send: Send) -> Send | Administer:
-    """A SEND to /admin as the request that it is; one in a transaction stays a SEND, which is refused."""
+    """Returns a SEND to /admin as a request; one in a transaction stays a SEND, which the broker refuses."""
     if send.transaction is not None:
         return send
     return Administer(

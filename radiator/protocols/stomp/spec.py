@@ -1,7 +1,7 @@
 """The three STOMP specifications as tables: versions, commands and the headers each command must have.
 
 A version is its minor number (1.2 is 2), which is also the number of its escaping rules (message.py). What tables
-cannot express (how a frame is cut from bytes) is parser.py.
+cannot express (how a frame is cut from bytes) is in parser.py.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ UNESCAPED: dict[int, dict[bytes, bytes]] = {
 
 @dataclass(slots=True)
 class CommandSpec:
-    """required: headers without which the frame is refused. body: whether it may have one."""
+    """The rules of one command. required: headers without which a frame is refused. body: whether it may have one."""
 
     required: tuple[bytes, ...] = ()
     body: bool = False
 
 
-# `accept-version` is absent in 1.0; clients must send `host`, see docs/PROTOCOL.md. 1.0 forbids no body: the session
-# refuses one when it knows the version.
+# `accept-version` is absent in 1.0; clients must send `host`, see docs/PROTOCOL.md. 1.0 allows a body: for the other
+# versions the session refuses it once it knows the version.
 _CONNECT = CommandSpec(body=True)
 _SEND = CommandSpec((b"destination",), body=True)
 _TRANSACTION = CommandSpec((b"transaction",))
 _ID = CommandSpec((b"id",))
 # clients must send `id` (1.1 and 1.2, "SUBSCRIBE id Header"); without it the destination replaces it
 _SUBSCRIBE = CommandSpec((b"destination",))
-_UNSUBSCRIBE = CommandSpec()  # `id` or `destination`: the session looks
+_UNSUBSCRIBE = CommandSpec()  # `id` or `destination`: the session checks
 _ACK_1_1 = CommandSpec((b"message-id",))  # clients must send `subscription` too, but it adds nothing
 
 CONNECT_COMMANDS: dict[bytes, CommandSpec] = {b"CONNECT": _CONNECT, b"STOMP": _CONNECT}
@@ -106,8 +106,8 @@ SERVER_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
     V1_2: _SERVER_1_1,
 }
 
-# Headers of a SEND that belong to the hop, or that MESSAGE itself carries and only the broker sets: not stored. Nor is
-# a `reply-to` that names a temp queue.
+# Headers of a SEND that belong to the hop, or that only the broker sets in a MESSAGE: they are not stored. Nor is a
+# `reply-to` that names a temp queue.
 HOP_HEADERS = frozenset(
     [
         b"receipt",
@@ -125,5 +125,5 @@ HOP_HEADERS = frozenset(
     ]
 )
 
-# Values that a peer gets back to compare with its own: never trimmed, not even in 1.0, where padding was customary.
+# Headers whose values a peer gets back and compares with its own: never trimmed, even in 1.0, where padding was common.
 ECHOED_HEADERS = frozenset([b"receipt", b"id", b"transaction"])

@@ -1,5 +1,5 @@
-"""Headers of a SEND or SUBSCRIBE that ask other brokers for something, and mean nothing here. Those of a SEND travel as
-any other does; the log names the header, with what would serve instead.
+"""Headers of a SEND or SUBSCRIBE that other brokers heed, and this one does not. Those of a SEND are passed on like any
+other header; the log names the header, and what to use instead.
 """
 
 _NO_PRIORITIES = "Only a queue with max_priority has priorities; elsewhere give what is urgent a queue of its own."
@@ -37,13 +37,13 @@ OF_SEND = {
     b"_AMQ_GROUP_ID": _NO_GROUPS % "_AMQ_GROUP_ID",
 }
 _NOTHING = (b"0", b"false", b"False", b"")
-_USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients send by default
+_USUAL = {b"priority": (b"0", b"4")}  # what clients of AMQP and JMS send by default
 
 
 def unheeded(headers: dict[bytes, bytes], known: dict[bytes, str]) -> bytes | None:
-    """The first of the known headers that asks for something."""
+    """Returns the first of the known headers whose value asks for something, or None."""
     if known.keys().isdisjoint(headers):
-        return None  # of nearly every SEND: one look instead of one for each known header
+        return None  # nearly every SEND has none: one look instead of one for each known header
     for header in known:
         value = headers.get(header)
         if value is not None and value.strip() not in _USUAL.get(header, _NOTHING):

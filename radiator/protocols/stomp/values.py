@@ -1,5 +1,5 @@
-"""The values of headers: destinations, numbers, flags, versions, heart-beats; and the header block that is stored. Each
-reader returns the value or raises a Violation that names the header, the value, and what would be right. Nothing here
+"""Readers of header values: destinations, numbers, flags, versions, heart-beats; and the header block that is stored.
+Each returns the value, or raises a Violation that names the header, the value, and what would be right. Nothing here
 depends on frames.
 """
 
@@ -24,7 +24,7 @@ _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
 
 
 def address(value: bytes, header: str = "destination") -> str:
-    """The full address: a NAME without a leading `/` is a queue's. Whether it exists is for the broker to decide."""
+    """Returns the full address: a NAME without a leading `/` is a queue's. Whether it exists the broker checks."""
     text = value.decode()  # the parser has checked that headers are UTF-8; escapes cannot break that
     if not text.startswith("/"):
         text = f"/queue/{text}"
@@ -34,7 +34,7 @@ def address(value: bytes, header: str = "destination") -> str:
 
 
 def stored_block(headers: dict[bytes, bytes], lines: list[bytes], replies_to_temp_queue: bool) -> bytes:
-    """The lines of a SEND's headers that are not of the hop, bytes unchanged and in order."""
+    """Returns the header lines of a SEND that are to be stored, unchanged and in order: all but those of the hop."""
     dropped = _HOP_HEADERS_AND_REPLY_TO if replies_to_temp_queue else HOP_HEADERS
     kept = []
     if len(lines) == len(headers):
@@ -47,13 +47,13 @@ def stored_block(headers: dict[bytes, bytes], lines: list[bytes], replies_to_tem
 
 
 def _is_dropped(line: bytes, dropped: frozenset[bytes]) -> bool:
-    """For a frame with repeated headers: a temp queue in a later `reply-to` does not travel either."""
+    """For a frame with repeated headers: a temp queue in a later `reply-to` is not passed on either."""
     name, _, value = line.partition(b":")
     return name in dropped or (name == b"reply-to" and value.lstrip(b" ").startswith(TEMP_QUEUE))
 
 
 def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) -> int | None:
-    """A whole number in ASCII digits, or None where the header is absent."""
+    """Returns a whole number written in ASCII digits, or None if the header is absent."""
     value = headers.get(header)
     if value is None:
         return None
@@ -63,7 +63,7 @@ def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) ->
 
 
 def name(headers: dict[bytes, bytes], header: bytes) -> str | None:
-    """A name of 1 to NAME_MAX_BYTES bytes, or None where the header is absent."""
+    """Returns a name of 1 to NAME_MAX_BYTES bytes, or None if the header is absent."""
     value = headers.get(header)
     if value is None:
         return None
@@ -75,7 +75,7 @@ def name(headers: dict[bytes, bytes], header: bytes) -> str | None:
 
 
 def producer_id(headers: dict[bytes, bytes]) -> str | None:
-    """The `producer-id` of a COMMIT, formerly `txn-app-id`, or None where it has neither."""
+    """Returns the `producer-id` of a COMMIT, formerly `txn-app-id`, or None if it has neither."""
     found, earlier = name(headers, b"producer-id"), name(headers, b"txn-app-id")
     if found is not None and earlier is not None and found != earlier:
         raise Violation(
@@ -86,7 +86,7 @@ def producer_id(headers: dict[bytes, bytes]) -> str | None:
 
 
 def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
-    """A place in a log, as `from` or `until` names it, or None where the header is absent."""
+    """Returns the place in a log that `from` or `until` names, or None if the header is absent."""
     value = headers.get(header)
     if value is None:
         return None
@@ -104,7 +104,7 @@ def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
 
 
 def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:
-    """`true` or `false`, or as Python's str() writes it; `absent` where there is no such header."""
+    """Returns a flag, written `true` or `false`, or as Python's str() writes them; `absent` if there is no header."""
     value = headers.get(header)
     if value is None:
         return absent
@@ -116,14 +116,14 @@ def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:
 
 
 def highest_version(accept_version: bytes | None) -> int | None:
-    """The highest version that both sides have, or None (1.2, "Protocol Negotiation"). Absent means 1.0."""
+    """Returns the highest version that both sides speak, or None (1.2, "Protocol Negotiation"). No header means 1.0."""
     if accept_version is None:
         return VERSIONS[b"1.0"]
     return max((VERSIONS[name] for name in accept_version.split(b",") if name in VERSIONS), default=None)
 
 
 def heart_beats(value: bytes | None) -> tuple[int, int]:
-    """How often the peer can send and wants to receive, in ms. A missing header is 0,0 (1.2, "Heart-beating")."""
+    """Returns how often the peer can send and wants to receive, in ms. No header means 0,0 (1.2, "Heart-beating")."""
     if value is None:
         return 0, 0
     match = _NUMBERS.fullmatch(value)
@@ -135,8 +135,8 @@ def heart_beats(value: bytes | None) -> tuple[int, int]:
 
 
 def offered_heart_beats(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
-    """The heart-beats to offer a peer that can send and wants `theirs`, in ms: in each direction as often as asked for,
-    if not more seldom than `ours`, and never more often than HEART_BEAT_MIN_MS. 0 of either side is 0.
+    """Returns the heart-beats to offer a peer that can send and wants `theirs`, in ms: for each direction the shorter
+    of the two intervals, but at least HEART_BEAT_MIN_MS. If either is 0, so is the offer.
     """
     (our_can, our_want), (can, want) = ours, theirs
     return _offered_ms(our_can, want), _offered_ms(our_want, can)
@@ -147,5 +147,5 @@ def _offered_ms(ours_ms: int, theirs_ms: int) -> int:
 
 
 def agreed_s(can_ms: int, want_ms: int) -> float:
-    """The interval of one direction in seconds; 0: none (1.2, "Heart-beating": MAX(cx, sy))."""
+    """Returns the interval of one direction in seconds; 0: no heart-beats (1.2, "Heart-beating": MAX(cx, sy))."""
     return max(can_ms, want_ms) / 1000 if can_ms and want_ms else 0.0
