@@ -42,13 +42,13 @@ from radiator.server.transport import Transport
 _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
 
 # why nothing is read from a connection; a bit each
-_PAUSED = 1  # the broker: a command of it is blocked
+_PAUSED = 1  # the broker has blocked a command of it
 _OUTBOX_FULL = 2  # the client does not read what it is sent
 _INBOX_FULL = 4  # the broker has not caught up
 _BEHIND = 8  # the broker has not taken all its commands
 _OVER = 16  # its input is ignored
 _CHECKED = 32  # its client's identity is being checked
-_UNANSWERED = 64  # its session reads no further before the broker has answered
+_UNANSWERED = 64  # its session reads on only after the broker has answered
 _COSTLY = 128  # its session's next step takes long, and waits for its turn
 
 _SPEAKS_TLS = (
@@ -97,7 +97,7 @@ class ServerConnection:
         self._deadline_s = now_s + shared.limits.connect_timeout_s
         self._holds = 0
         self._was_read_s = now_s
-        self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
+        self._frame_clock: FrameClock | None = None  # since its first frame that arrived in pieces
         self._reported_bytes = 0  # of an unfinished frame, as the broker knows it
         self._outbox = OutgoingBuffer()
         self._channels: Channels[ServerConnection] | None = None
@@ -109,7 +109,7 @@ class ServerConnection:
         self._cause = "closed"  # what the log says of its end
         self._beat_at_s = 0.0
         self._lingered_bytes = 0
-        self._last_heard = b""  # the end of what has come since the last byte was written
+        self._last_heard = b""  # the end of what has arrived since the last byte was written
         self._writer: Any = None
         self._reader: Any = shared.loop.io(transport.fileno(), _READABLE)
         self._reader.start(self._readable)
@@ -123,7 +123,7 @@ class ServerConnection:
 
     def _readable(self) -> None:
         try:
-            # what waits behind a CONNECT whose login is being judged is held here: of a stranger, no more than that
+            # bytes after a CONNECT whose login is pending are held here: from a stranger, no more than this
             data = self._transport.receive(READ_BYTES if self._state != _OPENING else CONNECT_MAX_BYTES)
         except BlockingIOError:
             return
@@ -156,14 +156,14 @@ class ServerConnection:
         self._heard(commands, len(data))
 
     def close_for(self, bug: Exception) -> None:
-        """A session's bug costs its own connection only."""
+        """Closes the connection for a bug in its session, which costs no other connection."""
         self._shared.log.trace("".join(traceback.format_exception(bug)))
         self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
         self.close("a bug in the session")
 
     def _heard(self, commands: list[Heard], size: int) -> None:
-        """Handles what the session made of `size` bytes: its own answers are written, its commands go to the broker,
-        and its check to the thread of checks. Nothing is read while the broker has not caught up.
+        """Handles what the session made of `size` bytes: writes its own answers, passes its commands to the broker, and
+        its check to the thread of checks. Nothing is read while the broker has not caught up.
         """
         session = self._session
         held_bytes = session.buffered_bytes
@@ -204,7 +204,7 @@ class ServerConnection:
             self._shared.costly.add(self.number, self._go_on)
 
     def _opened(self, commands: list[Heard]) -> bool:
-        """Takes off Open, which comes first. False: the connection was lost while it was greeted."""
+        """Takes Open, the first command, and passes it on. False: the connection was lost while it was greeted."""
         if self._state != _OPENING:
             return False
         event = commands.pop(0)
@@ -220,7 +220,7 @@ class ServerConnection:
         return True
 
     def _ask(self, check: Check) -> None:
-        """Nothing is read until the check is answered, within connect_timeout_s at most."""
+        """Starts a check. Nothing is read until it is answered, within connect_timeout_s at most."""
         if self._holds & _OVER:
             return
         self._hold(_CHECKED)
@@ -241,7 +241,7 @@ class ServerConnection:
         self._heard(commands, 0)
 
     def read_pending(self) -> None:
-        """Reads what came while the broker was busy, before a connection without a CONNECT is closed."""
+        """Reads what arrived while the broker was busy, before a connection without a CONNECT is closed."""
         if self._state == _OPENING and not self._holds & _CHECKED:
             self._readable()
 
@@ -268,18 +268,18 @@ class ServerConnection:
                 if self._frame_clock is not None:
                     self._frame_clock.go_on(self._was_read_s)
                 if self._session.has_unread:
-                    # first: who sends faster than it is answered would else have ever more read for each answer
+                    # first: else, of a client that sends faster than it is answered, each answer would read more
                     self._shared.loop.run_callback(self._read_on)
                 else:
                     self._reader.start(self._readable)
 
     def _go_on(self) -> None:
-        """It is its turn for a step that takes long; where it may not be read from now, that comes later."""
+        """Called when it is this connection's turn for a costly step, which waits if nothing may be read now."""
         self._release(_COSTLY)
         self._read_on()
 
     def _read_on(self) -> None:
-        """What the session holds unread, now that it may be read, and then what comes."""
+        """Has the session read what it holds unread, then watches for input again."""
         if self._state > _OPEN or self._holds:
             return
         if self._session.has_unread:
@@ -295,7 +295,7 @@ class ServerConnection:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def post(self, reply: Reply) -> None:
-        """Sends or does this after everything posted before; `flush` must follow. After the end it is dropped."""
+        """Sends this, or does it, after everything posted before; `flush` must follow. Dropped unless it is open."""
         if self._state != _OPEN:
             return
         if type(reply) is Deliver:
@@ -305,7 +305,7 @@ class ServerConnection:
                 self._outbox.append(self._session.encode(reply), True, reply.connection)
             if reply.written_due:
                 self._is_report_due = True
-        elif type(reply) is Receipt:  # one that refuses is written below
+        elif type(reply) is Receipt:  # a RefusedReceipt is written below
             self._outbox.append(self._session.encode(reply))
         elif type(reply) is SendToPeer:
             self._outbox.append(self._session.encode(reply), is_deliver=True)
@@ -316,7 +316,7 @@ class ServerConnection:
         elif isinstance(reply, Resume):
             self._release(_PAUSED)
         elif isinstance(reply, Refuse) and reply.scope >= self._session.closes_at:
-            # what holds too much goes before the refusal; a client that tells answers by their order gets none then
+            # what holds too much is dropped before the refusal; a client that tells answers by their order gets none
             if reply.code not in _HOLDS_TOO_MUCH or not self._outbox.drop() or not self._session.is_ordered:
                 self._outbox.append(self._session.encode(reply))
             self._start_ending(f"refused: {reply.code}")
@@ -331,10 +331,10 @@ class ServerConnection:
                 self._start_ending("closed")
             elif self._session.is_closing:
                 self._start_ending(self._session.closing_cause)
-            self._was_read_s = time.monotonic()  # until now it was the broker that was silent
+            self._was_read_s = time.monotonic()  # until now the broker was the silent one
 
     def _post_on_channel(self, reply: Reply, channels: Channels["ServerConnection"]) -> None:
-        """What may end a channel, or the connection itself with all of them."""
+        """Sends a reply that may end a channel, or the connection itself with all its channels."""
         session = self._session
         is_end = isinstance(reply, Bye) or (isinstance(reply, Refuse) and reply.scope >= session.closes_at)
         self._outbox.append(session.encode(reply))
@@ -347,7 +347,7 @@ class ServerConnection:
             channels.over(reply.connection, cause)
 
     def flush(self) -> None:
-        """One write for everything posted, unless an earlier one is still going on."""
+        """Writes everything posted in one write, unless an earlier one is still going on."""
         self.is_touched = False
         if self._state >= _LINGERING:
             return
@@ -356,7 +356,7 @@ class ServerConnection:
         if self._channels is not None:
             self._outbox.append(self._session.take_outgoing())
         if self._state == _ENDING:
-            self._session.forget()  # what it has read of a frame would stay while the client takes its time
+            self._session.forget()  # else a part of a frame stays in memory while the client takes its time
         if self._holds & _UNANSWERED and not self._session.is_full:
             self._release(_UNANSWERED)
         elif self._session.has_unread and self._channels is not None and not self._holds:
@@ -367,7 +367,7 @@ class ServerConnection:
             self._hold_if_full()
 
     def end(self, cause: str) -> None:
-        """Hang up once everything posted so far is written, in GOODBYE_MAX_S at most."""
+        """Hangs up once everything posted so far is written, within GOODBYE_MAX_S."""
         if self._state < _ENDING:
             if self._state == _OPENING:
                 self._presence.not_opened(self._session, cause)
@@ -382,7 +382,7 @@ class ServerConnection:
         self._shared.timetable.enter(self, self._deadline_s)
 
     def _write(self) -> None:
-        """One send, as much as the system takes."""
+        """Sends once, as much as the system takes."""
         outbox = self._outbox
         if outbox.pending_bytes:
             data = outbox.next()
@@ -403,7 +403,7 @@ class ServerConnection:
             self._all_is_written()
 
     def _write_on(self) -> None:
-        """The rest is written when the system can take more."""
+        """Writes the rest when the system can take more."""
         if self._writer is None:
             self._writer = self._shared.loop.io(self._transport.fileno(), _WRITABLE)
             self._writer.start(self._write)
@@ -415,7 +415,7 @@ class ServerConnection:
         """
         if self._session.is_link:
             return
-        # answers over HTTP that a client leaves unread are in nobody's count
+        # nobody else counts the answers over HTTP that a client leaves unread
         is_uncounted = self._state == _OPENING or self._session.is_ordered
         most_bytes = HTTP_ANSWERS_BYTES if is_uncounted else self._shared.limits.outbox_filled_bytes
         if self._outbox.pending_bytes > most_bytes:
@@ -440,8 +440,8 @@ class ServerConnection:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def _linger(self) -> None:
-        """The last byte is written. If the socket were closed with input unread, the system would reset the connection,
-        which can destroy those last bytes before the client reads them; so further input is read and dropped.
+        """Called when the last byte is written. If the socket were closed with input unread, the system would reset the
+        connection, which can destroy the last bytes before the client reads them: so input is read and dropped.
         """
         self._state = _LINGERING
         self._report_closed(self._cause)
@@ -452,7 +452,7 @@ class ServerConnection:
         self._shared.timetable.enter(self, self._deadline_s)
 
     def _has_finished(self) -> bool:
-        """The client is told that nothing more comes."""
+        """Tells the client that nothing more comes. Returns False if that fails."""
         try:
             self._transport.finish()
         except OSError:
@@ -471,7 +471,7 @@ class ServerConnection:
                 self._has_finished()
 
     def close(self, cause: str) -> None:
-        """Closes at once; what was not written is lost. May be called again."""
+        """Closes at once; unwritten bytes are lost. May be called again."""
         if self._state == _CLOSED:
             return
         was_opening = self._state == _OPENING
@@ -494,7 +494,7 @@ class ServerConnection:
         self._presence.gone()
 
     def _report_closed(self, cause: str) -> None:
-        """To the broker, once, and only if it has heard of Open."""
+        """Reports Closed to the broker, once, and only if it has heard of Open."""
         if self._shared.open.pop(self.number, None) is not None:
             if self._channels is not None:
                 self._channels.all_over(cause)
@@ -504,7 +504,7 @@ class ServerConnection:
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def look(self, now_s: float) -> float:
-        """Does what is due: heart-beats, timeouts, a dead peer. Returns when to look again; 0: not before it wakes."""
+        """Does what is due: heart-beats, timeouts, a dead peer. Returns when to look again; 0: not until `_wake`."""
         if self._state != _OPEN or self._holds & _CHECKED:
             if now_s >= self._deadline_s:
                 self.close(self._why_too_late())
@@ -512,7 +512,7 @@ class ServerConnection:
             if self._state != _OPEN:
                 return self._deadline_s
         if self._is_silent(now_s):
-            self._readable()  # what came while the broker was busy counts
+            self._readable()  # what arrived while the broker was busy counts
             if self._state == _OPEN and self._is_silent(now_s):
                 self.close("stalled within a frame" if self._session.buffered_bytes else "heart-beats missing")
         if self._is_frame_late(now_s):
@@ -537,18 +537,18 @@ class ServerConnection:
         return "did not prove in time who it is" if self._session.is_link else "sent no whole CONNECT in time"
 
     def _wake(self, now_s: float) -> None:
-        """It is looked at again: something was read or sent, or it is held."""
+        """Has the connection looked at again: something was read or sent, or reading is held."""
         if self._state == _OPEN:
             self._shared.timetable.enter(self, now_s + self._look_every_s)
 
     @property
     def _look_every_s(self) -> float:
-        """At most so long after a look, or after something has happened, something may be due."""
+        """How long after a look, or after an event, to look again: something may be due by then."""
         limits = self._shared.limits
         return min(limits.connect_timeout_s, limits.frame_timeout_s, limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing can be due before something is read or sent: 10,000 clients that wait cost nothing."""
+        """Whether nothing can be due before something is read or sent: so 10,000 idle clients cost nothing."""
         session = self._session
         return (
             not (self._holds or session.heart_beat_send_s or session.buffered_bytes or self._outbox.pending_bytes)
@@ -557,7 +557,7 @@ class ServerConnection:
         )
 
     def _look_open(self, now_s: float) -> float:
-        """When the next thing may be due."""
+        """Returns when the next thing may be due."""
         due_s = now_s + self._look_every_s
         if self._session.heart_beat_send_s:
             due_s = min(due_s, self._beat_at_s)
@@ -581,13 +581,13 @@ class ServerConnection:
         return not self._holds and now_s - self._was_read_s >= self._silence_max_s()
 
     def _is_frame_late(self, now_s: float) -> bool:
-        """Whether a frame should be whole by now. Time in which nothing is read does not count."""
+        """Whether a frame should be complete by now. Time in which nothing is read does not count."""
         if self._state != _OPEN or self._holds or not self._session.buffered_bytes or self._frame_clock is None:
             return False
         return now_s >= self._frame_clock.due_s(self._session.frame_bytes)
 
     def _end_late_frame(self) -> None:
-        """A client gets an ERROR, after the replies that are due to it."""
+        """Ends the connection for a late frame: a client gets an ERROR, after the replies that are due to it."""
         if self._session.is_link:
             self.close("took too long for a frame")
             return
@@ -595,7 +595,7 @@ class ServerConnection:
         self._heard([Fail(self.number, self._frame_clock.too_long(self._session.buffered_bytes))], 0)
 
     def _beat(self, now_s: float) -> None:
-        """Any byte is a heart-beat: none is added where others are on their way already."""
+        """Sends a heart-beat if one is needed: any byte that is on its way already counts as one."""
         self._beat_at_s = max(self._beat_at_s, now_s) + self._session.heart_beat_send_s
         if not self._outbox.pending_bytes:
             self._outbox.append(self._session.heart_beat())
@@ -604,7 +604,7 @@ class ServerConnection:
     # ---- the stop ---------------------------------------------------------------------------------------------------
 
     def stop_reading(self) -> None:
-        """Further input is ignored."""
+        """Ignores further input; closes a connection that is not open yet."""
         if self._state == _OPENING:
             self.close("the broker stops")
         elif self._state == _OPEN:
@@ -612,7 +612,7 @@ class ServerConnection:
 
     @property
     def tls(self) -> str | None:
-        """The version of TLS that it is under; None: under none."""
+        """The version of TLS; None: without TLS."""
         return self._transport.tls
 
     @property
@@ -621,13 +621,13 @@ class ServerConnection:
         return not self._outbox.pending_bytes
 
     def refuse_as_full(self) -> None:
-        """There is no place for it: ERROR is the first and last frame that it gets."""
+        """Refuses a connection that there is no place for: ERROR is the first and last frame that it gets."""
         self._append_error("connections", self._presence.full_sentence)
         self.end("connections")
 
     def give_way(self) -> None:
-        """It has not sent CONNECT, or its login is not judged yet, and its place is needed: closed at once, with an
-        ERROR if the system takes that.
+        """Closes at once a connection that has not sent CONNECT, or whose login is pending, since its place is needed;
+        with an ERROR if the system takes that.
         """
         lacks = "is not logged in yet" if self._holds & _CHECKED else "has not said CONNECT"
         if self._state == _OPENING:

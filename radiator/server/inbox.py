@@ -1,10 +1,10 @@
 """Events that wait for the broker's next turn.
 
 The commands of one client keep their order; clients take turns, COMMANDS_AT_ONCE each (the hub reads each socket once
-between two turns): a consumer's ACK does not wait behind all that the producers sent. Nor does it where commands fill
-a turn before all are carried out: who has said those waits, and the others go on. The whole is bounded by
+between two turns): so a consumer's ACK does not wait for everything that producers sent. Nor does it if commands fill a
+turn before all are carried out: the clients that sent them wait, and the others go on. The whole is bounded by
 INBOX_MAX_BYTES: readers must stop while `is_full`. The server's own reports (Committed, Loaded, Written, Tick) are
-always taken, and go before clients' commands. However much comes, the dispatcher is woken once.
+always taken, and go before clients' commands. However much arrives, the dispatcher is woken once.
 """
 
 from collections import deque
@@ -24,11 +24,11 @@ class Inbox:
         self.summon: Callable[[], object] = lambda: None
         self._is_awake = False
         self._reports: list[Event] = []
-        # events that the next turn takes whole: while none waits from an earlier turn, and they are not too many
+        # events that the next turn takes whole: if none is left from an earlier turn, and they are not too many
         self._fresh: list[Open | Read | Closed] = []
         self._fresh_sizes: list[int] = []
         self._fresh_commands = 0
-        # all others, by connection, with their bytes; the first connection is the next
+        # all others, by connection, with their sizes; the first connection is next
         self._queued: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
         self._bytes = 0
@@ -37,7 +37,7 @@ class Inbox:
 
     @property
     def size_bytes(self) -> int:
-        """What was read for the events that wait."""
+        """The bytes that were read for the waiting events."""
         return self._bytes
 
     @property
@@ -46,12 +46,12 @@ class Inbox:
         return self._bytes >= INBOX_MAX_BYTES
 
     def when_not_full(self, call: Callable[[], None]) -> None:
-        """Calls it once, when the inbox has room again."""
+        """Has `call` called once, when the inbox has room again."""
         self._when_not_full.append(call)
 
     def when_taken(self, connection: int, call: Callable[[], None]) -> None:
-        """Calls it once, when all commands of this connection were taken. Only for one that has put more than
-        COMMANDS_AT_ONCE at once: those are always queued.
+        """Has `call` called once, when all commands of this connection have been taken. Only for one that has put more
+        than COMMANDS_AT_ONCE at once: those are always queued.
         """
         assert connection in self._queued
         self._when_taken[connection] = call
@@ -78,7 +78,7 @@ class Inbox:
             self.wake()
 
     def stop(self, at_once: bool = False) -> None:
-        """The last event: after everything that was put, or instead of what was not taken yet."""
+        """Puts the last event: after everything that was put or, at_once, instead of what was not taken yet."""
         if at_once:
             self._queued.clear()
             self._fresh, self._fresh_sizes = [], []
@@ -87,7 +87,7 @@ class Inbox:
         self.wake()
 
     def report(self, event: Event, at_once: bool = True) -> None:
-        """Adds a report of the server's own. Not at_once: it goes with whatever turn comes next."""
+        """Adds a report of the server's own. at_once: False leaves it to whatever turn comes next."""
         self._reports.append(event)
         if at_once:
             self.wake()
@@ -99,9 +99,9 @@ class Inbox:
             self.summon()
 
     def take(self, behind: Mapping[int, int] = _NOBODY) -> list[Event]:
-        """The events of the next turn: every report, and as many commands of clients as a turn may have. behind: how
-        many commands of each connection the broker has from earlier turns, and has not finished: they count as part of
-        this turn, and what else these connections have said stays here, where clients take turns and a bound holds.
+        """Returns the events of the next turn: every report, and as many client commands as a turn may have. behind:
+        how many commands of each connection the broker took in earlier turns and has not finished. They count towards
+        this turn, and what else these connections sent stays here, where clients take turns and a bound holds.
         """
         self._is_awake = False
         events, self._reports = self._reports, []
@@ -130,7 +130,7 @@ class Inbox:
         return events
 
     def _queue_fresh(self) -> None:
-        """What was to be taken whole waits by connection, before what waits so already."""
+        """Queues by connection what was to be taken whole, before what is queued there already."""
         queued: dict[int, deque[tuple[Event, int]]] = {}
         for event, size in zip(self._fresh, self._fresh_sizes, strict=True):
             queued.setdefault(event.connection, deque()).append((event, size))
@@ -141,7 +141,7 @@ class Inbox:
         self._fresh_commands = 0
 
     def _take_from(self, connection: int, events: list[Event]) -> int:
-        """Takes up to COMMANDS_AT_ONCE of its commands, and puts it last if more are left. Returns how many."""
+        """Takes up to COMMANDS_AT_ONCE commands of a connection, which goes last if more are left. Returns how many."""
         queued = self._queued.pop(connection)
         taken = 0
         while queued and taken < COMMANDS_AT_ONCE:

@@ -1,8 +1,8 @@
 """The bytes that are on their way to one client, in order, and which of them are Delivers.
 
-`next` gives what to write, `took` gets how much of it the system has taken; nothing may be appended between the two. A
-piece is copied only to join it with small neighbours, so that a turn costs one write, and so that many small ones that
-wait take no more memory than their bytes. A frame begins with bytes; the rest of one that was begun, and the later
+`next` returns what to write, `took` is told how much of it the system took; nothing may be appended between the two. A
+piece is copied only to join it with small neighbours, so that a turn costs one write, and many small pieces that wait
+take no more memory than their bytes. A frame begins with `bytes`; the rest of one that is partly sent, and the later
 pieces of a large one, are memoryviews.
 """
 
@@ -13,8 +13,8 @@ from itertools import takewhile
 from radiator.model.limits import KIB, WRITE_BYTES
 
 Piece = bytes | memoryview
-_LOOSE_MAX = 64  # small pieces are joined once there are so many
-_LOOSE_BYTES = 4 * KIB * _LOOSE_MAX  # and these are small
+_LOOSE_MAX = 64  # small pieces are joined once there are this many
+_LOOSE_BYTES = 4 * KIB * _LOOSE_MAX  # if they have fewer bytes than this together
 
 
 class OutgoingBuffer:
@@ -24,15 +24,15 @@ class OutgoingBuffer:
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
-        self._loose = 0  # how many were appended since small ones were joined last
-        self._deliver_ends: list[int] = []  # where in the stream each Deliver ends that is not wholly taken
+        self._loose = 0  # pieces appended since small ones were last joined
+        self._deliver_ends: list[int] = []  # where in the stream each Deliver that is not wholly taken ends
         self.pending_bytes = 0
         self.sent_bytes = 0
         self.delivered = 0
 
     def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
-        """Appends after everything before. No data: only the Deliver is counted. number: whose it is, where several
-        connections write here.
+        """Appends after everything before. No data: only the Deliver is counted. number: of the connection that it
+        belongs to, if several write here.
         """
         if data:
             self._pieces.append(data)
@@ -44,14 +44,14 @@ class OutgoingBuffer:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
     def _join_loose(self) -> None:
-        """Joins the last ones, if most have waited since: between thousands of small blocks memory lies unused."""
+        """Joins the last pieces, if all are small: between thousands of small blocks memory lies unused."""
         self._loose = 0
-        loose = self._pieces[1:][-_LOOSE_MAX:]  # the first one may be begun
+        loose = self._pieces[1:][-_LOOSE_MAX:]  # the first one may be partly sent
         if len(loose) > 1 and all(isinstance(piece, bytes) for piece in loose) and sum(map(len, loose)) < _LOOSE_BYTES:
             self._pieces[-len(loose) :] = [b"".join(loose)]
 
     def append_pieces(self, pieces: Sequence[Piece], is_deliver: bool = True, number: int = 0) -> None:
-        """Appends a reply, most often a Deliver, that is so large that it comes in pieces."""
+        """Appends a reply, usually a Deliver, that is so large that it comes in pieces."""
         first, *others = pieces
         self.append(bytes(first))
         for piece in others:
@@ -61,7 +61,7 @@ class OutgoingBuffer:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
     def next(self) -> Piece:
-        """What to write now: everything up to WRITE_BYTES, or a larger piece alone. Only where something is pending."""
+        """Returns what to write now: everything up to WRITE_BYTES, or a larger piece alone. Needs something pending."""
         pieces = self._pieces
         if len(pieces) > 1:
             count = self._joinable()
@@ -81,7 +81,7 @@ class OutgoingBuffer:
         return len(self._pieces)
 
     def took(self, sent_bytes: int) -> bool:
-        """The system took so much of what `next` gave. Returns whether `delivered` has grown."""
+        """Notes how much of what `next` returned the system took. Returns whether `delivered` has grown."""
         pieces = self._pieces
         if sent_bytes == self.pending_bytes:
             # nearly always: everything was taken
@@ -107,12 +107,12 @@ class OutgoingBuffer:
         return written > 0
 
     def taken(self, number: int) -> list[tuple[int, int]]:
-        """Whose Delivers were taken since this was asked last, and how many in all. number: whose this buffer is."""
+        """Returns whose Delivers were taken since the last call, and how many in all. number: of the buffer's owner."""
         return [(number, self.delivered)]
 
     def drop(self) -> bool:
-        """Frees memory: drops every frame not yet begun. The peer still gets whole frames before it is closed. Returns
-        whether there was one.
+        """Drops every frame that is not partly sent, to free memory. The peer still gets whole frames before it is
+        closed. Returns whether any was dropped.
         """
         if not self._pieces:
             return False
@@ -131,16 +131,16 @@ class OutgoingBuffer:
 
 
 class ChannelsBuffer(OutgoingBuffer):
-    """The same for several connections, whose Delivers are counted by their numbers."""
+    """An OutgoingBuffer for several connections, whose Delivers are counted by connection number."""
 
     __slots__ = ("_counts", "_owners", "_seen", "_touched")
 
     def __init__(self) -> None:
         super().__init__()
-        self._owners: list[int] = []  # of the Delivers that are not wholly taken, in order
-        self._counts: dict[int, int] = {}  # wholly taken Delivers of each that is not over
+        self._owners: list[int] = []  # the connections of Delivers that are not wholly taken, in order
+        self._counts: dict[int, int] = {}  # wholly taken Delivers of each connection that has not ended
         self._seen = 0  # how many of `delivered` are in those counts
-        self._touched: dict[int, None] = {}  # whose count has grown since `taken` was asked
+        self._touched: dict[int, None] = {}  # the connections whose count has grown since the last `taken`
 
     def append(self, data: bytes, is_deliver: bool = False, number: int = 0) -> None:
         super().append(data, is_deliver)
@@ -161,7 +161,7 @@ class ChannelsBuffer(OutgoingBuffer):
         count = self.delivered - self._seen
         self._seen = self.delivered
         for owner in self._owners[:count]:
-            if owner in self._counts:  # its connection is not over
+            if owner in self._counts:  # its connection has not ended
                 self._counts[owner] += 1
                 self._touched[owner] = None
         del self._owners[:count]
@@ -173,7 +173,7 @@ class ChannelsBuffer(OutgoingBuffer):
         return found
 
     def forget(self, number: int) -> None:
-        """A connection is over."""
+        """Drops the count of a connection that has ended."""
         self._counts.pop(number, None)
         self._touched.pop(number, None)
 

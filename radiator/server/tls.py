@@ -32,11 +32,11 @@ from radiator.server.transport import PeerActivity, Sendable, SocketTransport
 
 HANDSHAKE = 0x16
 """The first byte of every TLS connection."""
-_ALERT = 0x15  # or of its answer
+_ALERT = 0x15  # or of an answer that refuses it
 
 
 class TlsListeners:
-    """What they share: the pair in force, the users that certificates stand for, and the handshakes of this turn.
+    """What encrypted listeners share: the pair in force, the users of certificates, and this turn's handshake steps.
 
     Used on the hub only.
     """
@@ -54,22 +54,22 @@ class TlsListeners:
         self.use(pair, own)
 
     def use(self, pair: Pair, own: Mapping[str, Pair] | None = None) -> None:
-        """For connections from now on. own: by its address, that of a listener which has not this pair."""
+        """Sets the pair for new connections. own: the pairs of listeners that have one of their own, by address."""
         self.pair = pair
         self.own = own or {}
         self.look(time.time())
 
     def wrap(self, below: SocketTransport, address: str = "") -> "AcceptedTls":
-        """The transport of a client's connection that the listener there has accepted, over that of its socket."""
+        """Returns the transport, over that of its socket, of a client that the listener at that address accepted."""
         return AcceptedTls(below, self, self.own.get(address, self.pair))
 
     def wrap_link(self, below: SocketTransport, address: str = "") -> "AcceptedTls":
-        """The same of a node's."""
+        """Returns the transport, over that of its socket, of a node that the listener at that address accepted."""
         return AcceptedTls(below, self, self.own.get(address, self.pair), is_link=True)
 
     def wrap_dialled(self, below: SocketTransport, host: str) -> "DialledTls":
-        """That of a connection which this node has dialled. host: by which, and which the other's certificate must
-        name. ValueError where no certificate can; OSError where there is no CA to judge it by.
+        """Returns the transport of a connection that this node dialled. host: the dialled one, which the certificate
+        must name. Raises ValueError if no certificate can; OSError if there is no CA to verify it by.
         """
         context = self.pair.to_nodes
         if context is None:
@@ -77,7 +77,7 @@ class TlsListeners:
         return DialledTls(below, context, host)
 
     def look(self, now_s: float) -> None:
-        """Warns where a certificate is not valid, or will soon be no more."""
+        """Warns of each certificate that is not valid, or expires soon."""
         for of, pair in {"[tls]": self.pair, **self.own}.items():
             one = pair.certificate
             if now_s < one.valid_from_s:
@@ -90,14 +90,14 @@ class TlsListeners:
                 self._log.warning("certificate_ends", of=of, days=one.days_left(now_s), ends=day_text(one.valid_to_s))
 
     def left_s(self) -> dict[str, int]:
-        """How long until the end of each certificate; below 0: since then. By the address of a listener with its own;
-        "": that of all others.
+        """Returns the seconds until each certificate expires; below 0: since it expired. By the address of a listener
+        with its own; "": that of all others.
         """
         now_s = time.time()
         return {of: int(pair.certificate.valid_to_s - now_s) for of, pair in {"": self.pair, **self.own}.items()}
 
     def may_step(self) -> bool:
-        """Whether one more step of a handshake may be made in this turn of the loop. If so it is counted."""
+        """Returns whether one more handshake step may be made in this turn of the loop; if so, counts it."""
         turn = self._loop.iteration
         if turn != self._turn:
             self._turn, self._steps_left = turn, HANDSHAKES_PER_TURN
@@ -107,15 +107,15 @@ class TlsListeners:
         return True
 
     def failed(self, transport: "AcceptedTls", reason: str) -> None:
-        """In the log: a handshake that came to nothing."""
+        """Logs a failed handshake."""
         fields = {"peer": transport.peer, "reason": reason}
         self._log.write("warning", "tls_failed", fields, transport.network)
 
 
 class TlsTransport:
-    """A connection's bytes, encrypted on their way to another transport: what both ends have in common.
+    """Encrypts a connection's bytes on their way to another transport: what both ends have in common.
 
-    Nothing can be sent before the handshake is over: an OSError.
+    `send` raises OSError before the handshake is over.
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class TlsTransport:
     )
 
     def __init__(self, below: SocketTransport, context: ssl.SSLContext, host: str | None) -> None:
-        """host: that was dialled; None: this end has accepted."""
+        """host: the one that was dialled; None: this end accepted the connection."""
         self.peer = below.peer
         self.network = below.network
         self.certificate_sha256 = b""
@@ -145,11 +145,11 @@ class TlsTransport:
         self._tls: Any = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._has_begun = self._is_shaken = False
         self._unsent = b""  # encrypted
-        self._withheld = b""  # a last byte that was encrypted, and is not counted as taken yet
+        self._withheld = b""  # a last byte that is encrypted, but not counted as taken yet
 
     @property
     def says_first(self) -> bool:
-        """Only once the handshake is over."""
+        """Whether the handshake is over: nothing can be sent before."""
         return self._is_shaken
 
     @property
@@ -184,16 +184,16 @@ class TlsTransport:
         if is_over and not pieces:
             return b""
         if is_over:
-            self._below.end_input()  # what was sent before comes first; then the socket is reported again
+            self._below.end_input()  # what was sent before the end comes first; then the socket is reported again
         if not pieces:
             raise BlockingIOError
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _begin(self, data: bytes) -> None:
-        """The first that has come. Raises OSError where that is no TLS."""
+        """Checks the first bytes that arrive. Raises OSError if they are not TLS."""
 
     def _decrypt(self, pieces: list[bytes]) -> bool:
-        """Everything that can be, of what has come. Returns whether the other end has said that nothing follows."""
+        """Decrypts what has arrived, as far as it can. Returns whether the other end has said that nothing follows."""
         try:
             if not self._is_shaken:
                 self._tls.do_handshake()
@@ -212,10 +212,10 @@ class TlsTransport:
         return True
 
     def _recognise(self) -> None:
-        """What the other end's certificate says, which is verified."""
+        """Reads the other end's certificate, which is verified."""
 
     def _fail(self, reason: str) -> None:
-        """Nothing more can be said by TLS but why. Raises OSError."""
+        """Sends the reason as an alert, if it can, and raises OSError."""
         with contextlib.suppress(OSError):
             self._flush()  # the alert
         raise ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {reason}")
@@ -231,7 +231,7 @@ class TlsTransport:
                 raise BlockingIOError
         taken = min(len(data), WRITE_BYTES)
         left = memoryview(data)[:taken]
-        # the byte is not there where its frame was dropped meanwhile
+        # the byte is missing if its frame was dropped meanwhile
         if self._withheld and left[:1] == self._withheld:
             left = left[1:]
         self._withheld = b""
@@ -247,7 +247,7 @@ class TlsTransport:
         return taken
 
     def _flush(self) -> None:
-        """As much of what is encrypted as the system takes."""
+        """Sends as much of what is encrypted as the system takes."""
         unsent = self._unsent + self._out.read() if self._out.pending else self._unsent
         try:
             while unsent:
@@ -267,7 +267,7 @@ class TlsTransport:
     def close(self) -> None:
         self._below.close()
         self._is_shaken = False
-        # some 35 KiB, which nobody shall hold who holds the connection for a while yet, as the timetable does
+        # some 35 KiB, freed now although the timetable, for one, may hold the connection for a while yet
         self._tls = self._in = self._out = None
 
     def ask(self) -> PeerActivity:
@@ -275,9 +275,9 @@ class TlsTransport:
 
 
 class AcceptedTls(TlsTransport):
-    """At the end that has accepted. principal: ANYONE until the handshake is over.
+    """The accepting end. principal: ANYONE until the handshake is over.
 
-    is_link: the other end is a node, and whoever has accepted it says in the log what comes of that.
+    is_link: the other end is a node; the code that accepted it logs what comes of it.
     """
 
     __slots__ = ("_certificate", "_client_ends_s", "_is_link", "_listeners")
@@ -308,15 +308,15 @@ class AcceptedTls(TlsTransport):
     def _recognise(self) -> None:
         try:
             self._certificate = self._tls.getpeercert()
-        except ValueError:  # of names that are no UTF-8
+        except ValueError:  # a name in it is not UTF-8
             self._fail("the client's certificate has a name that is no text")
-        # a ticket is of a certificate that was verified then: OpenSSL does not look at its end again, nor its CA's
+        # a ticket's certificate was verified earlier: OpenSSL does not check again whether it or its CA has expired
         if self._certificate and self._end_s <= time.time():
             self._fail("the client's certificate is over, or its CA")
 
     @property
     def principal(self) -> Principal:
-        """By the users of now: a reload may have given the certificate to another one."""
+        """The certificate's user, looked up now: a reload may have given the certificate to another one."""
         if not self._certificate:
             return ANYONE
         user = user_of(self._certificate, self._listeners.users)
@@ -336,14 +336,14 @@ class AcceptedTls(TlsTransport):
 
 
 class DialledTls(TlsTransport):
-    """At the end that has dialled, which verifies the other's certificate: that it comes from a CA of peer_ca, is valid
-    now, is meant for servers where it says what it is meant for, and names the host that was dialled.
+    """The dialling end, which verifies the other's certificate: that it comes from a CA of peer_ca, is valid now, names
+    the dialled host and, if it says what it is meant for, is meant for servers.
     """
 
     __slots__ = ()
 
     def __init__(self, below: SocketTransport, context: ssl.SSLContext, host: str) -> None:
-        """Begins the handshake; `receive` goes on with it. ValueError: no certificate can name that host."""
+        """Begins the handshake; `receive` continues it. Raises ValueError if no certificate can name that host."""
         super().__init__(below, context, host.partition("%")[0])  # without the zone of an IPv6 address
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()

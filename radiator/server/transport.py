@@ -2,8 +2,8 @@
 
 A connection depends on nothing below this. A transport that encrypts keeps two more rules: `receive` returns everything
 that it has decrypted, since no watcher reports bytes that have left the system; and `send` counts the last byte of its
-argument only when all of it is with the system, so a connection whose outbox is empty has nothing left to send. tls.py
-is one.
+argument only when the system has all of it, so a connection whose outbox is empty has nothing left to send. tls.py has
+such transports.
 """
 
 import socket
@@ -19,11 +19,11 @@ Sendable = bytes | memoryview
 
 @dataclass(slots=True)
 class PeerActivity:
-    """What the system knows of the other end.
+    """What the system knows about the other end.
 
     unacked: segments that it has not acknowledged. unsent_bytes: bytes for which it has no window. probes: how many
-    probes are unanswered. silent_ms: since its system last answered anything. is_reset: it has reset the connection,
-    and will not read what was sent to it.
+    probes are unanswered. silent_ms: time since its system last answered anything. is_reset: it has reset the
+    connection, and will not read what was sent to it.
     """
 
     unacked: int = 0
@@ -43,8 +43,8 @@ class Transport(Protocol):
 
     peer: the other end, as the log names it. network: connections of one network are counted together; "": of none.
     principal: the other end's identity, as far as the transport can tell, at the latest once it has returned bytes.
-    says_first: whether anything can be sent before that. certificate_sha256: of the certificate of the end that has
-    accepted, as shown on this connection; b"": without TLS, or before the handshake. tls: its version, likewise; None.
+    says_first: whether anything can be sent before that. certificate_sha256: of the accepting end's certificate, as
+    shown on this connection; b"": without TLS, or before the handshake. tls: the version of TLS; None likewise.
     """
 
     @property
@@ -66,27 +66,27 @@ class Transport(Protocol):
     def tls(self) -> str | None: ...
 
     def fileno(self) -> int:
-        """What the hub watches for bytes to read, or room to write."""
+        """Returns what the hub watches for bytes to read, or room to write."""
 
     def receive(self, most_bytes: int, /) -> bytes:
-        """Returns what has come; b"" once the other end sends nothing more. BlockingIOError: nothing has come."""
+        """Returns what has arrived; b"" once the other end sends nothing more. BlockingIOError: nothing has arrived."""
 
     def send(self, data: Sendable, /) -> int:
-        """How many bytes of it were taken; the rest must be given again, first. BlockingIOError: none."""
+        """Returns how many bytes were taken; the rest must be given again, first. BlockingIOError: none were."""
 
     def finish(self) -> None:
-        """Sends nothing more; what the other end sends is still read."""
+        """Tells the other end that nothing more follows; what that end sends is still read."""
 
     def close(self) -> None:
         """Closes at once."""
 
     def ask(self) -> PeerActivity:
-        """The state of the other end, as far as the system knows it."""
+        """Returns the state of the other end, as far as the system knows it."""
 
 
 class SocketTransport:
-    """A connected, non-blocking stream socket, which belongs to this object from now on. tls: what another end that it
-    stands for has, as a session of STOMP over HTTP does for who has opened it.
+    """A connected, non-blocking stream socket, which belongs to this object from now on. tls: the version at another
+    end that it stands for, as a session of STOMP over HTTP stands for the client that opened it.
     """
 
     __slots__ = ("_ask", "_socket", "fileno", "network", "peer", "principal", "receive", "send", "tls")
@@ -115,7 +115,7 @@ class SocketTransport:
         self.send = connected.send
 
     def end_input(self) -> None:
-        """Nothing more is wanted: it is as if the other end had hung up."""
+        """Ends the input, as if the other end had hung up."""
         self._socket.shutdown(socket.SHUT_RD)
 
     def finish(self) -> None:
@@ -135,10 +135,10 @@ class Acceptor(Protocol):
     def address(self) -> ListenAddress: ...
 
     def fileno(self) -> int:
-        """Readable where a connection waits to be accepted."""
+        """Returns what the hub watches: it is readable when a connection waits to be accepted."""
 
     def accept(self) -> SocketTransport:
-        """The next one. BlockingIOError: none waits; another OSError: that one was lost, or the system has no room."""
+        """Accepts the next. BlockingIOError: none waits; another OSError: it was lost, or the system has no room."""
 
     def close(self) -> None:
         """Stops listening."""

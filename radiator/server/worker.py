@@ -1,7 +1,7 @@
-"""A native thread that carries out one job at a time for the hub: handed over by one lock, answered by one wake-up.
+"""A native thread that does one job at a time for the hub: a lock hands the job over, a wake-up brings the answer.
 
-The threads that touch the disk are workers: committer, follower and loader (disk.py). An exception of a job is not
-caught, and so ends the process.
+The threads that touch the disk are workers: committer, follower and loader (disk.py). An exception in a job is not
+caught, so it ends the process.
 """
 
 import threading
@@ -18,8 +18,8 @@ Answer = TypeVar("Answer")
 class Worker(Generic[Job, Answer]):
     """`start`, `submit`, `stop` and `answered` run on the hub; `work` and `rest` in the thread.
 
-    work: does a job. answered: is called with the answer. rest: called again and again, idle or between jobs; returns
-    the seconds until its next call, at most BEAT_S. beats: grows at least every BEAT_S while the thread is not stuck.
+    work: does a job. answered: called with its result. rest: called repeatedly, when idle or between jobs; returns the
+    seconds until its next call, at most BEAT_S. beats: grows at least every BEAT_S unless the thread is stuck.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Worker(Generic[Job, Answer]):
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Hands over a job; only while it is not busy."""
+        """Hands over a job; allowed only while the thread is not busy."""
         assert not self.is_busy, "one job at a time"
         self.is_busy = True
         self._job = job
         self._go.release()
 
     def stop(self) -> None:
-        """Ends the thread, and returns when it has ended; only while it is not busy."""
+        """Ends the thread, and returns when it has ended; allowed only while it is not busy."""
         assert not self.is_busy, "a job is never left alone"
         self._job = None
         self._go.release()
@@ -75,7 +75,7 @@ class Worker(Generic[Job, Answer]):
                 if job is None:
                     return
                 self._answer = self._work(job)
-                del job  # a batch may hold much, and the next one may be long in coming
+                del job  # a batch may take much memory, and the next one may be long in coming
                 self._done.send()
             if time.monotonic() >= rest_at_s:
                 rest_s = self._rest()
