@@ -35,8 +35,8 @@ class Send:
     reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
     delay_ms: not delivered for that long, or None; deliver_at_ms: not before that time, or None. immediate: refused
     unless a consumer can take it now. survives_refusal: a refusal comes as its RECEIPT, and the connection stays open.
-    returns: a mandatory one that reaches no queue comes back as Returned, before its RECEIPT, and is not refused.
-    more_keys: further keys of the same exchange, or names of further queues that are there: each queue gets one copy.
+    returns: if mandatory and routed to no queue, it comes back as Returned, before its RECEIPT, and is not refused.
+    more_keys: further keys of the same exchange, or names of further existing queues: each queue gets one copy.
     """
 
     connection: int
@@ -61,12 +61,12 @@ class Send:
 
     @property
     def size(self) -> int:
-        """Bytes of header block and body."""
+        """The bytes of header block and body."""
         return len(self.headers) + len(self.body)
 
     def message(self, headers: bytes, now_ms: int, ttl_ms: int | None) -> Message:
-        """The message as accepted at now_ms, milliseconds since the epoch, with that header block. It expires at the
-        earliest of `expiration_ms`, `expires_ms` and the queue's ttl_ms.
+        """Returns the message as accepted at now_ms, milliseconds since the epoch, with that header block. It expires
+        at the earliest of `expiration_ms`, `expires_ms` and the queue's ttl_ms.
         """
         expires_ms = self.expires_ms or 0
         if self.expiration_ms is not None:
@@ -78,8 +78,8 @@ class Send:
 
 @dataclass(slots=True)
 class PublishAll:
-    """SENDs that are carried out as a whole or not at all, and never wait for room: where one would have to, all are
-    refused as `blocked`. None of them has a receipt, a transaction, or a reply-to that is a temp queue. Answered by
+    """SENDs that are carried out all together or not at all, and never wait for room: if one would have to, all are
+    refused as `blocked`. None of them has a receipt, a transaction, or a temp queue as reply-to. Answered by
     Published.
     """
 
@@ -89,7 +89,7 @@ class PublishAll:
 
     @property
     def size(self) -> int:
-        """Bytes of header blocks and bodies."""
+        """The bytes of header blocks and bodies."""
         return sum(send.size for send in self.sends)
 
 
@@ -99,10 +99,10 @@ class Administer:
 
     body: the request, which `rendering` reads in the turn that has room for its cost. escaping: of the answer's
     headers. reply_to: the NAME of the temp queue that gets the answer, with that correlation_id; None: it is dropped.
-    is_answered: the answer, or the refusal, is an Answered with this receipt, which has no RECEIPT then. every_s: where
-    it is granted, it is answered so again every so many seconds, until the connection ends; 0: it is not. is_again: it
-    is such a time, at which a refusal is not answered.
-    survives_refusal: as of Send.
+    is_answered: the answer or refusal is an Answered with this receipt, and there is no RECEIPT. every_s: once granted,
+    the request is answered again at this interval, in seconds, until the connection ends; 0: only once. is_again: this
+    is such a repetition, at which a refusal is not answered.
+    survives_refusal: as in Send.
     """
 
     connection: int
@@ -119,28 +119,28 @@ class Administer:
 
     @property
     def size(self) -> int:
-        """Bytes of the request."""
+        """The bytes of the request."""
         return len(self.body)
 
 
 @dataclass(slots=True)
 class Subscribe:
-    """SUBSCRIBE. `subscription` is its id; in 1.0 without an id, the destination.
+    """SUBSCRIBE. `subscription` is its id; without one, the destination.
 
     prefetch_count: width of its own window, or None for the connection's shared window of one.
-    buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
+    buffer_max_bytes, buffer_max_messages: the bounds of a topic's buffer that it asked for, or None.
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
     durable: messages are stored for it while it is not connected, until an Unsubscribe that ends it; durable_name: its
-    name, where that is not `subscription`.
-    ack_timeout_s: instead of the queue's own, or None. is_getter: an auto_delete queue does not wait for its end.
-    Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
-    partition: the only one, or None: all; group: whose position is kept, or None.
-    offsets: instead of start and a group: by partition, where to begin; in one that is not among them from 0 on.
-    offsets_max: its RECEIPT is a LogReceipt, and it is refused where it would read more partitions; 0: a Receipt.
-    encoded_bytes: what a record takes at most, as its protocol writes it for a reader of so many partitions; None:
-    about its own bytes. consumer_name: of a queue: which consumer it is, whatever its connection is; "": it has no
-    name. shares_window: it counts in the connection's shared window too, beside its own. reports_end: its connection
-    gets an Ended when its queue is deleted. consumer_priority: of a queue: who has a higher one comes first.
+    name, if that is not `subscription`.
+    ack_timeout_s: replaces the queue's own, or None. is_getter: an auto_delete queue does not wait for its end.
+    For logs: start, until: EARLIEST, LATEST (until: END), OFFSET or TIME, with a number that only the last two use;
+    partition: the only one to read, or None: all; group: the one whose position is kept, or None.
+    offsets: in place of start and a group: where to begin in each partition; 0 in one that is not named.
+    offsets_max: its RECEIPT is a LogReceipt, and it is refused if it would read more partitions; 0: a Receipt.
+    encoded_bytes: returns the most bytes that a record takes as its protocol writes it, for a reader of that many
+    partitions; None: about its own bytes. consumer_name: for queues: identifies the consumer across connections; "":
+    it has no name. shares_window: it counts in the connection's shared window as well as in its own. reports_end: its
+    connection gets an Ended when its queue is deleted. consumer_priority: for queues: higher ones are served first.
     """
 
     connection: int
@@ -172,9 +172,9 @@ class Subscribe:
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """UNSUBSCRIBE. durable: ends the durable subscription, whichever connection uses it; destination: where it named
-    one; durable_name: its name, where that is not `subscription`; mistake: why it has none. On a queue's subscription
-    these four have no effect.
+    """UNSUBSCRIBE. durable: ends the durable subscription, whichever connection uses it; destination: the one that it
+    gave, or None; durable_name: its name, if that is not `subscription`; mistake: why it has no name. On a queue's
+    subscription these four have no effect.
     """
 
     connection: int
@@ -189,7 +189,7 @@ class Unsubscribe:
 @dataclass(slots=True)
 class Ack:
     """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and
-    1.2. more: the ids of others, none of `ack:client`, that are acked with it.
+    1.2. more: ids of further messages that are acked with it, none of them under `ack:client`.
     """
 
     connection: int
@@ -202,8 +202,8 @@ class Ack:
 
 @dataclass(slots=True)
 class Nack:
-    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after that time, or None. more: as of
-    Ack. is_reject: of AMQP, which has two methods for it: basic.reject, and not basic.nack.
+    """NACK. requeue False: to the dead-letter queue now. delay_ms: it is redelivered after that time, or None. more: as
+    in Ack. is_reject: of AMQP's two methods for it, this was basic.reject, not basic.nack.
     """
 
     connection: int
@@ -228,9 +228,9 @@ class Begin:
 
 @dataclass(slots=True)
 class Commit:
-    """COMMIT. prepare: the name under which it is prepared, instead of being carried out.
+    """COMMIT. prepare: the name under which the transaction is prepared, instead of being carried out.
 
-    app, version: each such pair is carried out once; `transaction` may then also name a prepared one.
+    app, version: a pair that is carried out at most once; `transaction` may then also name a prepared one.
     """
 
     connection: int
@@ -252,8 +252,8 @@ class Abort:
 
 @dataclass(slots=True)
 class Identify:
-    """What follows on this connection is in the name of another principal. Nothing of it is unacked, open or
-    subscribed to.
+    """What follows on this connection is in another principal's name. The connection has nothing unacked, no open
+    transaction and no subscription.
     """
 
     connection: int
@@ -263,7 +263,7 @@ class Identify:
 
 @dataclass(slots=True)
 class Renew:
-    """The same principal has proved who it is by another secret, which runs out at another time."""
+    """The same principal has proved its identity by another secret, which expires at another time."""
 
     connection: int
     principal: Principal
@@ -280,10 +280,10 @@ class Disconnect:
 
 @dataclass(slots=True)
 class Fail:
-    """The session saw a broken protocol: ERROR with this sentence, after the RECEIPTs due before it, then close.
+    """The other end broke the protocol: ERROR with this sentence, after the RECEIPTs due before it, then close.
 
-    `receipt` is that of the offending frame where it could be read. code: of the ERROR; of a link whose other side has
-    refused, that of its refusal.
+    `receipt` is that of the offending frame, if it could be read. code: of the ERROR; on a link that the other side
+    refused, of its refusal.
     """
 
     connection: int
@@ -294,7 +294,7 @@ class Fail:
 
 @dataclass(slots=True)
 class InvalidSend:
-    """A SEND with a header that cannot be: refused with this sentence. It has asked for its refusal as a RECEIPT."""
+    """A SEND with an invalid header: refused with this sentence. It asked for its refusal as a RECEIPT."""
 
     connection: int
     sentence: str
@@ -304,7 +304,7 @@ class InvalidSend:
 
 @dataclass(slots=True)
 class PeerMessage:
-    """A word of a linked node."""
+    """A word from a linked node."""
 
     connection: int
     word: PeerFrame
@@ -313,15 +313,15 @@ class PeerMessage:
 
 @dataclass(slots=True)
 class Unheeded:
-    """A SEND or SUBSCRIBE to that destination has a header that asks other brokers for something, and has no meaning
-    here: reported in the log. A session reports one at most.
+    """A SEND or SUBSCRIBE to that destination has a header that other brokers heed, and this one does not: the log
+    reports it. A session reports at most one.
     """
 
     connection: int
     destination: str
     header: str
     sentence: str
-    receipt: bytes | None = None  # that is the frame's
+    receipt: bytes | None = None  # None: the frame's own command has it
 
 
 Command = (
@@ -358,8 +358,8 @@ class Open:
     peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
     scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
     commands of this connection are. address: of the other end, as the log has it. channel_of: the number of the
-    connection of which this one is a channel, 0: it is none; a channel ends before its connection. For people alone:
-    protocol: as they call it; tls: the version, or None; client: what it says that it is, or "".
+    connection that this one is a channel of; 0: it is no channel; a channel ends before its connection. Only for
+    people: protocol: as they call it; tls: the version, or None; client: what the client says it is, or "".
     """
 
     connection: int
@@ -375,8 +375,8 @@ class Open:
 
 @dataclass(slots=True)
 class LoginRefused:
-    """Somebody was not let in. name: the login that was given; peer: the other end, as the log has it; network: what it
-    is counted as.
+    """A login was refused. name: the login that was given; peer: the other end, as the log has it; network: the one
+    that it is counted under.
     """
 
     name: str
@@ -395,9 +395,9 @@ class Read:
 
 @dataclass(slots=True)
 class Reread:
-    """config.toml was read again, at the request of a Turn or a signal. config: what is in force once that is applied;
-    None: mistakes says why there is none. changes: a row for each difference from the configuration in force, as JSON
-    has it. useless: sentences about settings without effect. warnings: others, for whoever asks.
+    """config.toml was read again, at the request of a Turn or a signal. config: what will be in force once applied;
+    None: `mistakes` says why there is none. changes: a row for each difference from the configuration in force, as JSON
+    has it. useless: sentences about settings without effect. warnings: other sentences, for whoever asked.
     """
 
     config: Config | None
@@ -425,9 +425,9 @@ class Closed:
 
 @dataclass(slots=True)
 class NotLinked:
-    """An attempt to link with that node failed, made here or there; cause: why. is_refused: one of the two has refused.
+    """An attempt to link with that node, made by either side, failed; cause: why. is_refused: one of the two refused.
 
-    The node was not always proved: a stranger may have used the name.
+    The node may not have proved its identity: a stranger may have used the name.
     """
 
     peer: str
@@ -456,15 +456,15 @@ class Tick:
     """Time has passed: sent several times a second; more often does no harm.
 
     disk_free_bytes, store_used_bytes: what the disk has for messages, free or in the store's own file, and what the
-    store uses (pages, not the file's size), each with what was written since that was read. checked_percent: how much
-    of the store's structure has been checked since the start.
+    store uses (pages, not the file's size), each allowing for what was written since it was read. checked_percent: how
+    much of the store's structure has been checked since the start.
 
     Only for `stats` and the log, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free
     pages; half_open: connections that have not sent CONNECT; wal_bytes: of the write-ahead log's files, of which
-    log_keep keeps wal_kept_bytes; certificates_left_s: until the end of each certificate of encrypted listeners, below
-    0 when that is over: by the address of a listener with its own; "": that of all others. is_store_behind: the tables
-    are far behind the write-ahead log, so commits may have to wait. wal: how that stands. disk_total_bytes: of the file
-    system.
+    log_keep keeps wal_kept_bytes; certificates_left_s: seconds until each certificate of encrypted listeners expires,
+    below 0 since it expired: by the address of a listener with its own; "": that of all others. is_store_behind: the
+    tables are far behind the write-ahead log, so commits may have to wait. wal: the numbers of that log.
+    disk_total_bytes: of the file system.
     """
 
     disk_free_bytes: int
@@ -483,8 +483,8 @@ class Tick:
 
 @dataclass(slots=True)
 class Stop:
-    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: commands that were
-    not carried out yet are dropped.
+    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: commands not yet
+    carried out are dropped.
     """
 
     at_once: bool = False
@@ -497,4 +497,4 @@ Event = (
 )
 
 Heard = Open | Command | Closed
-"""What a session makes of bytes; a Closed only where it has channels."""
+"""What a session makes of bytes; a Closed only if it has channels."""

@@ -9,13 +9,13 @@ from radiator.model.leases import Leased, Settled
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
 
-# what a message costs in a buffer besides its own bytes: its head on the wire, its objects in memory
+# what a message costs in a buffer besides its own bytes: its head on the wire, and its objects in memory
 MESSAGE_COST_BYTES = 256
 
 
 @dataclass(slots=True)
 class RecordPlace:
-    """The place of a record in a log. skipped: how many records its group has missed before this one."""
+    """The place of a record in a log. skipped: how many records its group missed just before this one."""
 
     partition: int
     offset: int
@@ -31,10 +31,10 @@ class EndOfLog:
 class Deliver:
     """MESSAGE. `ack_due`: it carries `ack` (its value is the message id).
 
-    subscription: the id, or None where the client gave none (1.0). written_due: the server must report Written for it
-    at once, not at the next occasion (`ack:auto`). is_published: the same message goes to all subscribers of a topic.
-    log: its place in the log of a log's subscription; None: it is of no log. left: of a Get: how many messages are
-    ready behind it; None: it is of a subscription.
+    subscription: the id, or None if the client gave none (1.0). written_due: the server must report Written for it at
+    once, not at the next occasion (`ack:auto`). is_published: the same message goes to all subscribers of a topic.
+    log: its place in the log that was subscribed to; None: it is not from a log. left: for a Get: how many messages are
+    ready after it; None: it is for a subscription.
     """
 
     connection: int
@@ -60,8 +60,8 @@ class Empty:
 
 @dataclass(slots=True)
 class Returned:
-    """A mandatory Send of this connection, with that header block and body, has reached no queue, and had asked to come
-    back. Its RECEIPT follows.
+    """A mandatory Send of this connection, with that header block and body, reached no queue, and comes back as it
+    asked. Its RECEIPT follows.
     """
 
     connection: int
@@ -73,8 +73,8 @@ class Returned:
 
 @dataclass(slots=True)
 class Ended:
-    """A subscription of this connection has ended without it: its queue was deleted. What is unacked of it is gone, or
-    comes back elsewhere.
+    """A subscription was ended by the broker: its queue was deleted. What is unacked of it is gone, or is redelivered
+    elsewhere.
     """
 
     connection: int
@@ -91,7 +91,7 @@ class Receipt:
 
 @dataclass(slots=True)
 class RefusedReceipt(Receipt):
-    """RECEIPT that refuses a SEND, which asked for refusals in this form. code, sentence and grounds as of Refuse."""
+    """RECEIPT that refuses a SEND, which asked for refusals in this form. code, sentence and grounds: as in Refuse."""
 
     code: str
     sentence: str
@@ -100,15 +100,15 @@ class RefusedReceipt(Receipt):
 
 @dataclass(slots=True)
 class LogReceipt(Receipt):
-    """RECEIPT of a subscription to a log. offsets: by partition, from where on it misses nothing of what is read."""
+    """RECEIPT of a subscription to a log. offsets: by partition that it reads, from where on it misses no record."""
 
     offsets: Mapping[int, int]
 
 
 @dataclass(slots=True)
 class Published:
-    """A PublishAll was carried out: what is persistent is synced. ids: of what was stored, in order; a record of a log
-    has `PARTITION:OFFSET`. duplicates: how many messages were not stored, since their dedup-ids were known.
+    """A PublishAll was carried out: what is persistent is synced. ids: of what was stored, in order; that of a log's
+    record is `PARTITION:OFFSET`. duplicates: how many messages were not stored, because their dedup-ids were known.
     """
 
     connection: int
@@ -119,9 +119,9 @@ class Published:
 
 @dataclass(slots=True)
 class Answered:
-    """The answer to an Administer that is answered so, as its rendering has written it. code: of the refusal that it
-    is; "": it is none. is_again: it is not the first one to its request; the server must report Written for it. more:
-    what follows the body, where it is so long that it is in parts.
+    """The answer to an Administer with is_answered, as its rendering wrote it. code: of the refusal, if it is one; "":
+    it is none. is_again: it is not the first answer to its request; the server must report Written for it. more: what
+    follows the body, if it is so long that it comes in parts.
     """
 
     connection: int
@@ -133,8 +133,8 @@ class Answered:
 
 
 class Scope(IntEnum):
-    """What a refusal leaves intact. COMMAND: everything but the refused command, which has had no effect. CHANNEL: the
-    connection, but not everything that was open on it: the refusal has ended some of it (a transaction, a delivery).
+    """What a refusal leaves intact. COMMAND: everything but the refused command, which had no effect. CHANNEL: the
+    connection, but not everything that was open on it: the refusal ended some of it (a transaction, a delivery).
     CONNECTION: nothing; the connection is closed.
     """
 
@@ -145,8 +145,8 @@ class Scope(IntEnum):
 
 @dataclass(slots=True)
 class Refuse:
-    """A refusal. `code` is stable (docs/PROTOCOL.md), `sentence` gives what is refused, and why; so does `grounds` for
-    protocols that have words of their own, where it is not None. The session decides by the scope whether the
+    """A refusal. `code` is stable (docs/PROTOCOL.md), `sentence` says what is refused, and why; so does `grounds`,
+    unless it is None, for protocols that have words of their own. The session decides by the scope whether the
     connection ends: see Open.closes_at.
 
     receipt: the receipt id of the command that caused it, or None. command: the one that was refused, of
@@ -171,8 +171,8 @@ class Bye:
 
 @dataclass(slots=True)
 class Pause:
-    """Read nothing more from this connection until Resume: a command of it waits for room. cause: a sentence; "": it is
-    expected to have that in a moment.
+    """Read nothing more from this connection until Resume: one of its commands waits for room. cause: a sentence; "":
+    room is expected in a moment.
     """
 
     connection: int
@@ -188,7 +188,7 @@ class Resume:
 
 @dataclass(slots=True)
 class SendToPeer:
-    """A word to a linked node. The server counts it among the Delivers that Written reports."""
+    """A word for a linked node. The server counts it among the Delivers that Written reports."""
 
     connection: int
     word: PeerFrame

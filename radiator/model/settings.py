@@ -42,27 +42,27 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"  # forms of a line of the log
 AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
 
-PORT = 61613  # the usual port of STOMP
-WEB_PORT = 61680  # of HTTP and WebSocket, if nothing else is given
+PORT = 61613  # the usual port for STOMP
+WEB_PORT = 61680  # for HTTP and WebSocket, if no other is given
 PEER, PEERS = "peer", "peers"  # the schemes of nodes' addresses: plain, and over TLS
-PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
-MAP_SIZE = 64 * GIB  # where none is given
+PEER_PORT = 61614  # where nodes listen for each other, if no other is given
+MAP_SIZE = 64 * GIB  # if none is given
 HEART_BEAT_MS = 2000  # of a link: see Node
 
-REDELIVERY_DELAY_MAX_MS = 3_600_000  # where none is given
-RETENTION_MS = 7 * 86_400_000  # of a log, where none is given
+REDELIVERY_DELAY_MAX_MS = 3_600_000  # if none is given
+RETENTION_MS = 7 * 86_400_000  # of a log, if none is given
 JOURNAL = "journal"  # the log that the journal is written into
-AUDIT = "audit"  # the log that the audit log is written into, where there is a journal
+AUDIT = "audit"  # the log that the audit log is written into, if there is a journal
 AUDIT_RETENTION_MS = 90 * 86_400_000
 AUDIT_RETENTION_BYTES = 256 * 1024 * 1024
-MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
+MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds if none are given
 MEMORY_BYTES_MAX = 64 * MIB
 TIME_UNITS_MS = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class LogKeep:
-    """How much of the write-ahead log stays when the tables have it: so many bytes, or for so long. Both 0: nothing."""
+    """How much of the write-ahead log is kept once the tables have it: as bytes or as a time. Both 0: nothing."""
 
     max_bytes: int = 0
     max_ms: int = 0
@@ -80,13 +80,13 @@ KEEP_NOTHING = LogKeep()
 @dataclass(slots=True, kw_only=True)
 class QueueSettings:
     """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. dead_letter_exchange "": the
-    default exchange, which leads to the queue that the key names. dead_letter_key None: the message's own key. schema:
-    the text of the Avro schema that bodies must be of, as model/avro.py returns it; None: any body. partition_key:
-    where the keys of messages stand, as model/keys.py has it; (): they have none. partition_window: how many messages
-    of one key may be out at once. max_priority: the highest one of messages; None: they have none.
-    single_active_consumer: one consumer gets all, and the others stand by until it has gone. drop_after_redeliveries:
-    without dead letters, how often a message comes back before it is dropped; None: without limit. bounds_count:
-    whether max_messages and max_bytes are for all that is stored, or leave out what is unacked.
+    default exchange, which routes to the queue that the key names. dead_letter_key None: the message's own key. schema:
+    the text of the Avro schema that bodies must match, as model/avro.py returns it; None: any body. partition_key:
+    where messages have their keys, as model/keys.py has it; (): they have none. partition_window: how many messages of
+    one key may be unacked at once. max_priority: the highest priority of messages; None: they have none.
+    single_active_consumer: one consumer gets all messages, and the others stand by until it has gone.
+    drop_after_redeliveries: without dead letters, how often a message is redelivered before it is dropped; None: no
+    limit. bounds_count: whether max_messages and max_bytes count all that is stored, or leave out what is unacked.
     """
 
     persistent: bool = True
@@ -117,25 +117,25 @@ class QueueSettings:
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether what cannot be delivered goes on as a dead letter."""
+        """Whether what cannot be delivered becomes a dead letter."""
         return self.dead_letter is not None or self.dead_letter_exchange is not None
 
     @property
     def redeliveries_most(self) -> float:
-        """How often a message comes back before it is a dead letter, or dropped."""
+        """How often a message is redelivered before it becomes a dead letter, or is dropped."""
         if self.has_dead_letters:
             return self.max_redeliveries
         return inf if self.drop_after_redeliveries is None else self.drop_after_redeliveries
 
     @property
     def keeps_nothing(self) -> bool:
-        """Whether a message is for a consumer that has room for it, or makes way for the next at once."""
+        """Whether a message that no consumer has room for makes way for the next one at once."""
         makes_way = self.overflow in (DROP_OLDEST, DEAD_LETTER)
         return makes_way and (self.max_messages == 0 or self.max_bytes == 0)
 
     def redelivery_delay(self, redeliveries: int) -> int:
-        """Milliseconds for which a message that has come back that often is delayed: longer each time, up to a maximum;
-        0: not at all.
+        """Returns for how many milliseconds the next redelivery is delayed, after so many: longer each time, up to a
+        maximum; 0: not at all.
         """
         if not self.redelivery_delay_ms:
             return 0
@@ -150,8 +150,8 @@ class QueueSettings:
 @dataclass(slots=True, kw_only=True)
 class LogSettings:
     """The settings of one log (docs/OPERATING.md). partition_key: a JSON pointer into the body, or None: the header
-    `partition-key` is the key. retention_ms, retention_bytes: records older, or beyond, are removed; None: none.
-    schema: as of a queue.
+    `partition-key` is the key. retention_ms, retention_bytes: records older, or beyond, are removed; None: none are.
+    schema: as for a queue.
     """
 
     partitions: int = 1
@@ -164,9 +164,9 @@ class LogSettings:
 @dataclass(slots=True, kw_only=True)
 class ExchangeSettings:
     """The settings of one exchange (docs/OPERATING.md). durable: it survives a restart, and so do its bindings to
-    persistent queues; one of config.toml always is. auto_delete: it is deleted with its last binding. alternate: the
-    name of the exchange, which need not exist, that gets what this one routes nowhere; None: nothing does. internal:
-    only other exchanges and dead letters come to it.
+    persistent queues; one in config.toml always does. auto_delete: it is deleted with its last binding. alternate: the
+    name of the exchange, which need not exist, that gets what this one routes nowhere; None: there is none. internal:
+    it only takes messages from other exchanges, and dead letters.
     """
 
     type: str = DIRECT
@@ -178,8 +178,8 @@ class ExchangeSettings:
 
 @dataclass(slots=True, frozen=True)
 class Binding:
-    """What is sent to the exchange with a key that matches goes into the queue, or `/log/NAME`, or on into the exchange
-    `/exchange/NAME`. key: of an exchange of type headers, the arguments (model/header_bindings.py).
+    """Messages sent to the exchange with a key that matches go to the queue, or to the log `/log/NAME`, or on to the
+    exchange `/exchange/NAME`. key: for an exchange of type headers, the arguments (model/header_bindings.py).
     """
 
     exchange: str
@@ -211,7 +211,7 @@ class Declarations:
     create_topics: bool = False
 
     def queue_settings(self, name: str) -> QueueSettings:
-        """What is in force for the queue of that name, declared or not: its table, the best pattern, or defaults."""
+        """Returns what is in force for a queue, declared or not: its own table, the best pattern, or the defaults."""
         declared = self.queues.get(name)
         if declared is not None:
             return declared
@@ -221,15 +221,15 @@ class Declarations:
         return QueueSettings()
 
     def declares_queue(self, name: str) -> bool:
-        """Whether a table is for the queue of that name."""
+        """Returns whether a table applies to the queue of that name."""
         return name in self.queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
 
     def may_create_queue(self, name: str) -> bool:
-        """Whether first use creates the queue: [create] says so, or a pattern declares it."""
+        """Returns whether first use creates the queue: [create] says so, or a pattern declares it."""
         return self.create_queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
 
     def is_cluster_topic(self, name: str) -> bool:
-        """Whether a message sent to that topic goes to subscribers on every node: what its best table says."""
+        """Returns whether a message sent to that topic goes to subscribers on every node, as its best table says."""
         if not self.cluster_topics:
             return False
         if name in self.topics:
@@ -240,7 +240,7 @@ class Declarations:
 
 @dataclass(slots=True, frozen=True)
 class Address:
-    """Where a listener is, or a broker: `stomp://127.0.0.1:61613`, `stomp://[::1]:61613`. Port 0: any free one."""
+    """The address of a listener or a broker: `stomp://127.0.0.1:61613`, `stomp://[::1]:61613`. Port 0: any free one."""
 
     scheme: str
     host: str
@@ -260,7 +260,7 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for every address of this machine: one can listen on it, and not dial it."""
+        """Whether it stands for every address of this machine: one can listen on it, but not dial it."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -268,7 +268,7 @@ class Address:
 
 
 DEFAULT_LISTEN = Address("stomp", "127.0.0.1", PORT)
-DEFAULT_WEB_LISTEN = Address("http", "127.0.0.1", WEB_PORT)  # beside it, where there is no file
+DEFAULT_WEB_LISTEN = Address("http", "127.0.0.1", WEB_PORT)  # as well, if there is no file
 
 TCP, UNIX = "tcp", "unix"  # what carries the bytes of connections
 NONE, OPTIONAL, REQUIRED = "none", "optional", "required"  # whether clients show certificates
@@ -295,7 +295,7 @@ class UnixAddress:
 
     @property
     def mistake(self) -> str:
-        """Why the system has no room for it, as text after a verb; "" where it has."""
+        """Why the path is too long for the system, as text after a verb; "" if it is not."""
         size = len(bytes(self.path))
         too_long = f"a path of {size} bytes, where a unix socket has at most {UNIX_PATH_MAX_BYTES}: {self}"
         return too_long if size > UNIX_PATH_MAX_BYTES else ""
@@ -306,9 +306,9 @@ ListenAddress = Address | UnixAddress
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class TlsSettings:
-    """What encrypted listeners use ([tls] in config.toml). certificate: the file of the broker's own, with those that
-    lead to its CA behind it. client_ca: the file of the CAs whose client certificates are accepted, or None. peer_ca:
-    that of the CAs which the certificates of nodes that are dialled must come from, or None.
+    """What encrypted listeners use ([tls] in config.toml). certificate: the file of the broker's own, followed by those
+    that lead to its CA. client_ca: the file of the CAs whose client certificates are accepted, or None. peer_ca: the
+    file of the CAs that must have issued the certificates of dialled nodes, or None.
     """
 
     certificate: Path
@@ -320,9 +320,9 @@ class TlsSettings:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class JwtSettings:
-    """Whose JSON Web Tokens log in, and as whom ([jwt] in config.toml). keys: the file of those that verify them.
+    """Which JSON Web Tokens can log in, and as whom ([jwt] in config.toml). keys: the file of keys that verify them.
     algorithms: those that a token may be signed with. issuer, audience: what it must have as `iss` and `aud`.
-    user_claim: the claim that is the user's name.
+    user_claim: the claim that has the user's name.
     """
 
     keys: Path
@@ -334,8 +334,8 @@ class JwtSettings:
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials this
-    one.
+    """This node among others ([node] and [peer] in config.toml). peers: the address of each node; None: that node dials
+    this one.
 
     listen: None: no node can dial this one. advertise: where others may dial it, sent to those with `discover`.
     secret_file: where the secret was read. peer_outbox_...: bound and overflow of the copies that wait for one peer;
@@ -356,7 +356,7 @@ class Node:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Logging:
-    """What the log tells, and how ([logging] in config.toml). priorities: `auto`: where stderr is journald's."""
+    """What the log reports, and how ([logging] in config.toml). priorities: `auto`: if stderr is journald's."""
 
     level: str = "info"
     format: str = TEXT
@@ -365,10 +365,10 @@ class Logging:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class WebSettings:
-    """What browsers are let in by ([http] in config.toml). All in lower case.
+    """Which browsers are let in ([http] in config.toml). All in lower case.
 
-    hosts: names of this broker, beside addresses and localhost. origins: sites whose pages may open a WebSocket, as
-    `https://shop.example`, beside that of the broker itself. console: whether the pages for operators are there.
+    hosts: names of this broker, besides addresses and localhost. origins: sites whose pages may open a WebSocket, as
+    `https://shop.example`, besides the broker's own. console: whether the pages for operators are served.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -380,7 +380,7 @@ DEFAULT_WEB = WebSettings()
 
 
 def limits_beside(given: Mapping[str, Any], map_size: int) -> Limits:
-    """Those in force where these are given. A default makes way for what is: for a small map_size, a small frame."""
+    """Returns the limits in force if these are given. Defaults adapt: a small map_size makes for small frames."""
     limits = Limits(**given)
     most = map_size // MAP_BATCHES_MIN
     if "max_frame_bytes" not in given:
@@ -395,17 +395,17 @@ def limits_beside(given: Mapping[str, Any], map_size: int) -> Limits:
 
 
 def peer_outbox_default_bytes(map_size: int, peers: int) -> int:
-    """The default of peer_outbox_max_bytes, beside so many peers."""
+    """Returns the default of peer_outbox_max_bytes for that many peers."""
     return max(MIB, map_size // PEER_OUTBOXES_SHARE // max(1, peers))
 
 
 @dataclass(slots=True, kw_only=True)
 class Config:
-    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names. unix:
-    whether operators_socket is listened on too. plain: those of listen that other machines reach without TLS.
-    tls_of_listeners: by the address of a listener for which `tls` does not hold as it is. users: by name, those of
-    users_file too; none: nobody is asked for a login. useless: a sentence for each setting that has no effect beside
-    the others.
+    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: those that the file names.
+    unix: whether operators_socket is listened on too. plain: those of listen that other machines reach without TLS.
+    tls_of_listeners: settings of listeners that differ from `tls`, by address. users: by name, those of users_file
+    too; if there are none, nobody is asked for a login. useless: a sentence for each setting that the others leave
+    without effect.
     """
 
     listen: list[ListenAddress] = field(default_factory=lambda: [DEFAULT_LISTEN])
@@ -431,5 +431,5 @@ class Config:
 
     @property
     def operators_socket(self) -> UnixAddress:
-        """The address that is there without being listed."""
+        """The address that is listened on without being listed."""
         return UnixAddress("stomp+unix", self.data_dir / SOCKET_FILE)
