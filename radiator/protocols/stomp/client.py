@@ -61,7 +61,7 @@ class Connected:
 
 @dataclass(slots=True)
 class Message:
-    """MESSAGE. headers: decoded; the first of repeated names. connection: which of the receiver's it arrived on."""
+    """MESSAGE. headers: decoded; the first of repeated names. connection: the receiver's one that it arrived on."""
 
     headers: dict[str, str]
     body: bytes
@@ -74,7 +74,7 @@ class Message:
 
     @property
     def message_id(self) -> str:
-        """Its id, which never repeats."""
+        """The message's id, which never repeats."""
         return self.headers["message-id"]
 
     @property
