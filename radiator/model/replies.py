@@ -73,8 +73,8 @@ class Returned:
 
 @dataclass(slots=True)
 class Ended:
-    """A subscription was ended by the broker: its queue was deleted. What is unacked of it is gone, or is redelivered
-    elsewhere.
+    """The broker ended a subscription of this connection: its queue was deleted. What is unacked of it is gone, or is
+    redelivered elsewhere.
     """
 
     connection: int
@@ -100,7 +100,7 @@ class RefusedReceipt(Receipt):
 
 @dataclass(slots=True)
 class LogReceipt(Receipt):
-    """RECEIPT of a subscription to a log. offsets: by partition that it reads, from where on it misses no record."""
+    """RECEIPT of a subscription to a log. offsets: for each partition read, from where on it misses no record."""
 
     offsets: Mapping[int, int]
 

@@ -134,8 +134,8 @@ class QueueSettings:
         return makes_way and (self.max_messages == 0 or self.max_bytes == 0)
 
     def redelivery_delay(self, redeliveries: int) -> int:
-        """Returns for how many milliseconds the next redelivery is delayed, after so many: longer each time, up to a
-        maximum; 0: not at all.
+        """Returns the delay in ms of a message that has been redelivered that often: longer each time, up to a maximum;
+        0: no delay.
         """
         if not self.redelivery_delay_ms:
             return 0

@@ -268,7 +268,7 @@ class ServerConnection:
                 if self._frame_clock is not None:
                     self._frame_clock.go_on(self._was_read_s)
                 if self._session.has_unread:
-                    # first: else, of a client that sends faster than it is answered, each answer would read more
+                    # first: else a client that sends faster than it is answered has more and more read per answer
                     self._shared.loop.run_callback(self._read_on)
                 else:
                     self._reader.start(self._readable)
@@ -295,7 +295,7 @@ class ServerConnection:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def post(self, reply: Reply) -> None:
-        """Sends this, or does it, after everything posted before; `flush` must follow. Dropped unless it is open."""
+        """Sends this, or does it, after everything posted before; `flush` must follow. Drops it unless OPEN."""
         if self._state != _OPEN:
             return
         if type(reply) is Deliver:
@@ -316,7 +316,7 @@ class ServerConnection:
         elif isinstance(reply, Resume):
             self._release(_PAUSED)
         elif isinstance(reply, Refuse) and reply.scope >= self._session.closes_at:
-            # what holds too much is dropped before the refusal; a client that tells answers by their order gets none
+            # what holds too much is dropped first; a client that tells answers by their order then gets no refusal
             if reply.code not in _HOLDS_TOO_MUCH or not self._outbox.drop() or not self._session.is_ordered:
                 self._outbox.append(self._session.encode(reply))
             self._start_ending(f"refused: {reply.code}")
@@ -543,7 +543,7 @@ class ServerConnection:
 
     @property
     def _look_every_s(self) -> float:
-        """How long after a look, or after an event, to look again: something may be due by then."""
+        """How long after a look, or after an event, to look again, since something may be due by then."""
         limits = self._shared.limits
         return min(limits.connect_timeout_s, limits.frame_timeout_s, limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
 

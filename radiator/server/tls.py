@@ -215,7 +215,7 @@ class TlsTransport:
         """Reads the other end's certificate, which is verified."""
 
     def _fail(self, reason: str) -> None:
-        """Sends the reason as an alert, if it can, and raises OSError."""
+        """Sends the alert, if there is one, and raises OSError with that reason."""
         with contextlib.suppress(OSError):
             self._flush()  # the alert
         raise ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {reason}")

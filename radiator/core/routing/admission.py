@@ -229,7 +229,7 @@ class Admission:
         return None
 
     def give_back(self, producer: Producer, sends: list[Send]) -> None:
-        """Returns to the producer the mandatory messages that have reached no queue."""
+        """Sends the mandatory messages that have reached no queue back to their producer."""
         assert isinstance(producer, Connection), "what is mandatory is not prepared"
         for send in sends:
             returned = Returned(producer.number, send.destination, send.headers, send.escaping, send.body)

@@ -290,7 +290,7 @@ class Channel:
     # ---- transactions -----------------------------------------------------------------------------------------------
 
     def transaction(self, commands: list[Heard]) -> bytes | None:
-        """Returns the transaction of the next command, or None. It begins with that, so an empty one does not age."""
+        """Returns the next command's transaction, or None. The first command begins it: an empty one has no age."""
         if not self.has_transactions:
             return None
         if not self.is_in_transaction:

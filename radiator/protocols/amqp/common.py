@@ -39,6 +39,6 @@ class CommonToChannels:
             raise BrokenAmqp(PRECONDITION_FAILED, f"{sentence}: {bound}")
 
     def forget(self, publishing: Publishing | None) -> None:
-        """Uncounts a message that is complete, or was given up."""
+        """Stops counting a message that is complete, or was given up."""
         if publishing is not None:
             self.content_bytes -= publishing.counted_bytes

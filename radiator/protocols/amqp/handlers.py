@@ -84,7 +84,7 @@ def _say_behind(channel: Channel, frames: bytes, commands: list[Heard]) -> None:
     """Sends an answer that needs nothing from the broker, but after the replies to messages published before: one may
     be returned, or close the channel. Once a client has the answer it looks for neither.
     """
-    if not (frames and channel.has_published) or channel.has_transactions:  # their replies all come with the commit
+    if not (frames and channel.has_published) or channel.has_transactions:  # then all replies come with the commit
         return channel.say(frames)
     # an empty transaction: the core's answer to it comes after everything it has said before
     commands.append(Begin(channel.number, TRANSACTION))

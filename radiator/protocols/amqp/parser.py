@@ -55,7 +55,7 @@ class FrameParser:
         self._held: bytearray | None = None  # the beginning of an unfinished frame
         self._is_open = False
         self._payload_max = FRAME_MIN_BYTES - FRAME_OVERHEAD_BYTES
-        self._whole_bytes = 0  # how many bytes complete it, as far as that is known
+        self._whole_bytes = 0  # the size of the whole frame, as far as that is known
         self.held_bytes = 0
 
     def use(self, frame_max: int) -> None:

@@ -25,8 +25,8 @@ class Publishing:
         self.body = bytearray()  # not a list: frames may be as small as a client likes
 
     def announce(self, header: bytes, header_max_bytes: int, body_max_bytes: int) -> None:
-        """Takes the content header: the size of the body, and the properties. Raises BrokenAmqp if they exceed those
-        bounds.
+        """Takes the content header: the properties, and the size of the body. Raises BrokenAmqp, also if a bound is
+        exceeded.
         """
         class_id, body_bytes, properties = decode_content_header(header)
         if class_id != CLASS_BASIC:

@@ -1,12 +1,12 @@
 """The server's side of one AMQP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
 
-It keeps the Session contract (protocols/__init__.py). To the broker the connection is one of its own, and so is each
-channel.
+It keeps the Session contract (protocols/__init__.py). The broker has one connection for it, and one for each channel.
 
     HEADER --AMQP 0-9-1--> STARTING --start-ok--> TUNING --tune-ok--> OPENING --open: Open--> OPEN
     OPEN --connection.close--> CLOSING --every channel has ended: close-ok--> ENDED
     OPEN --a broken rule: Fail--> ENDED, and the Refuse that answers it is the connection.close
     any before OPEN --an error: connection.close, or nothing if its client could not read that--> ENDED
+
 In TUNING the login may still be pending: frames that arrive after it are kept until the verdict.
 """
 
@@ -363,7 +363,7 @@ class AmqpSession:
         self._say(ConnectionTune(AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S))
 
     def _turn_away(self, greeting: Greeting, refused: Refusal) -> None:
-        """Refuses the login. Only a client that declares it can read the refusal gets it: others see a broken frame."""
+        """Refuses the login, by a frame only if the client says that it reads it: others would see a broken frame."""
         if greeting.can("authentication_failure_close"):
             text = refusals.reply_text(spec.ACCESS_REFUSED, login_refused(str(refused), greeting.mechanism))
             self._outgoing.append(self._frame_of(ConnectionClose(spec.ACCESS_REFUSED, text)))

@@ -61,7 +61,7 @@ class Connected:
 
 @dataclass(slots=True)
 class Message:
-    """MESSAGE. headers: decoded; the first of repeated names. connection: the receiver's one that it arrived on."""
+    """MESSAGE. headers: decoded; the first of repeated names. connection: the receiver's connection it arrived on."""
 
     headers: dict[str, str]
     body: bytes
@@ -319,7 +319,7 @@ class ClientSession:
         return events
 
     def _plain_frames(self, data: bytes, events: list[ServerEvent]) -> bytes:
-        """Reads frames in the form that brokers usually write, fast; returns the bytes left for the parser."""
+        """Reads frames fast if they have the form that brokers usually write; returns what is left for the parser."""
         position = 0
         while True:
             if data.startswith(b"\n", position):

@@ -88,7 +88,7 @@ def converted(block: bytes, sender: int, receiver: int) -> bytes:
 
 
 def _reads_the_same(block: bytes, sender: int, receiver: int) -> bool:
-    """Returns whether both versions read the block as the same headers. False may mean that they do, too."""
+    """Returns whether both versions read the block as the same headers. May be False although they do."""
     if receiver == V1_2 and b"\r" in block:
         return False
     if sender == V1_1 and receiver == V1_2:

@@ -1,7 +1,7 @@
 """Bytes to frames: incremental, bounded, and the same frames however the bytes were split.
 
 The bytes of a whole frame are examined once; of an unfinished one only the new bytes, and its header block once more
-when it is complete. A limit is checked before anything is held that it bounds. Once `frames` has raised BrokenFrame,
+when it is complete. A limit is checked before anything that it bounds is held. Once `frames` has raised BrokenFrame,
 the parser must not be used again.
 """
 
@@ -342,7 +342,7 @@ class Parser:
     def _skip_line_ends(self, data: bytes, position: int) -> int:
         ends = _LF_AND_CRLF_ENDS if self._reads_crlf else _LF_ENDS
         match = ends.match(data, position)
-        assert match is not None  # the pattern also matches nothing at all
+        assert match is not None  # the pattern also matches the empty string
         return match.end()
 
     def _spoken(self) -> str:
