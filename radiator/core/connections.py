@@ -312,7 +312,7 @@ class Transaction:
 
 
 class Connection(Producer):
-    """What the broker knows about one connection. Everything outside the core refers to it by its number."""
+    """What the broker knows about one connection. Everything else refers to it by its number."""
 
     __slots__ = (
         "answer_bytes", "awaits", "awake", "blocked", "blocked_bytes", "blocked_since_s", "blocked_total_s",

@@ -41,9 +41,9 @@ NOT_DEAD_LETTERED = (
 NOT_RETURNED = (*NOT_MOVED, DEAD_LETTER_REASON, ORIGINAL_DESTINATION, ORIGINAL_MESSAGE_ID, X_DEATH)
 # Why a dead letter for an exchange is dropped: the exchange does not exist or leads nowhere; or it came round again.
 UNROUTED, CYCLE = "unrouted", "cycle"
-TARGETS_MAX = 64  # the most queues that one dead letter goes into: the rest is cut
-NOTED_EVERY_S = 60.0  # a queue's drops and cuts are logged no more often
-NOTED_MAX = 1024  # once so many queues are noted, all are forgotten, and logged again
+TARGETS_MAX = 64  # cut: queues that one dead letter goes into
+NOTED_EVERY_S = 60.0  # not logged: another drop or cut of the same queue, sooner than that
+NOTED_MAX = 1024  # forgotten, and logged again: queues whose drops or cuts were logged
 # the reasons as x-death has them, in RabbitMQ's words
 _DEATHS = {REJECTED: REJECTED, REDELIVERIES: "delivery_limit", EXPIRED: "expired", OVERFLOW: "maxlen"}
 _QUEUE_PREFIX = "/queue/"
