@@ -1,11 +1,11 @@
 """The consumers of a partitioned queue, and which keys are assigned to each.
 
 A key is assigned by consistent hashing: each consumer has some points on a ring, and a key belongs to the one whose
-point is next. So a key that comes again finds the same consumer, without any memory of it, and a consumer that comes or
-goes moves few keys. Where shares would be unequal, the consumer with the fewest keys is taken instead.
+point is next. So a key that comes again finds the same consumer, though nothing remembers the key, and a consumer that
+comes or goes moves few keys. If shares would become unequal, the consumer with the fewest keys is taken instead.
 
-A consumer that is away keeps its place until it is forgotten: keys are assigned to it as though it were there, and it
-counts where shares are made equal, so that it finds its share when it is back. Meanwhile others get their messages.
+A consumer that is away keeps its place until it is forgotten: keys are assigned to it as if it were there, and it
+counts when shares are made equal, so that it finds its share when it is back. Meanwhile others get its messages.
 """
 
 import heapq
@@ -16,22 +16,22 @@ from hashlib import blake2b
 from radiator.core.connections import Subscription
 from radiator.model.limits import KEY_HASH_BYTES
 
-POINTS = 32  # of each consumer on the ring
-KEYS_MIN = 1  # so many active keys each consumer may have, whatever its share is
-ABOVE, BELOW = 1.05, 0.95  # of an equal share: keys go from who has more than that to who has less
+POINTS = 32  # points of each consumer on the ring
+KEYS_MIN = 1  # active keys that each consumer may have, whatever its share is
+ABOVE, BELOW = 1.05, 0.95  # times an equal share: keys move from consumers with more than ABOVE to those below BELOW
 STALE_LOADS = 64  # how many more loads are kept than four of each consumer
-FAR_BELOW = 0.9  # to who has less than that they go from all who have more than an equal share: so a newcomer gets some
-ARCS = 16  # of the ring, each with a list of its points
-LOOKED_AT = 8  # consumers with few keys: how many are looked at for one that has room
+FAR_BELOW = 0.9  # to consumers below this, keys move from all above an equal share: so a newcomer gets some
+ARCS = 16  # arcs of the ring, each with a list of its points
+LOOKED_AT = 8  # how many consumers with few keys are looked at to find one that has room
 
 
 @dataclass(slots=True, eq=False)
 class Assignee:
-    """One consumer. number: no other has had it. name: where its points are. is_there: it may be given messages.
-    is_known: it is there, or waited for. load: how many active keys are assigned to it; listed_load: the least with
-    which it stands in the heap of loads. heads: a heap of the places of the first messages of those of its keys that
-    are free; some may have changed. flows: partitions of which it has a message, and may have the next one too.
-    full_since_ms: since when it has no room, 0: it has, as far as is known.
+    """One consumer. number: unique to it. name: decides where its points are. is_there: it may be given messages.
+    is_known: it is there, or waited for. load: how many active keys are assigned to it; listed_load: the lowest load
+    with which the heap of loads has it. heads: a heap of the positions of the first messages of its free keys; some may
+    be out of date. flows: partitions of which it has a message, and may have the next one too. full_since_ms: since
+    when it has no room; 0: it has room, as far as is known.
     """
 
     number: int
@@ -52,8 +52,8 @@ class Assignee:
 
 
 class Assignments:
-    """of: those that are there, by subscription; away: those that are not, by name; known: how many these are. total:
-    of all their loads.
+    """of: consumers that are there, by subscription; away: those that are not, by name; known: how many there are of
+    both. total: the sum of their loads.
     """
 
     __slots__ = ("_arcs", "_count", "_fewest", "_owners", "away", "known", "of", "total")
@@ -63,14 +63,14 @@ class Assignments:
         self.away: dict[str, Assignee] = {}
         self.total = self.known = 0
         self._count = 0
-        # each has the points that begin with its number: so a list stays short, however many consumers there are
+        # each arc has the points that begin with its number: so a list stays short, however many consumers there are
         self._arcs: list[list[bytes]] = [[] for _ in range(ARCS)]
         self._owners: dict[bytes, Assignee] = {}
-        # a heap of loads that consumers have had: each has one there, `listed_load`, that is not above its load
+        # a heap of loads that consumers have had: for each it has one, `listed_load`, that is not above its load
         self._fewest: list[tuple[int, str, int, Assignee]] = []
 
     def join(self, name: str, subscription: Subscription) -> Assignee:
-        """A consumer comes, without keys; or one that was away, with those that it had."""
+        """Adds a consumer: a new one without keys, or one that was away, with the keys that it had."""
         assignee = self.away.pop(name, None)
         if assignee is not None:
             assignee.subscription, assignee.is_there = subscription, True
@@ -87,14 +87,14 @@ class Assignments:
         return assignee
 
     def go_away(self, subscription: Subscription) -> Assignee:
-        """It gets nothing for now, and keeps its place until it is forgotten."""
+        """Marks a consumer as away: it gets nothing for now, and keeps its place until it is forgotten."""
         assignee = self.of.pop(subscription)
         assignee.is_there = False
         self.away[assignee.name] = assignee
         return assignee
 
     def forget(self, name: str) -> None:
-        """One that is away is not waited for: its keys are assigned anew when they are next free."""
+        """Drops a consumer that is away: each of its keys is assigned to another when it is next free."""
         assignee = self.away.pop(name, None)
         if assignee is None:
             return
@@ -111,7 +111,7 @@ class Assignments:
     # ---- keys -------------------------------------------------------------------------------------------------------
 
     def assign(self, key_hash: bytes, before: Assignee | None) -> Assignee | None:
-        """To whom a key that is free is assigned from now on. before: to whom it was. None: to nobody."""
+        """Returns the consumer to which a free key is assigned from now on. before: the previous one. None: nobody."""
         if not self.known:
             return None
         if before is not None and before.is_known:
@@ -131,7 +131,7 @@ class Assignments:
         return self._with_fewest()
 
     def moved(self, before: Assignee | None, after: Assignee | None) -> None:
-        """A key is assigned to another. None: it is, or was, to nobody."""
+        """Called when a key is assigned to another consumer. None: it is, or was, assigned to nobody."""
         if before is not None and before.is_known:
             before.load = load = before.load - 1
             self.total -= 1
@@ -152,7 +152,7 @@ class Assignments:
         self._fewest = sorted((one.load, one.name, one.number, one) for one in everybody)
 
     def _with_fewest(self) -> Assignee:
-        """The consumer with the fewest keys."""
+        """Returns the consumer with the fewest keys."""
         fewest = self._fewest
         while True:
             load, name, number, assignee = fewest[0]
@@ -165,7 +165,7 @@ class Assignments:
                 heapq.heapreplace(fewest, (assignee.load, name, number, assignee))
 
     def _poorest(self, below: float) -> Assignee | None:
-        """One of the consumers with the fewest keys that has room, and fewer than so many."""
+        """Returns one of the consumers with the fewest keys that has room and a load below that; None: none found."""
         found: Assignee | None = None
         passed: list[tuple[int, str, int, Assignee]] = []
         while len(passed) < LOOKED_AT and len(passed) < self.known:
@@ -181,10 +181,10 @@ class Assignments:
         return found
 
     def _first_behind(self, number: int) -> Assignee:
-        """The one whose point on the ring is next behind that arc."""
+        """Returns the consumer whose point on the ring is the next one after that arc."""
         arcs = self._arcs
         following = next((arc[0] for arc in arcs[number + 1 :] + arcs[: number + 1] if arc), None)
-        # the one whose points they were may have left another one of its name
+        # the consumer that owned the points may have gone, and left another of its name, which has none
         return self._with_fewest() if following is None else self._owners[following]
 
 

@@ -1,8 +1,8 @@
-"""The partitions of a queue of which the first message may go to anybody: which is the oldest of all, of those of one
-consumer, and of those of nobody.
+"""The partitions of a queue whose first message may go to any consumer: finds the oldest of all, of those assigned to
+one consumer, and of those assigned to nobody.
 
-Each is in heaps, by the place of its first message, and leaves none of them when it is free no more: what a heap has is
-compared with what is known now, when it comes to its top.
+Each is in heaps, by the position of its first message, and stays in them when it is no longer free: an item of a heap
+is checked against the present state when it comes to the top.
 """
 
 import heapq
@@ -10,13 +10,13 @@ import heapq
 from radiator.core.queues.assignments import Assignee
 from radiator.core.queues.queue_partition import QueuePartition
 
-HEAPIFY_SHARE = 8  # of a heap: where a larger part of it comes, making it anew is quicker than pushing each
-STALE_PLACES = 64  # heaps are made anew when so many more places than messages are in them, twice over
+HEAPIFY_SHARE = 8  # if more than this fraction (one in 8) of a heap is added, heapifying is quicker than pushing each
+STALE_PLACES = 64  # heaps are rebuilt at twice the sum of this and the number of partitions or entries known
 
 
 class FreePartitions:
-    """by_place: all of them, by the place of their first message. heads: a heap of these places; unassigned: of those
-    that are assigned to nobody who is there; each consumer that is has one of its own.
+    """by_place: all of them, by the position of their first message. heads: a heap of these positions; unassigned: a
+    heap of those assigned to nobody who is there; each consumer has a heap of its own.
     """
 
     __slots__ = ("by_place", "heads", "unassigned")
@@ -27,7 +27,7 @@ class FreePartitions:
         self.unassigned: list[int] = []
 
     def add(self, partition: QueuePartition, position: int) -> Assignee | None:
-        """It is free; the consumer that it is assigned to, if that is there."""
+        """Adds a free partition; returns the consumer to which it is assigned, if that is there."""
         partition.free_at = position
         self.by_place[position] = partition
         self._list(position, self.heads)
@@ -40,17 +40,17 @@ class FreePartitions:
         return assignee
 
     def discard(self, partition: QueuePartition) -> None:
-        """It is not, if it was."""
+        """Removes a partition, if it was free."""
         if partition.free_at:
             self.by_place.pop(partition.free_at, None)
             partition.free_at = 0
 
     def oldest(self) -> int | None:
-        """The first place of all."""
+        """Returns the first position of all."""
         return self._top(self.heads)
 
     def oldest_of(self, assignee: Assignee) -> int | None:
-        """The first place of what is assigned to that consumer, or to nobody who is there."""
+        """Returns the first position of those assigned to that consumer, or to nobody who is there."""
         own = self._top(assignee.heads, assignee) if assignee.heads else None
         if self.unassigned:
             nowhere = self._top(self.unassigned)
@@ -59,11 +59,11 @@ class FreePartitions:
         return own
 
     def has_any_of(self, assignee: Assignee) -> bool:
-        """Whether one is assigned to that consumer."""
+        """Whether a free partition is assigned to that consumer."""
         return self._top(assignee.heads, assignee) is not None
 
     def go_away(self, assignee: Assignee) -> None:
-        """A consumer is not there: what is assigned to it is for others, and in its own heap, too, until it is back."""
+        """Called when a consumer goes away: others may take what is assigned to it; its own heap keeps that, too."""
         if HEAPIFY_SHARE * len(assignee.heads) > len(self.unassigned):
             self.unassigned += assignee.heads
             heapq.heapify(self.unassigned)
@@ -73,7 +73,7 @@ class FreePartitions:
         self._trim(self.unassigned)
 
     def clear(self) -> None:
-        """None is free."""
+        """Removes all: no partition is free."""
         for partition in self.by_place.values():
             partition.free_at = 0
         self.by_place.clear()
@@ -81,7 +81,7 @@ class FreePartitions:
         self.unassigned.clear()
 
     def _list(self, position: int, heap: list[int], assignee: Assignee | None = None) -> None:
-        """Puts a place into a heap; now and then those that have left go."""
+        """Puts a position into a heap; now and then removes those that have left."""
         heapq.heappush(heap, position)
         self._trim(heap, assignee)
 
@@ -91,8 +91,8 @@ class FreePartitions:
             heap[:] = sorted({one for one in heap if one in known and self._belongs(heap, known[one], assignee)})
 
     def _top(self, heap: list[int], assignee: Assignee | None = None) -> int | None:
-        """The first place of a heap whose partition is free, and assigned to that consumer. None, for `unassigned`: to
-        nobody who is there.
+        """Returns the first position in a heap whose partition is free and assigned to that consumer. assignee: None
+        for `unassigned`: assigned to nobody who is there.
         """
         while heap:
             partition = self.by_place.get(heap[0])

@@ -1,4 +1,4 @@
-"""Where a delayed message of a partitioned queue goes when its time has come: to its key."""
+"""Puts a delayed message of a partitioned queue, when its time has come, into its partition."""
 
 from radiator.core.queues.due import Due, DueQueue
 from radiator.core.queues.entry import DelayedEntry, Entry
@@ -9,7 +9,7 @@ from radiator.model.message import Message
 
 
 class KeyDue(Due):
-    """See Due. One that came back holds its key until it is READY; one that was sent with a delay joins it then."""
+    """See Due. A message that came back holds its key until it is READY; one sent with a delay joins its key then."""
 
     __slots__ = ("partitions",)
 
@@ -39,7 +39,7 @@ class KeyDue(Due):
         return self.partitions.held_bytes >= self.window.windows.held_max
 
     def is_beyond(self, message: Message, position: int, *, is_apart: bool) -> None:
-        # nothing of its key that is in memory has a place behind it, so it holds nothing any more
+        # no message of its key in memory has a place after it, so it no longer holds anything up
         self.partitions.gone(position)
         if is_apart:
             self.window.end = max(self.window.end, position)

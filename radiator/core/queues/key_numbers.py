@@ -14,39 +14,39 @@ from radiator.model.numbers import PAUSE, PauseRow
 
 @dataclass(slots=True)
 class Hot:
-    """The key that holds most back. count: of its messages, as far as is known; 0: there is none."""
+    """The key with the most messages. count: how many of them are known; 0: there is no key."""
 
     partition: QueuePartition | None = None
     count: int = 0
 
     @property
     def key(self) -> str:
-        """As text."""
+        """The key, as text."""
         return "" if self.partition is None else key_text(self.partition.key or b"")
 
 
 def active_keys(queue: Queue) -> int | None:
-    """How many keys have messages that memory knows of; one without a key is a key of its own. None: the queue is not
-    partitioned.
+    """Returns how many keys have messages that memory knows of; a message without a key counts as a key of its own.
+    None: the queue is not partitioned.
     """
     if not isinstance(queue, Partitioned):
         return None
-    queue.partitions.look()  # or keys that have none any more are among them
+    queue.partitions.look()  # otherwise keys that have no messages any longer are among them
     return len(queue.partitions.keyed) + queue.partitions.keyless
 
 
 def free_keys(queue: Queue) -> int:
-    """How many keys are looked at where a consumer is held, or released."""
+    """Returns how many keys are looked at when a consumer is held, or released."""
     return len(queue.partitions.free) if isinstance(queue, Partitioned) else 0
 
 
 def key_moves(queue: Queue) -> int | None:
-    """How often a key went to another consumer than before; None: the queue is not partitioned."""
+    """Returns how often a key changed its consumer; None: the queue is not partitioned."""
     return queue.partitions.moves if isinstance(queue, Partitioned) else None
 
 
 def keys_of(queue: Queue, name: str, subscription: Subscription | None) -> int | None:
-    """How many active keys are assigned to the consumer of that name; None: the queue is not partitioned."""
+    """Returns how many active keys are assigned to the consumer of that name; None: the queue is not partitioned."""
     if not isinstance(queue, Partitioned):
         return None
     assignments = queue.partitions.assignments
@@ -57,14 +57,14 @@ def keys_of(queue: Queue, name: str, subscription: Subscription | None) -> int |
 
 
 def backlog(queue: Queue) -> int:
-    """What is to be processed: ready, with consumers, or on the way to the disk."""
+    """Returns how many messages are to be processed: ready, with consumers, or on the way to the disk."""
     return queue.ready_count + len(queue.entries_out) + queue.storing_count
 
 
 def useful_consumers(queue: Queue) -> int:
-    """How many consumers could be busy at once: one for each message, of a partitioned queue one for each active key
-    that no delay holds. Where anything is to be processed it is one at least: which keys there are on the disk is known
-    once there is one.
+    """Returns how many consumers could be busy at once: one for each message, or, in a partitioned queue, for each
+    active key that no delay holds. At least one if anything is to be processed: which keys there are on the disk is
+    known only once there is a consumer.
     """
     waiting, keys = backlog(queue), active_keys(queue)
     if keys is None or not waiting or not isinstance(queue, Partitioned):
@@ -73,7 +73,7 @@ def useful_consumers(queue: Queue) -> int:
 
 
 def look_for_hot(queue: Queue, hot: Hot) -> Iterator[PauseRow]:
-    """Finds the key with most messages, with PAUSEs; a partitioned queue has one, if any has a key."""
+    """Finds the key with the most messages, and yields PAUSEs meanwhile. Finds none if no message has a key."""
     if not isinstance(queue, Partitioned):
         return
     for one in rested([*queue.partitions.keyed.values()]):

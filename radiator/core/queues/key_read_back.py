@@ -1,5 +1,5 @@
-"""Reads back what a partitioned queue has on the disk alone: the next stretch behind its window, and of keys that have
-nothing in memory what an earlier stretch has passed over.
+"""Reads back what a partitioned queue has only on the disk: the next stretch beyond its window, and, for keys that have
+nothing in memory, what an earlier stretch has passed over.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import KEY_MESSAGES, LOAD_MESSAGES, WINDOW_MESSAGES
 from radiator.model.reads import KeyMessages, LoadedHeld, LoadedKeys, ReadHeld, ReadKeys
 
-HELD_AT_ONCE = 1000  # keys that are held: how many one read brings, at the start
-LOOKED_AT = 1000  # keys whose next messages are wanted: how many are looked at for those that are on the disk
+HELD_AT_ONCE = 1000  # how many held keys one read brings, at the start
+LOOKED_AT = 1000  # how many keys whose next messages are wanted are looked at for those that are on the disk
 
 
 @dataclass(slots=True, frozen=True)
 class AskedKey:
-    """behind: how many messages of it were to be read when it was asked for; is_certain: all of them were on the
+    """behind: how many messages of the key were to be read when it was asked for; is_certain: all of them were on the
     disk.
     """
 
@@ -35,8 +35,8 @@ class AskedKey:
 
 class KeyReadBack(ReadBack):
     """See ReadBack. is_recovering: it is not known yet which keys are held by messages that were delayed when the
-    broker ended; nothing is delivered before. was_scan: the last read was of a stretch. damaged: places of what was
-    reported as damaged; strays: of these, by the hash of their keys, how many may be of several.
+    broker ended; until then nothing is delivered. was_scan: the last read was of a stretch. damaged: positions of what
+    was reported as damaged; strays: by hash, how many of these may be of any of several keys.
     """
 
     __slots__ = ("damaged", "is_recovering", "partitions", "strays", "was_scan")
@@ -58,8 +58,8 @@ class KeyReadBack(ReadBack):
         self.strays: dict[bytes, int] = {}
 
     def refill(self, is_needed: bool) -> None:
-        """One read at a time: bytes of stubs, keys whose next messages are on the disk alone, or the next stretch; the
-        last two by turns where both are to be read.
+        """Asks for one read at a time: bytes of stubs, keys whose next messages are only on the disk, or the next
+        stretch; the last two take turns if both are to be read.
         """
         queue, window, context, partitions = self.queue, self.window, self.context, self.partitions
         if window.is_loading or queue.is_gone:
@@ -70,7 +70,7 @@ class KeyReadBack(ReadBack):
         partitions.look()
         if window.stubs and (is_needed or partitions.lacking) and self.read_stubs(is_needed):
             return
-        # places that are on their way to the disk may be among those that would be read
+        # messages that are on their way to the disk may have places among those that would be read
         if queue.delayed.released_in > context.committed:
             return
         is_crowded = window.windows.is_crowded
@@ -107,7 +107,7 @@ class KeyReadBack(ReadBack):
         return 2 * self.window.count < WINDOW_MESSAGES
 
     def next_keys(self, is_needed: bool) -> list[AskedKey]:
-        """Those to read now. is_needed, or a purge: whatever else of them is in memory."""
+        """Returns the keys to read now. is_needed, or a purge: whatever else of them is in memory."""
         partitions, committed = self.partitions, self.context.committed
         is_purging = self.queue.purge.through > 0
         wanting: Iterable[QueuePartition] = partitions.behind
@@ -123,7 +123,7 @@ class KeyReadBack(ReadBack):
         return keys
 
     def read_keys(self, keys: list[AskedKey], is_crowded: bool) -> None:
-        """Asks for the next messages of these."""
+        """Asks for the next messages of these keys."""
         window, context = self.window, self.context
         window.is_loading = True
         most = KEY_MESSAGES if self.may_read_ahead else 1
@@ -134,7 +134,7 @@ class KeyReadBack(ReadBack):
         context.turn.read_requests.append(read)
 
     def keys_read(self, keys: list[AskedKey], through: int, answer: LoadedKeys) -> None:
-        """Called with what was read: it is READY, because only what is synced can be read."""
+        """Called with the messages that were read: they are READY, because only what is synced can be read."""
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:
@@ -146,14 +146,14 @@ class KeyReadBack(ReadBack):
             window.shrink()
 
     def key_read(self, asked: AskedKey, through: int, found: KeyMessages) -> None:
-        """The next messages of one key. Raises StoreError where they are missing."""
+        """Takes in the next messages of one key. Raises StoreError if any are missing."""
         partitions, partition = self.partitions, asked.partition
         count, damaged, after = 0, 0, partition.after
         is_last = found.is_complete and asked.is_certain
         for stored in found.messages:
             message, after = stored.message, stored.position
             if message is None:
-                # what was reported before counts no more; what is in memory is another key's, and needs no reading
+                # what was reported before no longer counts; what is in memory is another key's, and needs no reading
                 if after not in self.damaged and after not in partitions.at:
                     damaged += 1
                     self.queue.report_damaged(after)
@@ -177,13 +177,13 @@ class KeyReadBack(ReadBack):
             missing = count_text(left, "further message")
             raise StoreError(f"/queue/{self.queue.name} ends for a key behind message {after:x}, but has {missing}")
         if is_last:
-            after = max(after, through)  # else there may be some up to there that were not on the disk yet
+            after = max(after, through)  # otherwise there may be some up to there that were not on the disk yet
         partitions.was_read(partition, count, after, found.is_complete)
 
     def damaged_of(self, partition: QueuePartition, found: int, left: int, is_last: bool) -> int:
-        """How many damaged records, of those just found and of strays, count as messages of that key, of which `left`
-        are still to be found. What key they had cannot be read: where others of the same hash wait on the disk as well,
-        they count for those that lack them in the end.
+        """Returns how many damaged records, of those just found and of strays, count as messages of that key, of which
+        `left` are still to be found. Their keys cannot be read: if other keys of the same hash also wait on the disk,
+        each damaged record counts for a key that lacks one in the end.
         """
         key_hash = partition.hash
         found += self.strays.pop(key_hash, 0)
@@ -199,7 +199,7 @@ class KeyReadBack(ReadBack):
     # ---- keys that are held -----------------------------------------------------------------------------------------
 
     def read_held(self, after: int) -> None:
-        """At the start: asks which keys are held."""
+        """Asks, at the start, which keys are held."""
         window, context = self.window, self.context
         window.is_loading = True
         read = ReadHeld(context.next_position(), self.queue.number, after, HELD_AT_ONCE)
@@ -207,7 +207,7 @@ class KeyReadBack(ReadBack):
         context.turn.read_requests.append(read)
 
     def held_read(self, answer: LoadedHeld) -> None:
-        """Called with the next of them."""
+        """Called with the next held keys."""
         self.window.is_loading = False
         if self.queue.is_gone:
             return

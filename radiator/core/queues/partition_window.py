@@ -1,6 +1,6 @@
 """The window of a partitioned queue: not its head, but what is READY of each key, see Partitions.has_place.
 
-Behind it are, in the order of their places, those that no read has passed; and of each key those that it has passed.
+Beyond it are, in order, the messages that no read has passed; and, for each key, those that reads have passed over.
 """
 
 from collections import OrderedDict, deque
@@ -39,7 +39,7 @@ class PartitionWindow(Window):
 
     def takes_again(self, size: int) -> bool:
         if not self.partitions.free or self.partitions.held_bytes >= self.windows.held_max:
-            return True  # all that is in memory may wait for what is due
+            return True  # everything in memory may be waiting for what is due
         has_little = self.count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
         return has_little and (self.count == 0 or self.takes(size))
 

@@ -1,6 +1,6 @@
-"""What queues in memory and on the disk have in common where they are partitioned: partitions.py in place of one line.
+"""What partitioned queues in memory and on the disk have in common: partitions.py in place of one line.
 
-`ready` and `returned` stay empty. Whatever is READY is in `partitions`, and so is who may get it.
+`ready` and `returned` stay empty. `partitions` has whatever is READY, and decides which consumer may get it.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class Partitioned(Queue):
         while (subscription := partitions.next_consumer()) is not None:
             can_take = subscription.can_take()
             entry = partitions.choose(subscription, now_ms) if can_take else None
-            # of one that is not the head its window does not know
+            # the window of a Get looks only at the head to see if it is passing, and this may be another entry
             if not can_take or (subscription.is_get and is_passing(entry)):
                 del ring[subscription]
                 partitions.became_full(subscription, now_ms)
@@ -92,7 +92,7 @@ class Partitioned(Queue):
                 self.left_ready(entry)
                 ring.move_to_end(subscription)
                 if partitions.matched.pop(subscription, True) is None:
-                    partitions.matched[subscription] = None  # after the others, for what has no key is anybody's
+                    partitions.matched[subscription] = None  # after the others: what has no key may go to any of them
                 self.deliver(entry, subscription)
             if partitions.touched:
                 partitions.look()
@@ -105,7 +105,7 @@ class Partitioned(Queue):
         return entry if self.took(entry) else None
 
     def took(self, entry: Entry) -> bool:
-        """Takes out one that is READY. False: it has expired."""
+        """Takes out a READY entry. Returns False if it has expired."""
         self.partitions.take(entry)
         self.left_ready(entry)
         if 0 < entry.message.expires_ms <= self.context.now_ms and entry.is_over:
@@ -122,7 +122,7 @@ class Partitioned(Queue):
         return self.oldest_known_ms()
 
     def oldest_known_ms(self) -> int | None:
-        """As oldest_ms, of what is in memory."""
+        """Returns what oldest_ms does, for what is in memory."""
         oldest = self.partitions.head()
         return None if oldest is None else max(0, self.context.now_ms - oldest.message.accepted_ms)
 
@@ -130,7 +130,7 @@ class Partitioned(Queue):
         self.partitions.add(entry)
 
     def left_out(self, entry: Entry) -> None:
-        # written out, not `super().left_out` and `Partitions.settled`: each message comes here
+        # inlined, without `super().left_out`: each message comes here
         position = entry.position
         del self.entries_out[position]
         self.out_bytes -= entry.size
@@ -142,7 +142,7 @@ class Partitioned(Queue):
     # ---- what is in memory ------------------------------------------------------------------------------------------
 
     def head(self) -> Entry | None:
-        """Of those that may be delivered."""
+        """Returns the oldest of the entries that may be delivered."""
         return self.partitions.free_head()
 
     def in_memory(self, most: int | None = None) -> Iterator[Entry]:

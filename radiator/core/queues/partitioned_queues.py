@@ -51,7 +51,7 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
         super().ack(delivery, event)
         if event is Event.WRITTEN:
-            self.pump()  # its consumer has had room all the time, and nobody offers it more
+            self.pump()  # its consumer had room all the time, so nothing else offers it more
 
     def delay(self, entry: Entry, due_ms: int) -> None:
         super().delay(entry, due_ms)
@@ -82,8 +82,8 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
 class PartitionedDurableQueue(DurableQueue, Partitioned):
     """See DurableQueue and Partitioned.
 
-    On the disk, each message that has a key has a row under the hash of it; each that came back and is delayed has one
-    that holds its key over a restart.
+    On the disk, each message that has a key has a row under the key's hash; each that came back and is delayed has one
+    that holds its key across a restart.
     """
 
     __slots__ = ("key_read_back", "partition_window", "partitions")
@@ -172,7 +172,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     def remove(self, entry: Entry, event: Event) -> None:
         state = entry.state
-        DurableQueue.remove(self, entry, event)  # each message comes here, and each `super()` is an object
+        DurableQueue.remove(self, entry, event)  # each message comes here, and each `super()` makes an object
         self.partitions.gone(entry.position, state is State.STORING or state is State.DUE)
 
     def write_remove(self, position: int) -> bytes:
@@ -202,7 +202,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             self.context.due_soon.watch_head(self, self.context.now_ms)
         if self.has_due:
             self.delayed.ask()
-        # of most queues nothing is on the disk alone, and each message comes here
+        # most queues have nothing that is only on the disk, and each message comes here
         if (window.beyond or window.stubs or partitions.behind) and self.subscriptions:
             has_few = window.beyond > 0 and 2 * len(partitions.free) < LOAD_MESSAGES
             if has_few or partitions.wanting or partitions.early or partitions.lacking:
@@ -210,10 +210,10 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         for observer in self.observers:
             observer()
 
-    # ---- what is on the disk alone ----------------------------------------------------------------------------------
+    # ---- what is only on the disk -----------------------------------------------------------------------------------
 
     def is_recovering(self) -> bool:
-        """Whether it is still to be read which keys are held; that is asked for."""
+        """Whether it is not known yet which keys are held; if so, asks for that."""
         read_back = self.key_read_back
         if read_back.is_recovering:
             read_back.refill(is_needed=True)
@@ -230,7 +230,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         return not (self.window.beyond or partitions.free or partitions.wanting or partitions.lacking)
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """What was passed over stands between messages that are in memory, so these are read too, and left out."""
+        """Reads what was passed over, too: it is between messages in memory, which are read with it and left out."""
         partitions, window = self.partitions, self.window
         if not partitions.behind:
             super().read_beyond(count, answer)
@@ -251,7 +251,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
         return DurableFinder(self, ByKeys(self.partitions, self.left_ready), is_keyed=True)
 
     def is_passed_over(self, stored: StoredMessage) -> bool:
-        """Whether a message before the end of the window is on the disk alone."""
+        """Whether a message before the end of the window is only on the disk."""
         key = None if stored.message is None else self.partitions.find_key(stored.message)
         partition = None if key is None else self.partitions.keyed.get(key)
         return partition is not None and partition.behind > 0 and stored.position > partition.after
@@ -267,8 +267,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
     @property
     def holds_too_many(self) -> bool:
-        """Whether delays hold so many keys that nothing is delivered before some are due: what is not out cannot come
-        back.
+        """Whether delays hold so many keys that nothing is delivered before some are due: what is not delivered cannot
+        come back and hold more.
         """
         return self.held_keys_bytes >= self.windows.held_max
 
@@ -299,7 +299,7 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
     def oldest_of(self, due: dict[int, Entry]) -> Entry | None:
-        """Returns the older one: of these, or of what is READY; of messages that become dead letters, no stub."""
+        """Returns the older one of `due` and the READY entries; no READY stub, if it becomes a dead letter."""
         oldest = self.partitions.head()
         if oldest is not None and oldest.is_stub and self.settings.overflow == DEAD_LETTER:
             oldest = next((entry for entry in self.partitions.in_order() if not entry.is_stub), None)
@@ -312,6 +312,6 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
 
 
 def partitions_of(queue: Queue) -> Partitions:
-    """What a new partitioned queue delivers from."""
+    """Returns the partitions of a new queue."""
     settings = queue.settings
     return Partitions(KeySource(settings.partition_key).finder, settings.partition_window, queue.ring)

@@ -1,9 +1,9 @@
-"""Which message of a partitioned queue may be delivered to whom: of each key one at a time, to one consumer.
+"""Decides which message of a partitioned queue may go to which consumer: one at a time for each key, to one consumer.
 
-A key is *free* while none of its messages is with a consumer and none that came back is delayed: then the first one of
-it may go to anybody. It goes to the consumer that the key is assigned to (assignments.py) if that has room, else to one
-that has room and nothing of its own; so no consumer waits while there is work, and no key waits for a slow one. What
-happens to messages is noted, and looked at when something is to be delivered.
+A key is *free* while none of its messages is with a consumer and none that came back is delayed: then its first message
+may go to any consumer. It goes to the one to which the key is assigned (assignments.py) if that has room, otherwise to
+one that has room and nothing of its own; so no consumer waits while there is work, and no key waits for a slow one.
+Partitions that change are noted as touched, and looked at when something is to be delivered.
 """
 
 import heapq
@@ -20,19 +20,19 @@ from radiator.model.keys import hash_of
 from radiator.model.limits import KEY_MESSAGES, WINDOW_MESSAGES
 from radiator.model.message import Message
 
-SLOW_MS = 1000  # a consumer that has no room for so long is slow: others take its keys that are free before their own
+SLOW_MS = 1000  # a consumer without room for so long is slow: others take its free keys before their own
 
 
 class Partitions:
-    """entries: those that are READY in memory, by place. at: the partition of each place that is in memory, out, or
-    held. keyed: partitions by key; keyless: how many places are of messages without one. free_ones: those that are
-    free, `free`: by place. ages: a heap of all places in `entries`; it may have some that have left. lacking:
-    partitions that would be free, but the first message is a stub. wanting: those whose messages are all on the disk
-    alone; early: those of which one is with a consumer, and the others are. behind: all that have some there. touched:
-    to be looked at. matched: consumers that have room, and keys of their own that are free. window: how many of one key
-    may be with its consumer. moves: how often a key went to another consumer than before. found_held: of the start, the
-    hash of each key that is held, by place; held_by_hash: the places, in order; held_back: partitions that wait for
-    them. held_bytes: what all that are held take in memory. held_keys: how many keys are held since this start.
+    """entries: READY entries in memory, by position. at: the partition of each position that is in memory, out, or
+    held. keyed: partitions by key; keyless: the number of positions of messages without a key. free_ones: the free
+    partitions; `free`: by position. ages: a heap of the positions in `entries`; some may have left. lacking: partitions
+    that would be free, but whose first message is a stub. wanting: those whose messages are all only on the disk;
+    early: those with some at a consumer and all others only on the disk. behind: all that have some only on the disk.
+    touched: to be looked at. matched: consumers with room and free keys of their own. window: how many of one key its
+    consumer may have. moves: how often a key changed its consumer. found_held: the hash of each key that was held at
+    the start, by position; held_by_hash: the positions, in order; held_back: partitions that wait for them. held_bytes:
+    the memory that all held keys take. held_keys: how many keys are held that were not at the start.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Partitions:
     # ---- what comes -------------------------------------------------------------------------------------------------
 
     def of(self, message: Message) -> QueuePartition:
-        """The partition that a message is of."""
+        """Returns the partition to which a message belongs."""
         key = self.find_key(message)
         if key is None:
             return QueuePartition(None, b"")
@@ -82,13 +82,13 @@ class Partitions:
         return found
 
     def hash_of(self, message: Message) -> bytes:
-        """That of the message's key; b"": it has none."""
+        """Returns the hash of the message's key; b"": it has none."""
         key = self.find_key(message)
         return b"" if key is None else hash_of(key)
 
     def has_place(self, partition: QueuePartition, count: int) -> bool:
-        """Whether one more message of it may be in memory, beside `count` of all: the first one of a key may, and as
-        long as half of the window is empty some that must wait. So keys that wait never fill a window.
+        """Whether one more message of it may be in memory, besides `count` in all. The first one of a key may, and
+        while half of the window is empty, some that must wait. So waiting keys never fill a window.
         """
         if partition.is_empty:
             return not (self.held_by_hash and partition.hash in self.held_by_hash)
@@ -97,19 +97,19 @@ class Partitions:
         return len(partition.line) + partition.coming < KEY_MESSAGES
 
     def coming(self, partition: QueuePartition, position: int) -> None:
-        """A message is in memory, and on its way to READY."""
+        """Notes a message that is in memory, and on its way to READY."""
         self.keep(position, partition)
         partition.coming += 1
 
     def came(self, entry: Entry) -> None:
-        """A message that was coming is READY."""
+        """Adds a message that was on its way, and is READY now."""
         self.at[entry.position].coming -= 1
         self.add(entry)
 
     def hand_at_once(self, entry: Entry) -> Subscription | None:
-        """Hands over a message that was coming, without having it among those that are READY, and returns its consumer:
-        where that has room, no other message is free, and none that is known is of the same key. None: it was not
-        handed over, and `came`.
+        """Hands a message that was on its way to its consumer, which is returned, without adding it to the READY ones:
+        only if that has room, no other message is free, and no known one is of the same key. None: it was not handed
+        over, so the caller calls `came`.
         """
         partition = self.at[entry.position]
         if self.free or partition.out or partition.line or partition.behind or partition.held or self.held_by_hash:
@@ -131,12 +131,12 @@ class Partitions:
         return subscription
 
     def put(self, partition: QueuePartition, entry: Entry) -> None:
-        """A message is READY, and new in memory."""
+        """Adds a READY message that is new in memory."""
         self.keep(entry.position, partition)
         self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """A message is READY again, or no longer delayed."""
+        """Adds a READY message, which may have come back or have been delayed."""
         position = entry.position
         partition = self.at.get(position)
         if partition is None:
@@ -151,15 +151,15 @@ class Partitions:
             self.ages = sorted(self.entries)
 
     def keep(self, position: int, partition: QueuePartition) -> QueuePartition:
-        """The message at that place is of this partition, until it is `gone`."""
+        """Notes that the message at that position is of this partition, until it is `gone`."""
         if position not in self.at:
             self.at[position] = partition
             self.keyless += partition.key is None
         return partition
 
     def skip(self, partition: QueuePartition, position: int, batch: int) -> None:
-        """A message stays on the disk alone, behind all of its key that are in memory. batch: that has put it there, or
-        an earlier one.
+        """Counts a message that stays only on the disk, after all of its key that are in memory. batch: the one that
+        put it there; 0: it is on the disk already.
         """
         if not partition.behind:
             partition.after = position - 1
@@ -172,7 +172,7 @@ class Partitions:
         self.behind_count += 1
 
     def was_read(self, partition: QueuePartition, count: int, after: int, is_complete: bool) -> None:
-        """So many of those behind were read, up to that place. is_complete: all that were on the disk then."""
+        """Called when `count` of those only on the disk were read, up to `after`. is_complete: all that were there."""
         partition.behind -= count
         if is_complete:
             partition.behind_from = partition.behind_in
@@ -185,7 +185,7 @@ class Partitions:
     # ---- what becomes of them ---------------------------------------------------------------------------------------
 
     def hold(self, position: int) -> None:
-        """A message that came back is delayed: nothing of its key passes it."""
+        """Called when a message that came back is delayed: no later message of its key may pass it."""
         partition = self.at[position]
         if partition.key is None:
             del self.at[position]  # it holds nothing up, and there may be very many
@@ -197,7 +197,7 @@ class Partitions:
         self.touched[partition] = None
 
     def let_go(self, position: int) -> None:
-        """A message is not delayed any more."""
+        """Called when a message is no longer delayed."""
         key_hash = self.found_held.pop(position, None)
         if key_hash is not None:
             self.held_bytes -= KEY_COST_BYTES
@@ -214,13 +214,13 @@ class Partitions:
             self.touched[partition] = None
 
     def recover_held(self, position: int, key_hash: bytes) -> None:
-        """At the start: a message that came back was delayed when the broker ended."""
+        """Called at the start for a message that had come back and was delayed when the broker ended."""
         self.found_held[position] = key_hash
         self.held_bytes += KEY_COST_BYTES
         insort(self.held_by_hash.setdefault(key_hash, []), position)
 
     def gone(self, position: int, was_coming: bool = False) -> None:
-        """A message has left the queue, or memory."""
+        """Called when a message has left the queue, or memory."""
         if self.found_held:
             self.let_go(position)
         partition = self.at.get(position)
@@ -242,25 +242,25 @@ class Partitions:
     # ---- which is next ----------------------------------------------------------------------------------------------
 
     def head(self) -> Entry | None:
-        """The oldest message that is READY in memory, whether its key is free or not."""
+        """Returns the oldest message that is READY in memory, whether its key is free or not."""
         ages, entries = self.ages, self.entries
         while ages and ages[0] not in entries:
             heapq.heappop(ages)
         return entries[ages[0]] if ages else None
 
     def free_head(self) -> Entry | None:
-        """The oldest message that may be delivered."""
+        """Returns the oldest message that may be delivered."""
         self.look()
         position = self.free_ones.oldest()
         return None if position is None else self.entries[position]
 
     def take(self, entry: Entry) -> None:
-        """It leaves what is READY; the caller says what becomes of it."""
+        """Takes it out of the READY entries; the caller decides what becomes of it."""
         self.touched[self.at[entry.position]] = None
         del self.entries[entry.position]
 
     def hand(self, entry: Entry, subscription: Subscription) -> None:
-        """The first one of a partition goes to a consumer."""
+        """Hands the first message of a partition to a consumer."""
         position = entry.position
         partition = self.at[position]
         del self.entries[position]
@@ -281,9 +281,9 @@ class Partitions:
             self.touched[partition] = None
 
     def choose(self, subscription: Subscription, now_ms: int) -> Entry | None:
-        """What that consumer, which has room, gets next: of its own keys, or of those that are assigned to nobody, the
-        oldest; if there is none and no other consumer has both room and keys of its own, the oldest of all that are
-        free. This one comes before its own, too, where its consumer has had no room for long.
+        """Returns what that consumer, which has room, gets next: the oldest of its own keys and of those assigned to
+        nobody; if there is none, and no other consumer has both room and free keys of its own, the oldest of all that
+        are free. The latter also goes before its own if the consumer to which it is assigned is slow.
         """
         assignee = self.assignments.of[subscription]
         flows, flow = assignee.flows, None
@@ -305,12 +305,12 @@ class Partitions:
         return None if own is None else self.entries[own]
 
     def _has_slow_consumer(self, position: int, now_ms: int) -> bool:
-        """Whether the first message of a free partition, at that place, waits for a consumer that is slow."""
+        """Whether the first message of a free partition, at that position, waits for a consumer that is slow."""
         assignee = self.free[position].assignee
         return assignee is not None and 0 < assignee.full_since_ms <= now_ms - SLOW_MS
 
     def next_consumer(self) -> Subscription | None:
-        """Who may get something next; None: nobody who is in the ring."""
+        """Returns the consumer that may get something next; None: none in the ring may."""
         if self.matched:
             return next(iter(self.matched))
         return next(iter(self.ring)) if self.ring and self.free else None
@@ -318,25 +318,25 @@ class Partitions:
     # ---- consumers --------------------------------------------------------------------------------------------------
 
     def became_listed(self, subscription: Subscription) -> None:
-        """A consumer has come into the ring."""
+        """Called when a consumer has come into the ring."""
         assignee = self.assignments.of[subscription]
         assignee.full_since_ms = 0
         if assignee.flows or self.free_ones.has_any_of(assignee):
             self.matched[subscription] = None
 
     def became_full(self, subscription: Subscription, now_ms: int) -> None:
-        """A consumer has left the ring: it has no room."""
+        """Called when a consumer has left the ring, because it has no room."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.of.get(subscription)  # None: it is held, and gets nothing
         if assignee is not None:
             assignee.full_since_ms = now_ms
 
     def come(self, subscription: Subscription) -> None:
-        """A consumer comes, or is back: what is assigned to its name is its own, and in its heap all the time."""
+        """Called when a consumer comes, or is back: its heap still has what is assigned to its name."""
         self.assignments.join(subscription.assignee_name(), subscription)
 
     def go_away(self, subscription: Subscription) -> None:
-        """A consumer goes: what is free of its keys is for others, and assigned to it until it is forgotten."""
+        """Called when a consumer goes: others may take its free keys, assigned to it until it is forgotten."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.go_away(subscription)
         self.free_ones.go_away(assignee)
@@ -345,7 +345,7 @@ class Partitions:
     # ---- looking at what has happened ---
 
     def look(self) -> None:
-        """Looks at each partition of which anything has changed."""
+        """Looks at each partition that has changed."""
         touched = self.touched
         while touched:
             partition, _ = touched.popitem()
@@ -381,13 +381,13 @@ class Partitions:
         self._set_free(partition, line[0])
 
     def _end(self, partition: QueuePartition) -> None:
-        """Nothing of it is left: it is not known any more."""
+        """Drops a partition of which nothing is left."""
         if partition.key is not None and self.keyed.get(partition.key) is partition:
             del self.keyed[partition.key]
         self._assign(partition, None)
 
     def is_held(self, partition: QueuePartition) -> bool:
-        """Whether a delayed message is before all that may be delivered of it."""
+        """Whether a delayed message goes before everything that could be delivered of this partition."""
         first = partition.line[0] if partition.line else partition.after + 1
         if partition.held and partition.held[0] < first:
             return True
@@ -397,7 +397,7 @@ class Partitions:
         return True
 
     def _flows(self, partition: QueuePartition) -> bool:
-        """Whether its holder may get one more."""
+        """Whether the consumer that holds the partition may get one more message of it."""
         line = partition.line
         while line and line[0] not in self.entries:
             heapq.heappop(line)
@@ -428,22 +428,22 @@ class Partitions:
     # ---- all of them ------------------------------------------------------------------------------------------------
 
     def in_order(self) -> list[Entry]:
-        """All that are READY in memory, oldest first."""
+        """Returns all entries that are READY in memory, oldest first."""
         return [self.entries[position] for position in sorted(self.entries)]
 
     def stubs(self, is_needed: bool) -> Iterator[Entry]:
-        """Those whose bytes are to be read back, oldest first: of keys that would be free; is_needed: of all."""
+        """Yields the stubs to read back, oldest first: those of keys that would be free; is_needed: all."""
         self.look()
         if is_needed:
             return (entry for entry in self.in_order() if entry.is_stub)
         return (self.entries[position] for position in sorted(partition.line[0] for partition in self.lacking))
 
     def look_at_all(self) -> None:
-        """Entries have become stubs."""
+        """Called when entries have become stubs."""
         self.touched |= dict.fromkeys(self.free.values())
 
     def take_all(self) -> dict[int, Entry]:
-        """Takes out all that are READY, at once. The caller says of each that it is `gone`."""
+        """Takes out all READY entries at once. The caller calls `gone` for each."""
         entries, self.entries = self.entries, {}
         self.free_ones.clear()
         self.lacking.clear()
@@ -451,7 +451,7 @@ class Partitions:
         return entries
 
     def clear(self) -> None:
-        """The queue is gone."""
+        """Called when the queue is gone: drops everything."""
         for place in (self.entries, self.at, self.keyed, self.lacking, self.wanting, self.early, self.behind):
             place.clear()
         self.free_ones.clear()

@@ -1,4 +1,4 @@
-"""The messages of a queue with priorities, as far as memory knows of them: a lane for each priority."""
+"""The messages of a queue with priorities, as far as memory knows them: a lane for each priority."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from radiator.model.priorities import hash_of_priority, priority_of
 class PriorityLane:
     """The messages of one priority.
 
-    hash: what finds them in the store. line: a heap of the places of those that are READY in memory; some may have
-    left. count: how many are READY in memory; coming: those in memory that are on their way to READY; size: the bytes
-    of all these. is_open: there may be some on the disk alone; all of these are behind the place `after`, and none that
-    is in memory, or has been, is. put_in: the last batch that put one there. nothing_at: the last batch on the disk
-    when a read found none there.
+    hash: finds them in the store. line: a heap of the positions of those that are READY in memory; some may have left.
+    count: how many are READY in memory; coming: those in memory that are on their way to READY; size: the bytes of all
+    these. is_open: some may be only on the disk: all of these are after the position `after`, and none that is or was
+    in memory is. put_in: the last batch that put one only on the disk. nothing_at: the last batch on the disk when a
+    read found none there.
     """
 
     priority: int
@@ -32,7 +32,7 @@ class PriorityLane:
     nothing_at: int = -1
 
     def opened_by(self, position: int, batch: int) -> None:
-        """One comes that is on the disk alone, behind all others of it."""
+        """Called when a message comes that is only on the disk, after all others of this lane."""
         if not self.is_open:
             self.is_open = True
             self.after = position - 1
@@ -41,7 +41,7 @@ class PriorityLane:
 
 class Priorities:
     """lanes: by priority; down: the highest one first. at: the lane of each message that is in memory, or was picked
-    out on the disk, until it has left the queue. entries: those that are READY in memory. All by place.
+    out on the disk, until it has left the queue. entries: the READY ones in memory. Both are by position.
     """
 
     __slots__ = ("at", "down", "entries", "highest", "lanes")
@@ -54,23 +54,23 @@ class Priorities:
         self.entries: dict[int, Entry] = {}
 
     def __len__(self) -> int:
-        """How many are READY in memory."""
+        """Returns how many messages are READY in memory."""
         return len(self.entries)
 
     def of(self, message: Message) -> PriorityLane:
-        """The lane that a message with all its bytes belongs to."""
+        """Returns the lane to which a message, which must have its bytes, belongs."""
         return self.lanes[priority_of(message, self.highest)]
 
     # ---- in and out -------------------------------------------------------------------------------------------------
 
     def is_coming(self, lane: PriorityLane, entry: Entry) -> None:
-        """One is in memory, and not READY yet."""
+        """Adds an entry that is in memory, and not READY yet."""
         self.at[entry.position] = lane
         lane.coming[entry.position] = entry
         lane.size += entry.size
 
     def put(self, lane: PriorityLane, entry: Entry) -> None:
-        """One is READY in memory."""
+        """Adds an entry that is READY in memory to this lane."""
         position = entry.position
         self.at[position] = lane
         self.entries[position] = entry
@@ -81,11 +81,11 @@ class Priorities:
         heapq.heappush(lane.line, position)
 
     def add(self, entry: Entry) -> None:
-        """One is READY at its own place: it came back, or was on its way."""
+        """Adds an entry that is READY at its own place: it came back, or was on its way."""
         self.put(self.at.get(entry.position) or self.of(entry.message), entry)
 
     def take(self, entry: Entry) -> None:
-        """One that was READY is not any more."""
+        """Takes out an entry that is no longer READY."""
         position = entry.position
         lane = self.at[position]
         del self.entries[position]
@@ -95,14 +95,14 @@ class Priorities:
             heapq.heappop(lane.line)
 
     def gone(self, position: int) -> None:
-        """One has left the queue, or is delayed from now on; it is not READY."""
+        """Called when a message that is not READY has left the queue, or is delayed from now on."""
         lane = self.at.pop(position, None)
         if lane is not None and lane.coming:
             entry = lane.coming.pop(position, None)
             lane.size -= 0 if entry is None else entry.size
 
     def take_all(self) -> dict[int, Entry]:
-        """Takes out all that are READY, by place; each is to leave the queue."""
+        """Takes out all READY entries, by position; each is to leave the queue."""
         taken, self.entries = self.entries, {}
         for lane in self.lanes:
             lane.line, lane.count = [], 0
@@ -110,7 +110,7 @@ class Priorities:
         return taken
 
     def clear(self) -> None:
-        """The queue is deleted."""
+        """Called when the queue is deleted: drops everything."""
         self.take_all()
         self.at.clear()
         for lane in self.lanes:
@@ -120,7 +120,7 @@ class Priorities:
     # ---- which is next ----------------------------------------------------------------------------------------------
 
     def first(self, lane: PriorityLane) -> Entry | None:
-        """The READY one of a lane that has its place before the others."""
+        """Returns the first READY entry of a lane."""
         line, entries = lane.line, self.entries
         while line:
             found = entries.get(line[0])
@@ -130,7 +130,7 @@ class Priorities:
         return None
 
     def head(self) -> Entry | None:
-        """The READY one that is next. None: there is none, or one that is on the disk alone may be before it."""
+        """Returns the READY entry that is next. None: there is none, or one that is only on the disk may go first."""
         for lane in self.down:
             if lane.count:
                 return self.first(lane)
@@ -139,35 +139,35 @@ class Priorities:
         return None
 
     def firsts(self) -> Iterator[Entry]:
-        """The first one of each lane that has any READY in memory, the highest first."""
+        """Yields the first READY entry in memory of each lane that has one, the highest lane first."""
         return filter(None, map(self.first, self.down))
 
     def before(self, lane: PriorityLane) -> int:
-        """How many in memory are READY before what a lane has on the disk alone."""
+        """Returns how many READY entries in memory go before what a lane has only on the disk."""
         return sum(one.count for one in self.lanes[lane.priority :])
 
-    # ---- what is on the disk alone ----------------------------------------------------------------------------------
+    # ---- what is only on the disk -----------------------------------------------------------------------------------
 
     @property
     def open_lanes(self) -> list[PriorityLane]:
-        """The highest first."""
+        """The lanes that may have messages only on the disk, the highest first."""
         return [lane for lane in self.down if lane.is_open]
 
     def close(self) -> None:
-        """Nothing of the queue is on the disk alone."""
+        """Called when no message of the queue is only on the disk."""
         for lane in self.lanes:
             lane.is_open = False
 
     def is_on_disk_alone(self, message: Message, position: int) -> bool:
-        """Of one that a read has found, with all its headers."""
+        """Whether a message that a read has found, with all its headers, is only on the disk."""
         lane = self.of(message)
         return lane.is_open and position > lane.after
 
     # ---- what may be dropped ----------------------------------------------------------------------------------------
 
     def droppable(self) -> tuple[int, int]:
-        """How many in memory may be dropped, what is least urgent and oldest first, before anything must be read, and
-        their bytes.
+        """Counts the messages in memory, and their bytes, that may be dropped, the least urgent and oldest first, until
+        something must be read.
         """
         count = size = 0
         for lane in self.lanes:
@@ -178,5 +178,5 @@ class Priorities:
         return count, size
 
     def in_order(self) -> list[Entry]:
-        """Those that are READY in memory, by their places."""
+        """Returns the READY entries in memory, in order of position."""
         return [self.entries[position] for position in sorted(self.entries)]

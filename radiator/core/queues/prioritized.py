@@ -1,4 +1,4 @@
-"""What queues in memory and on the disk have in common where they have priorities: priorities.py in place of one line.
+"""What queues with priorities in memory and on the disk have in common: priorities.py in place of one line.
 
 `ready` and `returned` stay empty: whatever is READY is in `priorities`.
 """
@@ -12,7 +12,7 @@ from radiator.core.queues.queue import Queue
 
 
 class Prioritized(Queue):
-    """A Queue whose messages of the highest priority are delivered first, those of one priority in their order."""
+    """A Queue that delivers messages of the highest priority first, those of one priority in their order."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class Prioritized(Queue):
         return self.oldest_known_ms()
 
     def oldest_known_ms(self) -> int | None:
-        """As oldest_ms, of what is in memory."""
+        """Returns what oldest_ms does, for what is in memory."""
         oldest = min(self.priorities.firsts(), key=_position, default=None)
         return None if oldest is None else max(0, self.context.now_ms - oldest.message.accepted_ms)
 
@@ -62,7 +62,7 @@ class Prioritized(Queue):
         return self.priorities.in_order()
 
     def oldest(self) -> Entry | None:
-        """The oldest one of the lowest priority that there is."""
+        """Takes out the oldest entry of the lowest priority that is in memory."""
         priorities = self.priorities
         entry = next(filter(None, map(priorities.first, priorities.lanes)), None)
         if entry is not None:

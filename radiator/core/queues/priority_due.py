@@ -1,4 +1,4 @@
-"""Where a delayed message of a queue with priorities goes when its time has come: to its lane."""
+"""Puts a delayed message of a queue with priorities, when its time has come, into its lane."""
 
 from radiator.core.queues.due import Due, DueQueue
 from radiator.core.queues.entry import DelayedEntry, Entry
@@ -9,7 +9,7 @@ from radiator.model.message import Message
 
 
 class PriorityDue(Due):
-    """See Due. One that stands among those of its lane that are on the disk alone is read back with these."""
+    """See Due. A message whose place is among those of its lane that are only on the disk is read back with these."""
 
     __slots__ = ("priorities",)
 
@@ -24,7 +24,7 @@ class PriorityDue(Due):
         return self.priorities.is_on_disk_alone(message, position)
 
     def is_awaited(self, entry: DelayedEntry) -> bool:
-        # else what is less urgent, and fills the window, would be delivered first
+        # otherwise less urgent messages, which fill the window, would be delivered first
         return self.window.stubs < WINDOW_MESSAGES or not self.priorities.before(self.priorities.of(entry.message))
 
     def is_beyond(self, message: Message, position: int, *, is_apart: bool) -> None:

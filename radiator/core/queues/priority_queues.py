@@ -129,11 +129,11 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
-        DurableQueue.remove(self, entry, event)  # each message comes here, and each `super()` is an object
+        DurableQueue.remove(self, entry, event)  # each message comes here, and each `super()` makes an object
         self.priorities.gone(entry.position)
 
     def write_remove(self, position: int) -> bytes:
-        """A delayed message holds nothing: so it has no hash."""
+        """Writes the Remove. Returns b"": a delayed message of this queue holds no key."""
         self.context.write(Remove(self.number, position, self.priorities.at[position].hash))
         return b""
 
@@ -161,10 +161,10 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         for observer in self.observers:
             observer()
 
-    # ---- what is on the disk alone ----------------------------------------------------------------------------------
+    # ---- what is only on the disk -----------------------------------------------------------------------------------
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
-        """What is on the disk alone stands between messages that are in memory, so these are read too, and left out."""
+        """Reads what is only on the disk: it is between messages in memory, which are read with it and left out."""
         lanes = self.priorities.open_lanes
         if count <= 0 or not lanes:
             answer(Loaded(0))
@@ -218,7 +218,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
     def beyond_memory(self) -> tuple[int, int]:
-        """What is more urgent than what is on the disk alone is dropped only after that."""
+        """See Queue. Counts more urgent messages in memory, too: what is only on the disk is dropped before them."""
         kept, kept_bytes = self.kept()
         count, size = self.priorities.droppable()
         window, ledger = self.window, self.ledger
@@ -233,7 +233,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         return next(filter(None, map(self.oldest_in, self.priorities.lanes)), None)
 
     def oldest_in(self, lane: PriorityLane) -> Entry | None:
-        """Takes out the oldest of one lane; of messages that become dead letters, no stub."""
+        """Takes out the oldest message of one lane; no stub, if it becomes a dead letter."""
         priorities, needs_bytes = self.priorities, self.settings.overflow == DEAD_LETTER
         oldest = priorities.first(lane)
         if oldest is not None and oldest.is_stub and needs_bytes:
@@ -251,7 +251,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
 
 
 class PriorityPicker(DurablePicker):
-    """See DurablePicker: of a queue with priorities."""
+    """See DurablePicker: for a queue with priorities."""
 
     __slots__ = ("queue_of",)
 
@@ -283,7 +283,7 @@ class PriorityPicker(DurablePicker):
             queue.context.open.then.append(partial(self.forget, unread, queue.context.open.number))
 
     def forget(self, picked: list[int], batch: int) -> None:
-        """That batch is on the disk. A read that is under way may bring these yet."""
+        """Called when that batch is on the disk. Waits for a read under way, which may still bring the picked ones."""
         queue = self.queue_of
         if queue.window.is_loading:
             queue.context.open.then.append(partial(self.forget, picked, batch))

@@ -1,4 +1,4 @@
-"""Reads back what a queue with priorities has on the disk alone: the next messages of one priority at a time."""
+"""Reads back what a queue with priorities has only on the disk: the next messages of one priority at a time."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ class PriorityReadBack(ReadBack):
         self.priorities = window.priorities
 
     def refill(self, is_needed: bool) -> None:
-        """One read at a time: bytes of stubs, or what is next of one lane. is_needed: to be dropped."""
+        """Asks for one read at a time: bytes of stubs, or the next messages of one lane. is_needed: to drop them."""
         queue, window, context = self.queue, self.window, self.context
         if window.is_loading or queue.is_gone:
             return
@@ -33,7 +33,7 @@ class PriorityReadBack(ReadBack):
         is_stub = head is not None and head.is_stub
         if window.stubs and (is_needed or is_stub) and self.read_stubs(is_needed):
             return
-        # places that are on their way to the disk may be among those that would be read
+        # messages that are on their way to the disk may have places among those that would be read
         if window.beyond == 0 or queue.delayed.released_in > context.committed:
             return
         is_crowded = window.windows.is_crowded
@@ -46,8 +46,8 @@ class PriorityReadBack(ReadBack):
     # ---- the next ones of a lane ------------------------------------------------------------------------------------
 
     def next_lane(self, is_needed: bool) -> PriorityLane | None:
-        """The one to read now: the lowest if it is needed, while all is purged any that has some of that, or else the
-        highest, as nothing below it is delivered before; that one only once little before it is in memory.
+        """Returns the lane to read now: during a purge, any that has some of it; if is_needed, the lowest; otherwise
+        the highest, as nothing below goes before it, and that only once little before it is in memory.
         """
         lanes, through = self.priorities.open_lanes, self.queue.purge.through
         if through:
@@ -57,17 +57,17 @@ class PriorityReadBack(ReadBack):
         lane = lanes[-1] if is_needed else lanes[0]
         if not self.may_read(lane):
             return None
-        # few are read, again and again, where what is asked for is less than what is there
+        # if reads brought less than the lane has in memory, few messages would be read, over and over
         has_little = lane.count <= self.priority_window.capacity(lane)[0]
         is_next = 2 * self.priorities.before(lane) < LOAD_MESSAGES and (has_little or not lane.count)
         return lane if is_needed or is_next else None
 
     def may_read(self, lane: PriorityLane) -> bool:
-        """Whether all before what would be read is READY, and something may be found."""
+        """Whether everything before what would be read is READY, and something may be found."""
         return not lane.coming and lane.nothing_at < self.context.committed
 
     def read_lane(self, lane: PriorityLane, is_crowded: bool, is_needed: bool) -> None:
-        """Asks for what is next of it."""
+        """Asks for the next messages of this lane."""
         window, context = self.priority_window, self.context
         window.is_loading = True
         messages, capacity_bytes = window.capacity(lane)
@@ -79,14 +79,14 @@ class PriorityReadBack(ReadBack):
         context.turn.read_requests.append(read)
 
     def lane_read(self, lane: PriorityLane, after: int, asked_at: int, answer: LoadedKeys) -> None:
-        """Called with what was read: it is READY, because only what is synced can be read. asked_at: the last batch on
-        the disk when it was asked for.
+        """Called with the messages that were read: they are READY, because only what is synced can be read. asked_at:
+        the last batch on the disk when they were asked for.
         """
         queue, window = self.queue, self.window
         window.is_loading = False
         if queue.is_gone:
             return
-        # else all of it has been taken since, and the answer is out of date
+        # otherwise all of the lane has been taken since, and the answer is out of date
         if lane.is_open and lane.after == after:
             self.take_in(lane, answer, asked_at)
         queue.went_on()
@@ -94,7 +94,7 @@ class PriorityReadBack(ReadBack):
             window.shrink()
 
     def take_in(self, lane: PriorityLane, answer: LoadedKeys, asked_at: int) -> None:
-        """What was read is in memory. Raises StoreError, a clause, where it cannot be what was written."""
+        """Takes in what was read. Raises StoreError, a clause, if it cannot be what was written."""
         queue, window, (found,) = self.queue, self.window, answer.found
         for stored in found.messages:
             position, message = stored.position, stored.message
@@ -118,11 +118,11 @@ class PriorityReadBack(ReadBack):
         if found.is_complete and lane.put_in <= asked_at:
             lane.is_open = False
         elif not found.messages:
-            lane.nothing_at = asked_at  # what is there is on its way to the disk, unless it has got there since
+            lane.nothing_at = asked_at  # what the lane has is on its way to the disk, unless a commit came since
         self.all_read()
 
     def all_read(self) -> None:
-        """Nothing is open where nothing is on the disk alone. Raises StoreError where the opposite is not true."""
+        """Closes all lanes if nothing is only on the disk. Raises StoreError if something is, but no lane is open."""
         window, lanes = self.window, self.priorities.open_lanes
         if window.beyond == 0:
             self.priorities.close()
@@ -131,7 +131,7 @@ class PriorityReadBack(ReadBack):
             missing = count_text(window.beyond, "further message")
             raise StoreError(f"/queue/{self.queue.name} ends, but its ledger has {missing}")
 
-    # ---- how old the first message on the disk alone is -------------------------------------------------------------
+    # ---- how old the first message is that is only on the disk ------------------------------------------------------
 
     @property
     def _first_place(self) -> tuple[int, int, int]:

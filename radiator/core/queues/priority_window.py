@@ -1,7 +1,7 @@
-"""The window of a queue with priorities: of each priority its first messages, see PriorityLane.
+"""The window of a queue with priorities: the first messages of each priority, see PriorityLane.
 
-Half of it is for whatever comes. The other half is shared out among the priorities, so that what is urgent has room
-although there is much that is not.
+Half of it is for whatever comes. The priorities share the other half, so that urgent messages have room however many
+others there are.
 """
 
 from collections import OrderedDict, deque
@@ -14,7 +14,7 @@ from radiator.core.queues.window import Window, ascending
 from radiator.core.queues.windows import Windows
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES
 
-_NO_END = 1 << 256  # behind every place: what is on the disk alone is behind a place of its lane
+_NO_END = 1 << 256  # after every position: what is only on the disk is after a position of its lane
 
 
 class PriorityWindow(Window):
@@ -46,7 +46,7 @@ class PriorityWindow(Window):
         return has_little and (self.count == 0 or self.takes(size))
 
     def capacity(self, lane: PriorityLane) -> tuple[int, int]:
-        """How many messages and bytes more that lane may have in memory; either may be below 0."""
+        """Returns how many more messages and bytes that lane may have in memory; either may be below 0."""
         shares = 2 * len(self.priorities.lanes)
         share = WINDOW_MESSAGES // shares - lane.count - len(lane.coming)
         messages = max(WINDOW_MESSAGES // 2 - self.count, share)
@@ -75,7 +75,7 @@ class PriorityWindow(Window):
         self.priorities.gone(position)
 
     def next_stubs(self, bytes_max: int, is_crowded: bool, is_needed: bool) -> dict[int, Entry]:
-        """See Window. is_needed: to be dropped, so those of the lowest priority come first."""
+        """See Window. is_needed: they are to be dropped, so those of the lowest priority come first."""
         priorities = self.priorities
         lanes = priorities.lanes if is_needed else priorities.down
         places = chain.from_iterable(ascending(lane.line) for lane in lanes)

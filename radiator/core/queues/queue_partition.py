@@ -1,25 +1,25 @@
-"""The messages of one key in a partitioned queue, as far as memory knows of them."""
+"""The messages of one key in a partitioned queue, as far as memory knows them."""
 
 from dataclasses import dataclass, field
 
 from radiator.core.connections import Subscription
 from radiator.core.queues.assignments import Assignee
 
-KEY_COST_BYTES = 600  # what a key takes in memory beside its own bytes, while it is known
+KEY_COST_BYTES = 600  # what a key takes in memory besides its own bytes, while it is known
 
 
 @dataclass(slots=True, eq=False)
 class QueuePartition:
-    """It is kept while any of its messages is in memory, with a consumer, delayed after it came back, or known to be on
+    """Is kept while any of its messages is in memory, with a consumer, delayed after it came back, or known to be on
     the disk.
 
-    key: None: that of one message that has none, and is alone. hash: of the key, as the store has it; b"": of none.
-    line: a heap of the places of those that are READY in memory; some may have left. out: how many are with `holder`.
-    held: places of those that came back and are delayed, in order: nothing behind the first is delivered. coming: how
-    many are in memory and on their way to READY. behind: how many are on the disk alone and behind all of these, after
-    the place `after`; behind_from, behind_in: the first and the last batch that put one of them there. free_at: the
-    place under which it is listed as free, 0: it is not. assignee: the consumer that gets its messages if it has room.
-    last: that of the last delivery.
+    key: None: this is a single message without a key. hash: of the key, as the store has it; b"": no key. line: a heap
+    of the positions of those that are READY in memory; some may have left. out: how many are with `holder`. held:
+    positions of those that came back and are delayed, in order: nothing after the first is delivered. coming: how many
+    are in memory and on their way to READY. behind: how many are only on the disk, after all of these, and after the
+    position `after`; behind_from, behind_in: the first and the last batch that put one of them there. free_at: the
+    position under which it is listed as free, 0: it is not. assignee: the consumer that gets its messages if it has
+    room. last: the consumer of the last delivery.
     """
 
     key: bytes | None
@@ -39,10 +39,10 @@ class QueuePartition:
 
     @property
     def held_cost_bytes(self) -> int:
-        """What it takes in memory for each message that holds it."""
+        """The memory that it takes for each message that holds it."""
         return KEY_COST_BYTES + len(self.key or b"")
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it is left: a message that comes now has none before it."""
+        """Whether nothing of it is left, so that a message that comes now has no other before it."""
         return not (self.line or self.out or self.held or self.coming or self.behind)
