@@ -6,11 +6,11 @@ from math import inf
 from radiator.core.connections import Connection, Subscription
 from radiator.model.commands import AUTO
 
-LOOKED_AT = 256  # refuse, or drop: what others have room for, where each message that comes in asks
+LOOKED_AT = 256  # refuse, or drop: the room of more consumers is not counted where each incoming message asks
 
 
 def have_capacity(subscriptions: Iterable[Subscription], wanted: float) -> bool:
-    """Whether these have room for so many in all, each in its window, and in that which its connection shares."""
+    """Whether these have room for that many in all, each in its own window and the one that its connection shares."""
     shared: dict[Connection, float] = {}  # what is left of the windows of connections
     for subscription in subscriptions:
         if subscription.stands_by or not subscription.can_take():

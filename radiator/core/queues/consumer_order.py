@@ -1,6 +1,6 @@
-"""Which of a queue's consumers gets the next message, where they do not all take turns.
+"""Decides which of a queue's consumers gets the next message, if they do not all take turns.
 
-Most queues have no such order: there each consumer with room is in the queue's ring, and the ring's first one is next.
+Most queues have no such order: each consumer with room is in the queue's ring, and the first one in the ring is next.
 """
 
 from collections import OrderedDict
@@ -11,30 +11,30 @@ from radiator.core.queues.entry import Entry
 
 
 class OrderedQueue(Protocol):
-    """What its order calls of a queue."""
+    """What ConsumerOrder needs of its queue."""
 
     name: str
     ring: OrderedDict[Subscription, None]
     subscriptions: dict[Subscription, None]
 
     def peek_head(self) -> Entry | None:
-        """The next entry; None: there is none, or it must be read back first."""
+        """Returns the next entry; None: there is none, or it must be read back first."""
 
     def refill(self, is_needed: bool = False) -> None:
-        """Have that read back."""
+        """Asks for the next entry to be read back."""
 
     def take_head(self) -> Entry | None:
-        """Take that entry; None: it has expired."""
+        """Takes that entry; None: it has expired."""
 
     def deliver(self, entry: Entry, subscription: Subscription) -> None:
-        """To that consumer."""
+        """Delivers the entry to that consumer."""
 
     def pump(self) -> None:
-        """Hand out what is ready."""
+        """Delivers what is ready."""
 
 
 class ConsumerOrder:
-    """A subclass says who is next (`first`)."""
+    """A subclass decides which consumer is next (`first`)."""
 
     __slots__ = ("queue",)
 
@@ -42,28 +42,28 @@ class ConsumerOrder:
         self.queue = queue
 
     def check(self, subscription: Subscription) -> None:
-        """Raises Refusal `exclusive` where it cannot consume now."""
+        """Raises Refusal `exclusive` if it cannot consume now."""
 
     def joined(self, subscription: Subscription) -> None:
         """Called when a consumer has subscribed; it is not in the ring yet."""
 
     def left(self, subscription: Subscription) -> None:
-        """Called when a consumer has unsubscribed. What it has may still be unacked."""
+        """Called when a consumer has unsubscribed. It may still have messages unacked."""
 
     def enlist(self, subscription: Subscription) -> None:
-        """Called when a consumer has room that is not in the ring: it joins that, if it may have messages."""
+        """Called when a consumer that is not in the ring has room: it joins the ring, if it may have messages."""
         subscription.is_listed = True
         self.queue.ring[subscription] = None
 
     def first(self) -> Subscription:
-        """Of the ring, which is not empty, the one that gets the next message if it has room."""
+        """Returns the consumer in the ring, which is not empty, that gets the next message if it has room."""
         return next(iter(self.queue.ring))
 
     def served(self, subscription: Subscription) -> None:
-        """Called when it gets a message: others like it are next."""
+        """Called when a consumer gets a message: others of its kind are next."""
 
     def pump(self) -> None:
-        """Delivers what is ready to those that have room, in that order."""
+        """Delivers what is ready to the consumers that have room, in this order."""
         queue, ring = self.queue, self.queue.ring
         while ring:
             if queue.peek_head() is None:

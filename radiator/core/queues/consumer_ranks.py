@@ -1,6 +1,6 @@
-"""Consumers with priorities: who has a higher one gets messages as long as it has room, others when none of those has.
+"""Consumers with priorities: one gets messages only when no consumer of a higher priority has room.
 
-Of equal ones each has its turn. Only a queue that has a consumer with a priority other than 0 comes here.
+Consumers of equal priority take turns. Used only by a queue that has had a consumer with a priority other than 0.
 """
 
 from bisect import insort
@@ -12,8 +12,8 @@ from radiator.core.queues.consumer_order import ConsumerOrder, OrderedQueue
 
 
 class ConsumerRanks(ConsumerOrder):
-    """Of the priorities that consumers in the ring have, the highest first; and by priority those consumers, the next
-    one first. Some may have left the ring since, and are found out when it is their turn.
+    """_priorities: those of consumers in the ring, the highest first. _tiers: these consumers by priority, the next one
+    first. Some may have left the ring since, which is noticed when their turn comes.
     """
 
     __slots__ = ("_priorities", "_tiers")
@@ -28,7 +28,7 @@ class ConsumerRanks(ConsumerOrder):
     def enlist(self, subscription: Subscription) -> None:
         super().enlist(subscription)
         self._add(subscription)
-        # of one connection it is the turn of one after another: those that go before it are not left out for that
+        # a connection lists its subscriptions one by one: those of higher priority must not miss their turn for that
         for other in subscription.connection.unlisted_private:
             if other.queue is subscription.queue and other.priority > subscription.priority and not other.is_listed:
                 super().enlist(other)

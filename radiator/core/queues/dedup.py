@@ -1,4 +1,4 @@
-"""The dedup-ids of one queue that a look-up on the disk may not see yet. The others are on the disk alone."""
+"""The dedup-ids of one queue that a look-up on the disk may not see yet. The others are only on the disk."""
 
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.reads import DedupLookup
@@ -19,7 +19,7 @@ class Dedup:
         self.lookups: dict[int, int] = {}
 
     def batch_of(self, dedup_id: bytes) -> int | None:
-        """The number of the batch that stores its first SEND; None: nothing in memory knows it."""
+        """Returns the number of the batch that stores the id's first SEND; None: the id is not in memory."""
         number, until_ms = self.pending.get(dedup_id, (0, 0))
         return number if until_ms >= self.context.now_ms else None
 
@@ -32,7 +32,7 @@ class Dedup:
         return request
 
     def used(self, request: int) -> None:
-        """Called when the answer has been used, or nobody waits for it any more."""
+        """Called when the answer has been used, or nobody waits for it any longer."""
         del self.lookups[request]
 
     def remember(self, dedup_id: bytes, window_s: float) -> None:

@@ -238,7 +238,7 @@ class DurableQueue(Queue):
         for observer in self.observers:
             observer()
 
-    # ---- what is on the disk alone ----------------------------------------------------------------------------------
+    # ---- what is only on the disk -----------------------------------------------------------------------------------
 
     def refill(self, is_needed: bool = False) -> None:
         # checked here, before the call of `ReadBack.refill`: each pump that leaves nothing READY comes here

@@ -10,7 +10,7 @@ from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 class Stub(Message):
-    """What stays in memory of a message whose bytes are on the disk alone: its times.
+    """What stays in memory of a message whose bytes are only on the disk: its times.
 
     Its other fields are not set: using one is a bug, and raises AttributeError. Its size is the entry's.
     """
@@ -24,8 +24,8 @@ class Stub(Message):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count. was_out: a consumer
-    of this node had it.
+    """`position` orders the queue and makes the message id. size: the bytes that bounds and ledgers count. was_out: a
+    consumer of this node has had it.
     """
 
     position: int
@@ -43,7 +43,7 @@ class Entry:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is delivered to nobody once its time to live is over."""
+        """Whether it may not be delivered once its time to live is over."""
         return True
 
     @property
@@ -54,7 +54,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class DelayedEntry(Entry):
-    """One that is, or was, delayed until due_ms, milliseconds since the epoch."""
+    """An entry that is, or was, delayed until due_ms, milliseconds since the epoch."""
 
     due_ms: int = 0
 
@@ -65,8 +65,8 @@ class DelayedEntry(Entry):
 
 @dataclass(slots=True, eq=False)
 class PassingEntry(Entry):
-    """One that is delivered in the turn in which it becomes READY, or to nobody (passing.py). is_fresh: that turn is
-    not over.
+    """An entry that is delivered in the turn in which it becomes READY, or not at all (passing.py). is_fresh: that turn
+    is not over.
     """
 
     is_fresh: bool = True
@@ -77,5 +77,5 @@ class PassingEntry(Entry):
 
 
 def cost_of(messages: int, size: int) -> int:
-    """Returns the memory that so many messages of so many bytes take."""
+    """Returns the memory that this number of messages, of `size` bytes in all, takes."""
     return messages * 2 * MESSAGE_COST_BYTES + size

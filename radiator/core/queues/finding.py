@@ -1,4 +1,4 @@
-"""Finds one message of a queue by its place, whatever becomes of it now."""
+"""Finds one message of a queue by its position, in whatever state it is."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -15,21 +15,21 @@ Placed = tuple[int, Entry] | tuple[int, int, Entry]
 
 
 class Finder(Protocol):
-    """What finds it in one queue."""
+    """Finds a message in one queue."""
 
     def at(self, position: int) -> Entry | None:
-        """The message in memory that stands there, as far as that is found at once; the others are among
+        """Returns the message in memory at that position, if it can be found at once; the others are among
         `unordered`.
         """
 
     def unordered(self) -> list[Placed]:
-        """Those in memory that came back, or are delayed there, as their heaps have them: a copy."""
+        """Returns a copy of the heaps of entries in memory that came back, or are delayed."""
 
     def read(self, position: int, part: tuple[int, int], answer: Callable[[Loaded], None]) -> None:
-        """Asks for what is on the disk at that place, with that part of its body (ReadQueue), or with all of it."""
+        """Asks for the message on the disk at that position, with that part of its body (ReadQueue) or all of it."""
 
     def is_in_doubt(self, position: int) -> bool:
-        """Whether it is offered to another node, be it read back or not."""
+        """Whether it is offered to another node, whether it was read back or not."""
 
 
 class FoundInMemory(Protocol):
@@ -82,7 +82,7 @@ class FoundOnDisk(Protocol):
 
 
 class DurableFinder:
-    """See Finder. is_keyed: a message's key may be anywhere in its body, and says where it stands: it is read whole."""
+    """See Finder. is_keyed: a message's key, which decides its place, may be anywhere in its body: it is read whole."""
 
     def __init__(self, queue: FoundOnDisk, in_line: InLine, is_keyed: bool = False) -> None:
         self.queue = queue
@@ -109,7 +109,7 @@ class DurableFinder:
 
 
 def is_ready_on_disk(picker: Picker, stored: StoredMessage) -> bool:
-    """Whether what was read back is READY on the disk alone: a read finds too what has left a moment ago. picker: of
-    that place.
+    """Whether a message that was read back is READY only on the disk: a read also finds what left a moment ago. picker:
+    one for that position.
     """
     return picker.entry(stored) is not None or picker.is_behind(stored)

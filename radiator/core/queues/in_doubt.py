@@ -1,5 +1,5 @@
-"""Messages of one queue that are in doubt: offered to another node, which has not said yet that it has them on its disk
-(cluster/handover.py). Until the offer is settled, no consumer and no other node gets them.
+"""Messages of one queue that are in doubt: offered to another node, which has not yet confirmed that it has them on its
+disk (cluster/handover.py). Until the offer is settled, no consumer and no other node gets them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ class OfferingQueue(Stored, Protocol):
     journal: JournalWriter | None
 
     def leave(self, entry: Entry, event: Event) -> None:
-        """Removes the entry from the queue; the caller raises its column of the ledger."""
+        """Removes the entry from the queue; the caller has already counted it in the ledger."""
 
     def unblock_waiters(self) -> None:
         """Called when there is room for more."""
@@ -34,10 +34,10 @@ class OfferingQueue(Stored, Protocol):
 
 
 class InDoubt:
-    """entries: by position; None: not read back since the start (`unread` of them). size: bytes of all. taken_unread:
-    unread ones that the other node has, or that were picked out (picking.py), but that a read under way may bring;
-    forgotten_in: the last batch of those that it has no more; freed_unread: unread ones that an operator has released
-    as redelivered: READY again. aside: those found that no link can carry; some may have left.
+    """entries: by position; None: not read back since the start (`unread` of them). size: the bytes of all.
+    taken_unread: unread ones that have left, to the other node or picked out (picking.py), but that a read under way
+    may bring; forgotten_in: the last batch whose picked ones were dropped from it. freed_unread: those released as
+    redelivered, so READY again. aside: those found that no link can carry; some may have left.
     """
 
     __slots__ = (
@@ -64,20 +64,20 @@ class InDoubt:
         self.size += size
 
     def offer(self, entry: Entry) -> None:
-        """READY -> IN_DOUBT: takes it from the head, to be offered to another node."""
+        """Moves READY -> IN_DOUBT an entry taken from the head, to be offered to another node."""
         move(entry, Event.OFFER, PERSISTENT_MOVES)
         self.entries[entry.position] = entry
         self.size += entry.size
 
     def give_back(self, position: int, size: int, redelivered: bool = False) -> None:
-        """IN_DOUBT -> READY, at its own place. redelivered: a consumer of the other node may have had it."""
+        """Moves IN_DOUBT -> READY, at its own place. redelivered: a consumer of the other node may have had it."""
         entry, window = self.entries.pop(position), self.window
         self.size -= size
         if entry is None:
             self.unread -= 1  # it is read back as READY, when its turn comes
             if redelivered and position > window.end:
                 self.freed_unread.add(position)  # a read under way does not see the mark
-            if position <= window.end:  # which is over: it is damaged
+            if position <= window.end:  # its turn has passed without it: it is damaged
                 window.beyond -= 1
                 self.queue.report_damaged(position)
             return
@@ -86,7 +86,7 @@ class InDoubt:
         window.put_back(entry)
 
     def taken(self, position: int, size: int, expires: bool) -> None:
-        """IN_DOUBT -> REMOVING: another node has said that it has it, which counts as the ack."""
+        """Moves IN_DOUBT -> REMOVING: another node has confirmed that it has it, which counts as the ack."""
         entry, window, queue = self.entries.pop(position), self.window, self.queue
         self.size -= size
         ledger = queue.ledger
@@ -125,9 +125,9 @@ class InDoubt:
         return stored.message is None and stored.position in self.entries
 
     def count_passed_over(self, messages: Sequence[StoredMessage], behind: int) -> int:
-        """What to add to `window.beyond - len(messages)` for the number that is still to be read. `messages` were read
-        back behind that position: those that the other node has no longer count as beyond (+1 each). In doubt and
-        damaged ones of earlier answers still do, until the link settles them (-1 each).
+        """Returns what to add to `window.beyond - len(messages)` for the number still to be read. `messages` were read
+        back after position `behind`: those in taken_unread no longer count as beyond (+1 each). In-doubt damaged ones
+        of earlier answers still do, until the link settles them (-1 each).
         """
         count = 0
         if self.taken_unread:
@@ -137,7 +137,7 @@ class InDoubt:
         return count
 
     def is_marked(self, stored: StoredMessage) -> bool:
-        """Whether it is marked as redelivered: on the disk, or since the read began."""
+        """Whether a message is marked as redelivered: on the disk, or since the read began."""
         if stored.position not in self.freed_unread:
             return stored.redelivered
         self.freed_unread.discard(stored.position)
@@ -156,13 +156,13 @@ class InDoubt:
         return True
 
     def read_up_to(self, position: int) -> None:
-        """Called when everything before that place has been read back."""
+        """Called when everything up to that position has been read back."""
         if self.taken_unread:
             self.taken_unread = {taken for taken in self.taken_unread if taken > position}
 
     def forget(self, picked: Sequence[int], batch: int) -> None:
-        """That batch is on the disk, and these are not: no read that begins now brings them. One that is under way may,
-        and so they are kept then, until the window is behind them.
+        """Called when the batch that removes the picked messages is on the disk: no read that begins now brings them.
+        A read under way may, so then they are kept until the window has passed them.
         """
         if not self.window.is_loading:
             self.taken_unread.difference_update(picked)

@@ -20,8 +20,8 @@ from radiator.model.settings import QueueSettings
 
 @dataclass(slots=True)
 class Contents:
-    """What a queue held, in its own containers: taking them out takes constant time, however much they hold. others: of
-    a partitioned queue.
+    """What a queue held, in the queue's own containers: taking them over takes constant time, however much they hold.
+    others: what a partitioned queue held.
     """
 
     ready: deque[Entry]
@@ -55,7 +55,7 @@ class MemoryQueue(Queue):
         self.delayed: list[tuple[int, int, Entry]] = []
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
-        """READY at once; the caller delivers by `pump`."""
+        """Accepts a message, which is READY at once; the caller delivers it by `pump`."""
         size = message.size
         self.ledger.accept(size, message.expires_ms)
         entry = self.made(message, size)
@@ -63,7 +63,7 @@ class MemoryQueue(Queue):
         return entry
 
     def made(self, message: Message, size: int) -> Entry:
-        """An entry of a message that is accepted now."""
+        """Returns an entry for a message that is accepted now."""
         context = self.context
         return entry_for(self, context.next_position(), message, State.READY, size, context.passing)
 
@@ -72,7 +72,7 @@ class MemoryQueue(Queue):
         move(entry, event, MEMORY_MOVES)
 
     def keep_count(self, entry: Entry) -> None:
-        """Nothing: the count is kept with the entry."""
+        """Does nothing: the entry itself keeps the count."""
 
     # ---- delayed messages -------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class MemoryQueue(Queue):
         self.next_due_ms = self.delayed[0][0] if self.delayed else 0
 
     def release_due(self) -> bool:
-        """DELAYED -> READY, at its own place, unless it has expired; at most so many that a turn stays short."""
+        """Moves due messages DELAYED -> READY, at their own places, unless they have expired; at most STEP_MESSAGES."""
         context, now_ms = self.context, self.context.now_ms
         for _ in range(STEP_MESSAGES):
             if not 0 < self.next_due_ms <= now_ms:
@@ -116,7 +116,7 @@ class MemoryQueue(Queue):
         return self.has_due
 
     def take_all(self) -> "Contents":
-        """Takes out all that is not in flight, at once; it is counted later, as it is discarded."""
+        """Takes out at once all that is not in flight; it is counted later, when it is discarded."""
         contents = Contents(self.ready, self.returned, self.delayed)
         self.ready, self.returned, self.delayed = deque(), [], []
         self.next_due_ms = 0
@@ -135,7 +135,7 @@ class MemoryQueue(Queue):
 
     def delete(self) -> None:
         if self.ledger.stored > STEP_MESSAGES:
-            # with its queue it would go all at once
+            # freeing all of it at once, with the queue, would take long
             self.empty(lambda count: None)
         self.end()
 
@@ -151,7 +151,7 @@ class MemoryQueue(Queue):
 
 
 class Purging:
-    """A background task: counts what a queue in memory held as removed; `done` gets the number."""
+    """A background task that counts as removed what a queue in memory held; `done` gets the number."""
 
     __slots__ = ("contents", "count", "context", "done", "is_done", "queue")
 

@@ -1,7 +1,7 @@
-"""Messages that wait for nobody: a consumer that has room when one becomes READY gets it, or its time is over.
+"""Messages that do not wait: a consumer with room gets one in the turn in which it becomes READY, or nobody does.
 
-Those are the messages with a time to live of 0, and all messages of a queue that keeps nothing: one whose bound is 0,
-and whose oldest message makes way.
+These are the messages with a time to live of 0, and all messages of a queue that keeps nothing: one whose bound is 0,
+and that drops its oldest message when full.
 """
 
 from radiator.core.queues.bounds import PassingQueue, push_out
@@ -12,8 +12,8 @@ from radiator.model.limits import STEP_MESSAGES
 
 
 def end_turn(context: TurnContext) -> bool:
-    """What became READY in this turn, and nobody has got, expires or is dropped. Returns whether another turn must do
-    the rest.
+    """Expires or drops such messages that became READY in this turn and that nobody got. Returns whether another turn
+    must do the rest.
     """
     passing = context.passing
     some = passing[:STEP_MESSAGES]
@@ -24,8 +24,8 @@ def end_turn(context: TurnContext) -> bool:
 
 
 def end(queue: PassingQueue, entry: PassingEntry) -> None:
-    """The turn in which that entry became READY is over. One that stands behind others expires when it is their
-    turn.
+    """Called when the turn in which that entry became READY is over. An entry with others before it expires when its
+    turn comes.
     """
     entry.is_fresh = False
     if queue.is_gone or entry.state is not State.READY:

@@ -1,8 +1,8 @@
-"""Takes messages that are READY out of a queue wherever they stand, where others take them at its head: what is not
-taken keeps its place, and consumers get it meanwhile as always.
+"""Takes READY messages out of a queue at any position, not only at its head: the others keep their places, and
+consumers get them meanwhile as always.
 
-A queue on the disk is read through from its beginning, whatever of it is in memory. What was read may have left, or
-come into the window, when its turn comes: only then is it looked at where it stands.
+A queue on the disk is read through from its beginning, whatever of it is in memory. By the time a message that was read
+has its turn, it may have left or come into the window: only then is its present state looked at.
 """
 
 import heapq
@@ -26,8 +26,8 @@ from radiator.model.reads import Loaded, ReadQueue, StoredMessage
 
 
 class Picker(Protocol):
-    """What is picked out of one queue. found: the next messages to look at, the oldest first. is_asked: they are being
-    read; is_over: no others follow those.
+    """Picks messages out of one queue. found: the next messages to look at, the oldest first. is_asked: more are being
+    read; is_over: no others follow those found.
     """
 
     found: deque[StoredMessage]
@@ -35,22 +35,22 @@ class Picker(Protocol):
     is_over: bool
 
     def ask(self) -> None:
-        """Have the next ones found."""
+        """Looks for the next messages, or asks for them to be read."""
 
     def begin(self) -> None:
-        """A slice begins: until its `end` nothing else happens to the queue."""
+        """Begins a slice: until its `end` nothing else happens to the queue."""
 
     def entry(self, stored: StoredMessage) -> Entry | None:
-        """The message where it is READY now; None: it is not."""
+        """Returns the entry of the message, if it is READY now; None: it is not."""
 
     def is_behind(self, stored: StoredMessage) -> bool:
-        """Whether it is ready, and cannot be picked before others of its key have gone."""
+        """Whether it is ready, but cannot be picked before others of its key have gone."""
 
     def pick(self, entry: Entry, stored: StoredMessage) -> None:
-        """It is no longer among those that are READY; the caller says what becomes of it in this slice."""
+        """Takes it out of the READY messages; the caller settles it within this slice."""
 
     def end(self) -> None:
-        """The slice is over."""
+        """Ends the slice."""
 
 
 # ---- what is in memory ----------------------------------------------------------------------------------------------
@@ -60,19 +60,19 @@ class InLine(Protocol):
     """The READY messages of a queue that are in memory."""
 
     def begin(self) -> None:
-        """A slice begins."""
+        """Begins a slice."""
 
     def entry(self, position: int) -> Entry | None:
-        """The one at that place; None: there is none."""
+        """Returns the READY message at that position; None: there is none."""
 
     def behind(self, after: int, most: int) -> list[Entry]:
-        """So many behind that place, the oldest first."""
+        """Returns at most that many messages after that position, the oldest first."""
 
     def pick(self, entry: Entry) -> None:
-        """It leaves."""
+        """Takes it out of the READY messages."""
 
     def end(self) -> None:
-        """The slice is over."""
+        """Ends the slice."""
 
 
 class LinedPicked(Protocol):
@@ -85,9 +85,9 @@ class LinedPicked(Protocol):
 
 
 class InOneLine:
-    """See InLine. at: those that came back, by place, in this slice. picked: the places of those that leave at its end:
-    only then are they taken out of the line, all at once. next: where in `ready` the next one may stand: most are asked
-    for in order.
+    """See InLine. at: the messages that came back, by position, in this slice. picked: the positions of those picked:
+    they are taken out of the line all at once, at the end of the slice. next: the index in `ready` where the next one
+    may be, since most are asked for in order.
     """
 
     __slots__ = ("at", "next", "picked", "queue")
@@ -119,7 +119,7 @@ class InOneLine:
     def behind(self, after: int, most: int) -> list[Entry]:
         ready = self.queue.ready
         first = bisect_right(ready, after, key=_position)
-        ready.rotate(-first)  # to go through all before them, one by one, would take far longer
+        ready.rotate(-first)  # going through all entries before them, one by one, would take far longer
         found = [*islice(ready, min(most, len(ready) - first))]
         ready.rotate(first)
         if self.queue.returned:
@@ -146,17 +146,17 @@ class InOneLine:
 
 
 class FoundByPlace(Protocol):
-    """What ByKeys needs: those that are READY in memory, by their places."""
+    """What ByKeys needs of its partitions. entries: the READY ones in memory, by position."""
 
     entries: dict[int, Entry]
 
     def take(self, entry: Entry) -> None:
-        """One of them leaves."""
+        """Takes one of them out."""
 
 
 class ByKeys:
-    """See InLine: of a queue with keys, or with priorities. places: those that there were when it was first asked what
-    is behind one.
+    """See InLine: for a queue with keys, or with priorities. places: the positions of all READY entries when `behind`
+    was first called.
     """
 
     __slots__ = ("left_ready", "partitions", "places")
@@ -187,7 +187,7 @@ class ByKeys:
 
 
 def take_out(ready: deque[Entry], picked: set[int], count: int) -> None:
-    """So many entries of a line in order leave it: those at these places. Costs the stretch that they are in."""
+    """Takes the `count` entries at the picked positions out of an ordered line. The cost is the stretch they span."""
     first = bisect_left(ready, min(picked), key=_position)
     ready.rotate(-first)
     stays: list[Entry] = []
@@ -205,7 +205,7 @@ def take_out(ready: deque[Entry], picked: set[int], count: int) -> None:
 
 
 class MemoryPicker:
-    """See Picker: of a queue in memory. after: the place behind which the next ones are."""
+    """See Picker: for a queue in memory. after: the position after which the next ones are."""
 
     __slots__ = ("after", "found", "in_line", "is_asked", "is_over", "positions", "through")
 
@@ -257,13 +257,13 @@ class DurablePicked(Protocol):
     def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None: ...
 
     def first_changed(self) -> None:
-        """The first message behind the window may be another one, though the window is where it was."""
+        """Called when the first message beyond the window may have changed though the window's end has not."""
 
 
 class DurablePicker:
-    """See Picker: of a queue on the disk. after: the place behind which the next ones are read; positions: or these,
-    one after the other, as each may be large. asked_at: the last batch on the disk when what is `found` was asked for.
-    unread: places of those picked in this slice that no window has had.
+    """See Picker: for a queue on the disk. after: the position after which the next ones are read; positions: if given,
+    these are read instead, one by one, as each may be large. asked_at: the last batch on the disk when the `found` ones
+    were asked for. unread: positions of those picked in this slice that were never in a window.
     """
 
     __slots__ = (
@@ -291,7 +291,7 @@ class DurablePicker:
         queue.windows.ask(context, read, self.read)
 
     def read(self, answer: Loaded) -> None:
-        """The next ones have come."""
+        """Called with the next messages."""
         self.is_asked = False
         self.found.extend(one for one in answer.messages if one.position <= self.through)
         if self.positions is not None:
@@ -305,7 +305,7 @@ class DurablePicker:
     def begin(self) -> None:
         self.in_line.begin()
         if self.asked_at < self.queue.in_doubt.forgotten_in and self.found:
-            # what was read may have left since, and nothing remembers that any more
+            # what was read may have left since, and nothing remembers that any longer
             if self.positions is not None:
                 self.positions.extendleft(reversed([one.position for one in self.found]))
             else:
@@ -345,7 +345,7 @@ class DurablePicker:
         self.unread.append(entry.position)
 
     def known(self, position: int, message: Message) -> None:
-        """Called with a message that no window has had, before it leaves the queue."""
+        """Called with a message that was never in a window, before it leaves the queue."""
 
     def end(self) -> None:
         self.in_line.end()
@@ -364,8 +364,8 @@ class KeyedPicked(DurablePicked, Protocol):
 
 
 class KeyedPicker(DurablePicker):
-    """The same of a queue with keys. Of a key that has much in memory the others are on the disk alone, though the
-    window is behind them: these cannot be picked.
+    """See DurablePicker: for a queue with keys. If a key has much in memory, its other messages are only on the disk,
+    though the window has passed them: these cannot be picked.
     """
 
     __slots__ = ("keyed",)

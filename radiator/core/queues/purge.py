@@ -1,4 +1,4 @@
-"""The purge of one queue on the disk: all that is not in flight goes; what is not in memory goes as it is read back."""
+"""Purges one queue on the disk: removes all that is not in flight; what is not in memory, as it is read back."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -23,17 +23,17 @@ class PurgedQueue(Protocol):
         """Asks for the next stretch to be read back."""
 
     def has_apart(self, through: int) -> bool:
-        """Whether messages up to that place are on the disk alone, and not behind the window."""
+        """Whether messages up to that position are only on the disk though they are not beyond the window."""
 
     def read_delayed(self) -> None:
         """Asks for the next delayed messages to be read back."""
 
 
 class Purge:
-    """A purge covers messages that were accepted up to `through` (0: no purge goes on), and, if is_of_delayed, delayed
-    ones except those that were in flight when it began (`spared`).
+    """A purge covers messages that were accepted up to `through` (0: no purge is under way), and, if is_of_delayed,
+    delayed ones except those that were in flight when it began (`spared`).
 
-    returned: what had come back when it began; a background task removes these first, some in each turn.
+    returned: entries that had come back when it began; a background task removes these first, some in each turn.
     """
 
     __slots__ = ("count", "context", "done", "is_of_delayed", "queue", "returned", "spared", "through", "window")
@@ -58,7 +58,7 @@ class Purge:
         self.is_of_delayed = self.is_of_delayed or is_of_delayed
         returned = window.take_returned()
         if returned:
-            # there may be very many of them; of all others a window has only so many
+            # there may be very many returned ones; the window bounds the number of all others
             if not self.returned:
                 self.context.schedule(self)
             self.returned += returned
@@ -76,14 +76,14 @@ class Purge:
         self.go_on()
 
     def let_go(self, entry: Entry) -> None:
-        """Counts one message as purged."""
+        """Removes one message, and counts it as purged."""
         if entry.state is State.READY:
             self.window.left(entry)
         self.count += 1
         self.queue.withdraw(entry)
 
     def takes(self, entry: Entry) -> bool:
-        """Whether a message that was just read back is purged; it counts as in flight until it is gone."""
+        """Removes a message that was just read back, if the purge covers it; returns whether it does."""
         if entry.position > self.through:
             return False
         self.window.windows.out += entry.size
@@ -105,7 +105,7 @@ class Purge:
             return
         window = self.window
         if (window.beyond and window.end < self.through) or self.queue.has_apart(self.through):
-            if self.context.open.size < BATCH_BYTES:  # else the queue's `committed` goes on
+            if self.context.open.size < BATCH_BYTES:  # otherwise the queue's `committed` goes on
                 self.queue.refill()
             return
         if self.is_of_delayed:

@@ -368,7 +368,7 @@ class Queue(Consumable):
         if self.waiters:
             self.unblocked(self)
 
-    # ---- what is on the disk alone ----------------------------------------------------------------------------------
+    # ---- what is only on the disk -----------------------------------------------------------------------------------
 
     def read_beyond(self, count: int, answer: Callable[[Loaded], None]) -> None:
         """Asks for that many messages beyond those in memory; if there are none, `answer` is called at once."""

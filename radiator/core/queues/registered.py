@@ -1,8 +1,8 @@
 """The consumers of one queue that have names: which subscription has each name now, and what they have registered.
 
-Of two subscriptions with one name the newer one has it: a process that has started again, before its old connection was
-found dead. A registration says more of a name: whether it is ready, and for how long it is waited for when it is away.
-While its subscription is there, its lease does not run: the connection says that it lives.
+Of two subscriptions with one name the newer one has it: its process was probably restarted before the old connection
+was found dead. A registration adds whether the consumer is ready, and how long it is waited for when it is away. While
+its subscription exists, its lease does not run: the connection shows that it is alive.
 """
 
 from collections import OrderedDict
@@ -14,42 +14,42 @@ from radiator.core.turn import TurnContext
 
 
 class NamedQueue(Protocol):
-    """What is told of its consumers that have names."""
+    """What NamedConsumers needs of its queue."""
 
     name: str
     context: TurnContext
     ring: OrderedDict[Subscription, None]
 
     def join(self, subscription: Subscription) -> None:
-        """It has room: it takes its place at the end of the ring, and what is ready goes out."""
+        """Called when a consumer has room: puts it at the end of the ring and delivers what is ready."""
 
     def hold_consumer(self, subscription: Subscription) -> None:
-        """A consumer gets nothing any more, until it is released."""
+        """Called when a consumer is held: it gets nothing until it is released."""
 
     def release_consumer(self, subscription: Subscription) -> None:
-        """It may be given something again."""
+        """Called when a held consumer may be given messages again."""
 
     def forget_consumer(self, name: str) -> None:
-        """One that is held, or has left, is not waited for any more."""
+        """Called when a consumer that is held, or has left, is no longer waited for."""
 
 
 class RegistrationLeases(Protocol):
-    """Who keeps the leases of registrations."""
+    """What keeps the leases of registrations."""
 
     def away(self, registration: "Registration") -> None:
-        """It has no subscription now: its lease runs."""
+        """Called when it has no subscription: its lease runs from now on."""
 
     def back(self, registration: "Registration") -> None:
-        """It has one: its lease does not run."""
+        """Called when it has a subscription: its lease does not run."""
 
     def ended(self, registration: "Registration") -> None:
-        """It is forgotten."""
+        """Called when it is forgotten."""
 
 
 @dataclass(slots=True, eq=False)
 class Registration:
-    """What a consumer has said of itself. is_ready: false: it gets nothing yet. lease_ms: how long it is waited for.
-    due_s: when that is over; 0: it is not away. is_draining: it gets nothing more, and is forgotten when its
+    """What a consumer has registered about itself. is_ready: false: it gets nothing yet. lease_ms: how long it is
+    waited for. due_s: when that ends; 0: it is not away. is_draining: it gets nothing more, and is forgotten when its
     subscription has gone. subscription: None: it is away.
     """
 
@@ -78,7 +78,7 @@ class NamedConsumers:
         self.held: set[Subscription] = set()
 
     def names(self) -> list[str]:
-        """Of all that are subscribed or registered."""
+        """Returns the names of all consumers that are subscribed or registered."""
         return [*{**self.subscribed, **self.registered}]
 
     def keeps(self, name: str) -> bool:
@@ -87,8 +87,8 @@ class NamedConsumers:
         return registration is not None and not registration.is_draining
 
     def sharing(self, name: str, count: int) -> int:
-        """Among how many consumers the work is shared, if the one of that name is ready: of `count` subscriptions those
-        that may be given something, and those that are waited for.
+        """Returns how many consumers share the work if the one of that name is ready: those of `count` subscriptions
+        that may be given messages, and those that are waited for.
         """
         own = self.subscribed.get(name)
         others = count - len(self.held) - (own is not None and not own.is_held)
@@ -97,12 +97,12 @@ class NamedConsumers:
     # ---- subscriptions ----------------------------------------------------------------------------------------------
 
     def joined(self, subscription: Subscription) -> None:
-        """A subscription with a name comes: it has that from now on."""
+        """Called when a subscription with a name comes: it has that name from now on."""
         name = subscription.consumer_name
         before, self.subscribed[name] = self.subscribed.get(name), subscription
         registration = self.registered.get(name)
         if registration is not None and registration.is_draining:
-            self.forget(registration)  # what was drained is the other process
+            self.forget(registration)  # the process that was drained was the earlier one
             registration = None
         if before is not None:
             self.hold(before)
@@ -123,7 +123,7 @@ class NamedConsumers:
                 self.held.add(subscription)
 
     def left(self, subscription: Subscription) -> None:
-        """It has gone. Where another one has its name by now, nothing changes."""
+        """Called when a subscription has gone. If another one has its name by now, nothing else changes."""
         name = subscription.consumer_name
         self.held.discard(subscription)
         if self.subscribed.get(name) is not subscription:
@@ -141,7 +141,7 @@ class NamedConsumers:
     # ---- registrations ----------------------------------------------------------------------------------------------
 
     def add(self, registration: Registration) -> None:
-        """It is registered from now on."""
+        """Adds a registration."""
         self.registered[registration.name] = registration
         registration.subscription = self.subscribed.get(registration.name)
         if registration.subscription is None:
@@ -150,7 +150,7 @@ class NamedConsumers:
             self.hold(registration.subscription)
 
     def heard(self, registration: Registration, is_ready: bool, lease_ms: int) -> None:
-        """It registers again: that is its heart-beat. One that is being drained stays so."""
+        """Called when a consumer registers again, which is its heart-beat. One that is being drained stays so."""
         registration.is_ready, registration.lease_ms = is_ready, lease_ms
         subscription = registration.subscription
         if subscription is None:
@@ -161,7 +161,7 @@ class NamedConsumers:
             self.release(subscription)
 
     def drain(self, registration: Registration) -> None:
-        """It gets nothing more, and its keys are for others for good. Without a subscription it is forgotten now."""
+        """Gives it nothing more, and its keys to others for good. If it has no subscription, it is forgotten now."""
         if registration.subscription is None:
             self.forget(registration)
         elif not registration.is_draining:
@@ -170,14 +170,14 @@ class NamedConsumers:
             self.queue.forget_consumer(registration.name)
 
     def forget(self, registration: Registration) -> None:
-        """Nobody waits for it any more."""
+        """Drops a registration: its consumer is no longer waited for."""
         del self.registered[registration.name]
         self.awaited.discard(registration)
         registration.leases.ended(registration)
         self.queue.forget_consumer(registration.name)
 
     def _is_away(self, registration: Registration) -> None:
-        """Its lease runs from now on; it is forgotten where too many are away."""
+        """Starts its lease; it may be forgotten at once if too many are away."""
         if registration.is_ready:
             self.awaited.add(registration)
         else:
@@ -187,7 +187,7 @@ class NamedConsumers:
     # ---- who gets something -----------------------------------------------------------------------------------------
 
     def hold(self, subscription: Subscription) -> None:
-        """It gets nothing from now on; what it has stays with it."""
+        """Gives it nothing from now on; what it has stays with it."""
         if subscription.is_held or subscription.is_over:
             return
         subscription.is_held = True
@@ -199,7 +199,7 @@ class NamedConsumers:
         self.queue.hold_consumer(subscription)
 
     def release(self, subscription: Subscription) -> None:
-        """It may be given something again."""
+        """Lets it be given messages again."""
         subscription.is_held = False
         self.held.discard(subscription)
         self.queue.release_consumer(subscription)

@@ -1,8 +1,8 @@
-"""The one consumer of a queue with single_active_consumer that gets messages, while the others stand by.
+"""The active consumer of a queue with single_active_consumer: it alone gets messages, while the others stand by.
 
-It stays the one until it has gone: it has unsubscribed, and nothing that it was given is unacked. Then what came back
-of that is in its place again, and the next one gets it first. The next one is that of the highest priority, and of
-equal ones who subscribed first; whoever is held (registered.py) is passed over, and stands by once it has nothing.
+It stays active until it has unsubscribed and nothing that it was given is unacked. By then whatever came back is in its
+place again, and the next consumer gets that first. The next one has the highest priority; of equal ones, it is the one
+that subscribed first. A held consumer (registered.py) is passed over, and stands by once it has nothing unacked.
 """
 
 from radiator.core.connections import Subscription
@@ -11,7 +11,7 @@ from radiator.model.errors import Refusal
 
 
 class SingleConsumer(ConsumerOrder):
-    """active: who gets messages; None: nobody does for now. leaving: those who did, and still have some unacked."""
+    """active: the consumer that gets messages; None: none for now. leaving: earlier ones that have some unacked."""
 
     __slots__ = ("active", "leaving")
 
@@ -21,7 +21,7 @@ class SingleConsumer(ConsumerOrder):
         self.leaving: dict[Subscription, None] = {}
 
     def check(self, subscription: Subscription) -> None:
-        """A Get does not stand by: it takes one now, or is refused. Nobody can be alone here: others may stand by."""
+        """Raises Refusal for an exclusive consumer, as others may stand by, and for a Get that cannot take one now."""
         if subscription.exclusive:
             raise Refusal(
                 "exclusive",
@@ -63,7 +63,7 @@ class SingleConsumer(ConsumerOrder):
         super().pump()
 
     def _choose(self) -> None:
-        """The next one, once it may have messages."""
+        """Makes the next consumer the active one, once it may have messages."""
         self._forget_gone()
         chosen = self._candidate()
         if chosen is None or not self._may_follow(chosen):
@@ -73,12 +73,12 @@ class SingleConsumer(ConsumerOrder):
         super().enlist(chosen)
 
     def _candidate(self) -> Subscription | None:
-        """The first of those that have the highest priority."""
+        """Returns the first consumer of those with the highest priority that are not held."""
         ready = (one for one in self.queue.subscriptions if not one.is_held)
         return max(ready, key=_priority, default=None)
 
     def _may_follow(self, subscription: Subscription) -> bool:
-        """Whether all that is still unacked is with its own connection."""
+        """Whether everything that earlier active consumers have unacked is with this consumer's own connection."""
         return all(one.connection is subscription.connection for one in self.leaving)
 
     def _forget_gone(self) -> None:

@@ -1,4 +1,4 @@
-"""A queue on the disk is deleted: its row goes at once, what it stored in slices, one in each batch."""
+"""Deletes a queue on the disk: its row at once, what it stored in slices, one in each batch."""
 
 from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
 from radiator.model.limits import STEP_MESSAGES
@@ -6,7 +6,7 @@ from radiator.model.writes import Retire, SaveLedger, Sweep
 
 
 def retire(context: TurnContext, queue: Stored, name: str, saved: SaveLedger) -> None:
-    """It is there no more, and nothing more is written of it but what sweeps it. saved: its last ledger."""
+    """Deletes the queue's row; from now on only its sweeps are written. saved: its last ledger."""
     stored = saved.ledger.stored
     context.write(saved)
     context.write(Retire(saved.queue, name, stored))

@@ -1,4 +1,4 @@
-"""What a message can be put into: a queue, or a log. Fanouts' children and bindings lead to such."""
+"""What a message can be put into: a queue, or a log. The children of fanouts, and bindings, lead to targets."""
 
 from collections import deque
 from typing import Protocol
@@ -17,8 +17,8 @@ from radiator.model.writes import Ledger
 class Target(Protocol):
     """number: identifies it on the disk, 0 if it is not there. waiters: producers that wait for room in it, first come,
     first served. reserved, reserved_bytes: room promised to transactions whose persistent part is being committed.
-    dedup: its dedup-ids, if it supports them. journal: gets the events of its messages. maker: what the user that has
-    made it has in use; None: no user has, or none is counted.
+    dedup: its dedup-ids, if it supports them. journal: gets the events of its messages. maker: the usage of the user
+    that made it; None: no user did, or that user is not counted.
     """
 
     name: str
@@ -50,16 +50,16 @@ class Target(Protocol):
         """The memory that its messages take, in bytes."""
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> object:
-        """Accepts a message; everything has been judged. came_from: where it was before, for the journal."""
+        """Accepts a message that has already been judged. came_from: where it was before, for the journal."""
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
-        """Accepts what `node` hands over, with its redelivery count and mark, where the target keeps these."""
+        """Accepts a message that `node` hands over, with its redelivery count and mark if the target keeps these."""
 
     def take_in(self, message: Message, due_ms: int) -> None:
-        """Accepts a message now or, where due_ms is not 0 and it can delay one, as a delayed message."""
+        """Accepts a message: as a delayed one, if due_ms is not 0 and the target can delay messages."""
 
     def last_id(self) -> bytes:
-        """Of what was taken in last: its message-id, or the place of a record of a log, as `PARTITION:OFFSET`."""
+        """Returns the message-id of what was taken in last, or the place of a log's record, as `PARTITION:OFFSET`."""
 
     def pump(self) -> None:
         """Delivers what is ready to consumers that have room."""
@@ -70,10 +70,10 @@ class Target(Protocol):
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
     def has_capacity(self, messages: int, size: int) -> bool:
-        """Whether so many more messages of so many bytes in all stay within its bounds."""
+        """Whether that many more messages, of `size` bytes in all, stay within its bounds."""
 
     def uncounted(self) -> tuple[int, int]:
-        """Messages that its bounds leave out, and their bytes."""
+        """Counts the messages, and their bytes, that its bounds leave out."""
 
     def check_size(self, size: int) -> None:
         """Raises Refusal `too-large` for a message that could never fit."""
@@ -82,4 +82,4 @@ class Target(Protocol):
         """Whether that much may come in now; False: the producer waits (`block`). Raises Refusal `queue-full`."""
 
     def evict(self, messages: int, size: int) -> None:
-        """Removes the oldest messages until that much fits. `judge` has said that it can."""
+        """Removes the oldest messages until that much fits, which `judge` has allowed."""

@@ -1,4 +1,4 @@
-"""The ack timeouts of one queue: which of the messages that are out have been out for too long."""
+"""The ack timeouts of one queue: finds the deliveries that have been unacked for too long."""
 
 import heapq
 
@@ -9,7 +9,7 @@ from radiator.model.limits import STALE_TIMEOUTS
 
 
 class AckTimeouts:
-    """heap: deliveries by the time to look at them, settled ones included. entries_out: the queue's own."""
+    """heap: deliveries by the time to look at them, including settled ones. entries_out: the queue's own."""
 
     __slots__ = ("begun", "context", "entries_out", "heap")
 
@@ -40,8 +40,8 @@ class AckTimeouts:
         heapq.heappush(self.heap, (at_s, self.begun, delivery))
 
     def overdue(self) -> list[Delivery]:
-        """Returns the deliveries that are out for longer than their ack timeout. The clock of a blocked connection
-        stands still.
+        """Returns the deliveries that have been out for longer than their ack timeout. While a connection is blocked,
+        its timeouts do not run.
         """
         late: dict[Delivery, None] = {}
         later: dict[Delivery, float] = {}
@@ -52,7 +52,7 @@ class AckTimeouts:
                 continue
             connection = delivery.subscription.connection
             due_s = end_s(delivery, now_s)
-            # one whose COMMIT is being committed is not unacked any more
+            # a delivery whose COMMIT is being committed is no longer unacked
             is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
             if due_s <= now_s and is_unacked and not connection.is_closing:
                 late[delivery] = None
@@ -64,7 +64,7 @@ class AckTimeouts:
 
 
 def end_s(delivery: Delivery, now_s: float) -> float:
-    """When its ack timeout is over, as far as can be said now, in monotonic seconds."""
+    """Returns when its ack timeout is over, as far as is known now, in monotonic seconds."""
     connection = delivery.subscription.connection
     due_s = delivery.due_s + connection.blocked_total_s - delivery.blocked_before_s
     return due_s if connection.waits_for is None else due_s + now_s - connection.blocked_since_s

@@ -1,7 +1,7 @@
 """A message that cannot be sent to a client: AMQP has all properties in one frame, and that client takes smaller ones.
 
-It is not delivered, so it does not count as a delivery, and others may get it; the client's channel is closed, for its
-consumer would wait for ever.
+It is not delivered, so it does not count as a delivery, and others may get it. The client's channel is closed, because
+its consumer would wait for ever.
 """
 
 from typing import NamedTuple, Protocol
@@ -19,14 +19,14 @@ HEADERS_GROWTH = 4  # how many times as large headers may be as properties: the 
 
 
 class Unsendable(NamedTuple):
-    """position: of the message. sentence: who could not be sent it, and why."""
+    """position: that of the message. sentence: says to whom it could not be sent, and why."""
 
     position: int
     sentence: str
 
 
 class UnsendingQueue(Protocol):
-    """What has offered it."""
+    """The queue of the message."""
 
     context: TurnContext
 
@@ -39,12 +39,12 @@ class UnsendingQueue(Protocol):
 
 
 def fits(message: Message, connection: Connection) -> bool:
-    """Whether its properties have room in a frame of that connection's client."""
+    """Whether the message's properties fit into a frame of that connection's client."""
     return len(properties_of(message.headers, message.escaping)) <= connection.properties_max_bytes
 
 
 def refuse(queue: UnsendingQueue, delivery: Delivery) -> Unsendable:
-    """The message goes back to its place, and the client is told."""
+    """Puts the message back at its place, and closes the client's channel with a refusal."""
     connection, message = delivery.subscription.connection, delivery.entry.message
     size = len(properties_of(message.headers, message.escaping))
     delivery.leave_window()
@@ -58,7 +58,7 @@ def refuse(queue: UnsendingQueue, delivery: Delivery) -> Unsendable:
 
 
 def of_unsendable(unsendable: Unsendable | None, head: Entry | None) -> str:
-    """What `why` adds, while that message is the next one; else ""."""
+    """Returns what `why` adds while that message is the next one; otherwise ""."""
     if unsendable is None or head is None or head.position != unsendable.position:
         return ""
     return f" The next message could not be sent to {unsendable.sentence}"
