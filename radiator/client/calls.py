@@ -125,8 +125,8 @@ class Calls:
             return True
         if inbox.is_full:
             raise NoAnswer(
-                f"Nothing of the subscription {subscription!r} can come: what others have been sent, and nobody has "
-                "received, fills received_max_bytes. Receive that first, or give each subscription a Client of its own."
+                f"No message of subscription {subscription!r} can arrive: unreceived messages of other subscriptions "
+                "fill received_max_bytes. Receive those first, or give each subscription a Client of its own."
             )
         return (yield Wait(lambda: inbox.has(subscription) or inbox.is_full, timeout_s))
 

@@ -52,7 +52,7 @@ def checked(password: str, what: str) -> str:
     if len(given) > most:
         raise ConfigError([f"{what} is too long: it must have 1 to {most} bytes."])
     if any(character in password for character in "\0\r\n") or not password.isascii() and not _is_text(password):
-        raise ConfigError([f"{what} has a NUL, a line end or what is no UTF-8 in it, which STOMP cannot say."])
+        raise ConfigError([f"{what} contains a NUL, a line end or invalid UTF-8, which STOMP cannot carry."])
     return password
 
 

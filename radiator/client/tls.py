@@ -93,7 +93,8 @@ def _show(context: ssl.SSLContext, address: Address) -> None:
         context.load_cert_chain(address.certificate, address.key or None, no_passphrase)
     except OSError as failed:
         files = f"certificate {address.certificate!r}" + f" with key {address.key!r}" * bool(address.key)
-        why = "its key has a passphrase, and nobody is asked for it" if is_encrypted else _wrong_pair(address, failed)
+        asked = "its key has a passphrase, and the client does not ask for one"
+        why = asked if is_encrypted else _wrong_pair(address, failed)
         raise AddressError(f"The {files} cannot be used: {why}.") from None
 
 
