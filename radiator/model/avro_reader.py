@@ -39,7 +39,7 @@ class AvroReader:
         """So many values more. Raises Wrong."""
         self.left -= values
         if self.left < 0:
-            raise Wrong(f"comes behind {BODY_VALUES_MAX} values, the most that a body may have; send several messages")
+            raise Wrong(f"comes after {BODY_VALUES_MAX} values, the most that a body may have; send several messages")
 
     def take(self, size: int, a: str) -> int:
         """Where so many bytes begin, which are passed over. Raises Wrong."""

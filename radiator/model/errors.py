@@ -72,8 +72,8 @@ class LinkError(RadiatorError):
     def __init__(self, sentence: str, advice: str = "") -> None:
         super().__init__(sentence)
         self.advice = advice or (
-            "Nothing was lost by it, and the link is made anew. If that comes again, run the same version of Radiator "
-            "on both nodes, and report it."
+            "Nothing was lost, and the nodes link again. If it happens again, run the same version of Radiator on both "
+            "nodes, and report it."
         )
 
 

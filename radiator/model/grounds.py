@@ -51,7 +51,7 @@ class NobodyAsks(Grounds):
     reply_id: str
 
     def __str__(self) -> str:
-        return f"/reply-queue/{self.reply_id:.255} is the address of nobody (any more)."
+        return f"/reply-queue/{self.reply_id:.255} has no receiver (any more)."
 
 
 @dataclass(frozen=True, slots=True)

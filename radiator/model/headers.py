@@ -196,7 +196,7 @@ def check_block(block: bytes, escaping: int, limits: Limits) -> None:
         is_path = name == NODE_PATH.name
         most_bytes = DEATHS_BYTES if name == X_DEATH.name else LINK_ADDED_LINE_BYTES
         if name in added or len(line) > most_bytes or (is_path and not _PATH_LINE.match(line)):
-            raise Violation(f"The header {shown(line)} of a message is none that a node adds, or stands there twice.")
+            raise Violation(f"The header {shown(line)} of a message is not one that nodes add, or occurs twice.")
         added[name] = len(line)
     count, size = block.count(b"\n") - len(added), len(block) - sum(added.values())
     most, most_bytes = limits.max_headers, LINK_HEADERS_GROWTH * limits.max_header_bytes

@@ -19,11 +19,11 @@ _BOOT_BITS = 32  # as the disk has it
 
 _MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
 _NOTHING_OF_TRACE = (
-    "Its messages may be in memory only, from a time that the journal does not tell of, or without a valid traceparent "
+    "Its messages may be in memory only, from a time that the journal does not cover, or without a valid traceparent "
     "of version 00; or they are of another node."
 )
 _NOTHING_OF_CORRELATION = (
-    "Its messages may be in memory only, from a time that the journal does not tell of, or of another node; and it "
+    "Its messages may be in memory only, from a time that the journal does not cover, or of another node; and it "
     f"keeps none of more than {CORRELATION_MAX_BYTES} bytes."
 )
 
@@ -91,7 +91,7 @@ def positions_in(ids: Iterable[str], store_id: str) -> frozenset[int]:
 def nothing_of_message(one: str, store_id: str) -> str:
     """The sentences that say so, and why that may be."""
     of = one.rsplit("-", 2)[0]
-    why = "It may be in memory only, or from a time that the journal does not tell of, or there is no such message."
+    why = "It may be in memory only, or from a time that the journal does not cover, or there is no such message."
     if of != store_id:
         why = f"It is of store {of}, and this is store {store_id}: a node, and a restored backup, has one of its own."
     return f"The journal tells nothing of {one}. {why}"

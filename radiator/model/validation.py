@@ -275,7 +275,7 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
             wrong = "is 0, so every producer would wait for ever"
             found.append((key, f'{wrong}; say what becomes of messages, with overflow = "drop-oldest", or raise it'))
     if given.get("bounds_count") == READY and given.get("overflow", BLOCK) == BLOCK:
-        wrong = 'but the queue has overflow = "block", and who waits for room waits until messages are acked'
+        wrong = 'but the queue has overflow = "block", and a SEND that waits for room waits until messages are acked'
         found.append(("bounds_count", f'is "ready", {wrong}; give overflow = "reject", "drop-oldest" or "dead-letter"'))
     sources, window = given.get("partition_key"), given.get("partition_window", defaults.partition_window)
     if sources and given.get("scope") == CLUSTER:
@@ -397,7 +397,7 @@ def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[
         raise mistake("dead_letter", cycle_mistake([name, name]))
     found = settings_of(target)
     if found is None:
-        raise mistake("dead_letter", f"names {shown(target)}, which is no queue; declare it first")
+        raise mistake("dead_letter", f"names {shown(target)}, which is not a queue; declare it first")
     if settings.persistent and not found.persistent:
         raise mistake("dead_letter", not_persistent_mistake(target))
 

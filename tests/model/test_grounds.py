@@ -35,7 +35,7 @@ FANOUT = ExchangeSettings(type="fanout", durable=False, alternate="rest")
     (NoSuchQueue("a" * 300), NONE, f"There is no /queue/{'a' * 255}."),
     (QueueNotDeclared("a"), NONE,
      "/queue/a is not declared, and [create] does not allow queues to be created by first use."),
-    (NobodyAsks("1f"), NONE, "/reply-queue/1f is the address of nobody (any more)."),
+    (NobodyAsks("1f"), NONE, "/reply-queue/1f has no receiver (any more)."),
     (NoSuchExchange("x.y"), NONE,
      "/exchange/x.y is not declared: config.toml or a request to /admin declares an exchange."),
     (Locked("a", 17), "locked",

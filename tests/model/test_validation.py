@@ -206,8 +206,8 @@ def test_a_size_may_have_a_unit() -> None:
         ({"bounds_count": "unacked", "overflow": "reject"}, "`bounds_count`"),
         (
             {"bounds_count": "ready", "max_messages": 5},
-            '`bounds_count` is "ready", but the queue has overflow = "block", and who waits for room waits until '
-            'messages are acked; give overflow = "reject", "drop-oldest" or "dead-letter".',
+            '`bounds_count` is "ready", but the queue has overflow = "block", and a SEND that waits for room waits '
+            'until messages are acked; give overflow = "reject", "drop-oldest" or "dead-letter".',
         ),
         (
             {"max_messages": 0},
@@ -287,7 +287,7 @@ def test_a_dead_letter_that_has_where_to_go_is_right(settings: QueueSettings) ->
         ("new", '`dead_letter` leads to a cycle: "new" -> "new"; a message could go round for ever'),
         ("to-new", '`dead_letter` leads to a cycle: "new" -> "to-new" -> "new"'),
         ("one", '`dead_letter` leads to a cycle: "one" -> "other" -> "one"'),
-        ("nowhere", '`dead_letter` names "nowhere", which is no queue; declare it first.'),
+        ("nowhere", '`dead_letter` names "nowhere", which is not a queue; declare it first.'),
         ("memory", '`dead_letter` is "memory", which is not persistent, while this queue is'),
     ],
 )

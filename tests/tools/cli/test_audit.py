@@ -141,7 +141,7 @@ def test_a_message_that_nothing_is_told_of(run: Runner, lived: tuple[BrokerProce
     store_id = one.partition("-")[0]
     foreign = "0123456789abcdef"
     for other, why in (
-        (f"{one}999", "It may be in memory only, or from a time that the journal does not tell of"),
+        (f"{one}999", "It may be in memory only, or from a time that the journal does not cover"),
         (f"{foreign}-1-1", f"It is of store {foreign}, and this is store {store_id}: "),
     ):
         status, out, _ = run("explain", "--data", broker.data_dir, other)
