@@ -148,7 +148,7 @@ class Authorization:
             for token in user.tokens:
                 if token.sha256 == principal.proof:
                     return token.until_ms
-        sentence = f"What the user {user.name} has logged in with was taken out: log in with another one."
+        sentence = f"The credential that user {user.name} logged in with was removed: log in with another."
         raise Refusal(FORBIDDEN, sentence)
 
     def check_renewed(self, connection: Connection, principal: Principal) -> None:

@@ -65,8 +65,8 @@ class Registrations:
         if is_away and self.away_count >= REGISTRATIONS_MAX:
             raise Refusal(
                 "too-many-registrations",
-                f"{self.away_count} registered consumers, of all queues, are away: no more may be. Shorter leases, and "
-                "a SUBSCRIBE before the registration, make room.",
+                f"{self.away_count} registered consumers of all queues are away, which is the limit. Shorter leases, "
+                "and a SUBSCRIBE before the registration, make room.",
             )
         self._add(queue, name, is_ready, lease_ms)
         return True

@@ -442,7 +442,7 @@ class Rights:
         else:
             granted = self.granted_to_other(principal)
         if granted is None:
-            raise Refusal(FORBIDDEN, f"{principal.name:.80} is no user of this broker, and may do nothing.")
+            raise Refusal(FORBIDDEN, f"This broker has no user {principal.name:.80}.")
         if granted.may_all or (
             type(command) is Send and command.destination in granted.written and not command.more_keys
         ):

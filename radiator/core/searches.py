@@ -74,7 +74,8 @@ class Searches:
         """It begins once all that was decided up to now is on the disk. Raises Refusal."""
         if self.count >= SEARCHES_AT_ONCE:
             raise Refusal(
-                "blocked", f"{SEARCHES_AT_ONCE} searches of the journal are under way, and no more may be: ask again."
+                "blocked",
+                f"{SEARCHES_AT_ONCE} searches of the journal are running, which is the limit: try again later.",
             )
         self.count += 1
         self.context.open.then.append(partial(self.synced, JournalSearch(seeker, log)))

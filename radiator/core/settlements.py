@@ -28,8 +28,8 @@ from radiator.model.limits import (
 
 _OVER = Verdict(
     LEASE_OVER,
-    "This is no lease of yours that goes on: it was settled, or its time is over, or the broker has started since. "
-    "What was not settled in time comes again.",
+    "You hold no such lease: it was settled, has expired, or the broker has restarted. Messages not settled in time "
+    "are redelivered.",
 )
 
 

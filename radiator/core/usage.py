@@ -196,7 +196,7 @@ class Usage:
         if size > most:
             raise Refusal(
                 "too-large",
-                f"This has {size} bytes: max_stored_bytes of the user {self.name}, who has made it, is {most}.",
+                f"This has {size} bytes: its creator, user {self.name}, has max_stored_bytes = {most}.",
             )
         if self.stored_bytes + self.came_bytes + size > most or (waiters and waiters[0] is not producer):
             return self.stored_wait_list

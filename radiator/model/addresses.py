@@ -75,7 +75,7 @@ def split(address: str) -> tuple[str, str]:
     named = ", ".join(f"/{kind}/" for kind in KINDS)
     raise Refusal(
         "unknown-destination",
-        f"{address} is no destination: it would begin with {named} or {EXISTING_PREFIX}, or be {ADMIN}.",
+        f"{address} is not a destination: one begins with {named} or {EXISTING_PREFIX}, or be {ADMIN}.",
     )
 
 

@@ -88,7 +88,7 @@ def test_one_that_is_subscribed_to_nothing_says_so_and_one_that_has_gone_too(pag
     page.open(f"#/connections/{number_of_stomp(page)}")
     page.sees("It is subscribed to nothing.", "says nothing of itself")
     page.go("#/connections/999999")
-    page.sees("There is no connection 999999: it has gone, or never was.")
+    page.sees("There is no connection 999999: it has closed, or never existed.")
     page.is_accessible()
     page.expected = 20
 

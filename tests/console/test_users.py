@@ -99,7 +99,7 @@ def test_a_user_that_is_not_there_and_a_hostile_one(page: Page) -> None:
     page.sees("user must be the name of a user", "evil", "\\u202e")
     assert page.all("main img") == []
     asked(page, "bob", "read", "/nonsense")
-    page.sees("/nonsense is no destination")
+    page.sees("/nonsense is not a destination")
     page.expected = 3
 
 

@@ -243,7 +243,7 @@ def test_a_memory_queue_may_hold_as_much_as_is_free() -> None:
     node.wait(0.25)
     why = node.admin(9, do="why", queue="full")
     assert "1 producer waits for room: the broker's memory is nearly used up" in why["sentence"]
-    assert "Most is held by /queue/full: 84512 bytes" in why["sentence"]
+    assert "The largest: /queue/full: 84512 bytes" in why["sentence"]
     node.say(subscribe(1, "full", "auto"))
     node.wait(0.25)
     assert node.receipts(8) == [b"1", b"2"] and not node.paused

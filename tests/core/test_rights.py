@@ -693,7 +693,7 @@ def test_a_user_that_is_gone_loses_his_connections() -> None:
     assert reload(node, bob=Rules()) == ["refused", "reloaded"]
     (refuse,) = (reply for reply in node.inbox[1] if isinstance(reply, Refuse))
     assert (refuse.code, refuse.scope) == (FORBIDDEN, Scope.CONNECTION)
-    assert refuse.sentence == "ann is no user of this broker, and may do nothing."
+    assert refuse.sentence == "This broker has no user ann."
     assert node.broker.connections[1].is_closing and not node.broker.connections[2].is_closing
 
 
@@ -758,7 +758,7 @@ def test_a_token_that_is_taken_out_ends_its_connections() -> None:
     node.say(subscribe(2, "q"), send(2, "q", b"1"))
     reload_users(node, {"ann": replace(ANN, tokens=(Token(TOKENS[1]),))})
     assert [codes(node, number) for number in (2, 3, 4, 5)] == [[FORBIDDEN], [], [], []]
-    assert node.inbox[2][-1].sentence == "What the user ann has logged in with was taken out: log in with another one."
+    assert node.inbox[2][-1].sentence == "The credential that user ann logged in with was removed: log in with another."
     join(node, 6, Principal("ann", RecognisedBy.TOKEN, proof=TOKENS[0]))  # it was logged in just before the reload
     assert codes(node, 6) == [FORBIDDEN]
 

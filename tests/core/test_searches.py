@@ -126,7 +126,7 @@ def test_so_many_searches_are_under_way_and_one_more_is_refused() -> None:
     node = journaled(5)
     seekers = [OneSeeker(1) for _ in range(SEARCHES_AT_ONCE)]
     begin(node, *seekers)
-    with pytest.raises(Refusal, match=f"{SEARCHES_AT_ONCE} searches of the journal are under way") as refused:
+    with pytest.raises(Refusal, match=f"{SEARCHES_AT_ONCE} searches of the journal are running") as refused:
         begin(node, OneSeeker(1))
     assert refused.value.code == "blocked"
     for _ in slices_of(node):

@@ -417,7 +417,7 @@ def test_one_larger_than_the_bound_is_refused_at_once() -> None:
     node = node_of(max_stored_bytes=10)
     join(node, 1)
     node.say(send(1, "q", b"x" * 11))
-    assert refused(node, 1) == "This has 11 bytes: max_stored_bytes of the user ann, who has made it, is 10."
+    assert refused(node, 1) == "This has 11 bytes: its creator, user ann, has max_stored_bytes = 10."
 
 
 def test_a_transaction_is_stored_whole_or_waits() -> None:

@@ -33,7 +33,7 @@ def test_other_addresses_there_are(address: str, parts: tuple[str, str]) -> None
     "address", ["", "/", "q", "queue/a", "xqueue/a", "/queue", "/queue/", "/nothing/a", "/admin/a"]
 )
 def test_what_is_of_no_known_kind_is_refused_with_those_there_are(address: str) -> None:
-    with pytest.raises(Refusal, match="is no destination: it would begin with /queue/") as refused:
+    with pytest.raises(Refusal, match="is not a destination: one begins with /queue/") as refused:
         split(address)
     assert refused.value.code == "unknown-destination"
 

@@ -21,7 +21,7 @@ def test_a_message_that_a_client_may_send_can_be_carried() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"destination": "/nothing/q"}, "is no destination"),
+        ({"destination": "/nothing/q"}, "is not a destination"),
         ({"destination": "/admin"}, "is no address of a message"),
         ({"destination": "/queue/" + "x" * 256}, "has a name of 256 bytes"),
         ({"headers": b"no colon\n"}, ""),

@@ -137,8 +137,9 @@ def _of_broker(parts: AttentionPort) -> Iterator[NeedsAttention]:
     for address, left_s in sorted(parts.certificates_left_s.items()):
         if left_s < CERTIFICATE_S:
             of = f"of {address}" if address else "of [tls]"
-            when = f"in {left_s // 86_400} days" if left_s >= 2 * 86_400 else f"in {left_s // 3600} hours"
-            text = f"The certificate {of} is over{f' {when}' if left_s >= 0 else ': clients refuse it'}. Renew it."
+            when = f"{left_s // 86_400} days" if left_s >= 2 * 86_400 else f"{left_s // 3600} hours"
+            what = f"expires in {when}" if left_s >= 0 else "has expired: clients refuse it"
+            text = f"The certificate {of} {what}. Renew it."
             yield NeedsAttention(CERTIFICATE, address or "[tls]", CERTIFICATE, text)
     cluster = parts.cluster
     for name in sorted(cluster.node.peers) if cluster is not None and cluster.node is not None else ():
@@ -185,9 +186,8 @@ def _of_groups(still: list[tuple[int, str, float]]) -> str:
     """The groups of a log that are behind and do not move: the last of them."""
     unread, group, for_s = max(still)
     others = f" So it is with {count_text(len(still) - 1, 'other group')}." if len(still) > 1 else ""
-    return (
-        f"Group {group!r:.80} is {count_text(unread, 'record')} behind, and has acked none for {for_s:.0f} s.{others}"
-    )
+    lag = count_text(unread, "record")
+    return f"Group {group!r:.80} is {lag} behind, and has acked nothing for {for_s:.0f} s.{others}"
 
 
 def _look_at_queues(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:

@@ -28,7 +28,7 @@ from radiator.model.replies import Scope
 
 _WAITS = {
     "acks": "the disk, which still writes the last batch of ACKs",
-    "answers": "answers: it has asked for as much as may be made for it at once",
+    "answers": "answers: it has reached the limit of answers prepared at once",
     "batch": "the disk, which still writes the last batch",
     "dedup": "the disk, where a dedup-id is looked up",
     "disk": "the disk, which is nearly full",
@@ -102,8 +102,8 @@ def closed(request: Request[ConnectionsPort], command: CloseConnection) -> None:
         name = connection.principal.name
         raise Refusal(
             "linked",
-            f"Connection {connection.number} is the link with node {name}, which would be there again at once. To end "
-            f"it, take [peer.{name}] out of the configuration and restart this node, or stop {name}.",
+            f"Connection {connection.number} is the link with node {name}, which would reconnect at once. To end it, "
+            f"remove [peer.{name}] from the configuration and restart this node, or stop {name}.",
         )
     if not connection.is_closing:
         name = f"{asker.principal.name!r:.80}"
@@ -119,8 +119,8 @@ def _there(request: Request[ConnectionsPort], number: int) -> Connection:
     if connection is None:
         raise Refusal(
             "no-such-connection",
-            f"There is no connection {number}: it has gone, or never was. `radiator connections` has those that there "
-            "are.",
+            f"There is no connection {number}: it has closed, or never existed. `radiator connections` lists the "
+            "open ones.",
         )
     return connection
 

@@ -60,10 +60,10 @@ def reasons_of(parts: ReadinessPort) -> Iterator[NotReady]:
     for address, left_s in sorted(parts.certificates_left_s.items()):
         of = f"of {address}" if address else "of [tls]"
         if left_s < 0:
-            yield NotReady("certificate", f"The certificate {of} is over: clients refuse it. Renew it.")
+            yield NotReady("certificate", f"The certificate {of} has expired: clients refuse it. Renew it.")
         elif left_s < CERTIFICATE_READY_S:
             yield NotReady(
-                "certificate", f"The certificate {of} is over in {left_s // 60} minutes: renew it before that."
+                "certificate", f"The certificate {of} expires in {left_s // 60} minutes: renew it before then."
             )
     cluster = parts.cluster
     if cluster is None:

@@ -144,8 +144,7 @@ def _of_outbox(state: WhyPort, asked: Queue) -> tuple[str, str]:
     if peer is None or peer.link is None:
         cause = "" if peer is None or not peer.cause else f" ({peer.cause})"
         return "not-linked", (
-            f"{copies} for node {name}, which is not linked{cause}; `radiator peer drop {name} --force` lets go of "
-            "them."
+            f"{copies} for node {name}, which is not linked{cause}; `radiator peer drop {name} --force` discards them."
         )
     if asked.doubt_count:
         return "in-doubt", f"{copies} for node {name}; {asked.doubt_count} are offered to it, and not confirmed yet."
@@ -197,9 +196,7 @@ def _most_stored(state: WhyPort) -> str:
 
 def _of_memory(state: WhyPort) -> str:
     """Who keeps producers waiting."""
-    return (
-        f"the broker's memory is nearly used up: who holds much waits. Most is held by {state.memory.holders_text()}."
-    )
+    return f"the broker's memory is nearly used up: large holders wait. The largest: {state.memory.holders_text()}."
 
 
 def is_full(asked: Queue) -> bool:
@@ -252,12 +249,12 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
             return held_back
         if asked.peek_head() is None:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
-        return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
+        return "moving", f"{ready}, and a consumer has room: nothing holds it up here."
     if STAND_BY in at and (taking_over := of_successor(asked, ready)) is not None:
         return taking_over
     consumers = count_text(at.total(), "consumer")
     if OUTBOX in at and worst is None:
-        return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
+        return "outbox-full", f"{ready}, but the consumers do not read what they were already sent ({consumers})."
     if worst is None and HELD in at:
         return (
             "held",
@@ -365,7 +362,7 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
     if share.staying:
         return "resting", (
             f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "
-            f"and go on only where they are wanted for {STARVING_S:g} s; {_askers(share)}."
+            f"and move on only to nodes that have asked for {STARVING_S:g} s; {_askers(share)}."
         )
     return "asked-elsewhere", (
         f"{ready}, and nobody is subscribed here; {_askers(share)}. `radiator why` there says more."
@@ -436,15 +433,15 @@ def of_log(asked: Log, crowd: Crowd, unread: dict[str, int]) -> tuple[str, str]:
     if most is not None and not behind and len(unread) == len(asked.groups) and len(asked.groups) >= at.total():
         return "done", f"It has {records}, and its groups have acked them all."
     if CAN_TAKE in at:
-        return "moving", f"It has {records}, and a reader has room: nothing stands in the way.{behind}"
+        return "moving", f"It has {records}, and a reader has room: nothing holds it up here.{behind}"
     if worst is not None:
         return "window", (
             f"It has {records}, but no reader has room in its window ({count_text(at.total(), 'reader')}): connection "
             f"{worst.connection.number} has {unacked_of(worst)} unacked, of {window_of(worst)}.{behind}"
         )
     return "outbox-full", (
-        f"It has {records}, but nobody reads what was sent to them already ({count_text(at.total(), 'reader')})."
-        f"{behind}"
+        f"It has {records}, but the readers do not read what they were already sent "
+        f"({count_text(at.total(), 'reader')}).{behind}"
     )
 
 

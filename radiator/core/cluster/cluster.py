@@ -475,7 +475,7 @@ class Cluster:
 def _unknown(name: str, what: str, names: Collection[str]) -> Refusal:
     """An operator has named a node that is not among these."""
     there = f": {', '.join(names)}" if names else "; there are none"
-    return Refusal("unknown-node", f"{name!r:.80} is none of the {what}{there}.")
+    return Refusal("unknown-node", f"{name!r:.80} is not one of the {what}{there}.")
 
 
 def address_of(node: Node | None) -> str:

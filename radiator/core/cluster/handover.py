@@ -275,7 +275,7 @@ class Handover:
         elif last < peer.out_taken:
             forgotten = f"; if it has met {PEER_STORES_KEPT} other stores of this node since, nothing is"
             what = (
-                f"{peer.name} does not know any more that it took messages {last + 1} to {peer.out_taken}: if its "
+                f"{peer.name} no longer knows that it took messages {last + 1} to {peer.out_taken}: if its "
                 f"store is an older copy, those that nobody had processed are lost{'' if last else forgotten}."
             )
         else:

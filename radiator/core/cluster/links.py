@@ -69,7 +69,7 @@ class Links:
         name = identity.name
         peer = self.peers.get(name)
         if self.node is None or name == self.name or (name not in self.known and not self.node.discover):
-            self.turn_away(connection, name, "unknown-node", f"{name!r} is none of the nodes that {self.name!r} knows.")
+            self.turn_away(connection, name, "unknown-node", f"{self.name!r} does not know a node {name!r}.")
             return
         if peer is None:
             if len(self.peers) >= NODES_MAX:

@@ -16,4 +16,4 @@ class AdminKind(Kind):
     __slots__ = ()
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        raise Refusal("admin", "A request to /admin is no message that could be kept.")
+        raise Refusal("admin", "A request to /admin cannot be stored as a message.")

@@ -121,13 +121,13 @@ class Kind:
 
     def leased(self, destination: str, name: str) -> Queue:
         """Returns the queue that a Receive takes from, made as by a SUBSCRIBE. Raises Refusal."""
-        raise Refusal("no-lease", f"{destination} is no queue: only messages of queues are leased.{self.instead}")
+        raise Refusal("no-lease", f"{destination} is not a queue: only messages of queues are leased.{self.instead}")
 
     def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
         """Returns a queue that is there, for who takes messages from it. user: None: a client that has no connection of
         its own. Raises Refusal.
         """
-        raise Refusal("no-lease", f"{destination} is no queue, of which alone one message is taken.")
+        raise Refusal("no-lease", f"{destination} is not a queue: single messages can be taken only from queues.")
 
     def whole_address(self, address: str) -> str:
         """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""

@@ -270,7 +270,7 @@ def _check_deletable(parts: TopologyPort, queue: Queue, command: DeleteDestinati
             "another node: a link settles that, or `radiator peer release` does.",
         )
     if queue.is_declared:
-        raise Refusal("declared", f"{address} is declared in the configuration: take it out there, or purge it.")
+        raise Refusal("declared", f"{address} is declared in the configuration: remove it there, or purge it.")
     if command.if_unused and queue.subscriptions:
         raise Refusal(
             "in-use",

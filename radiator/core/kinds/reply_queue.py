@@ -49,13 +49,13 @@ class ReplyQueueKind(Kind):
         queue = self.destinations.temp_queues.by_id.get(name)
         if command.mandatory:
             if queue is None:
-                _give_back(plan, command, "is the address of nobody (any more)")
+                _give_back(plan, command, "has no receiver (any more)")
                 return
             if not queue.has_capacity(1, message.size):
                 raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
         if command.immediate:
             if queue is None:
-                raise no_consumer(command.destination, "it is the address of nobody (any more)")
+                raise no_consumer(command.destination, "it has no receiver (any more)")
             plan.immediate[queue] = command.destination
         plan.replies.append((queue, message))
 

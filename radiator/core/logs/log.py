@@ -361,7 +361,7 @@ class Log:
                 count, everywhere = len(self.groups), self.readers.positions
                 raise Refusal(
                     "too-many-destinations",
-                    f"{self.name} has {count} groups, and all groups of all logs {everywhere} positions: no more fit.",
+                    f"{self.name} has {count} groups, and all logs have {everywhere} positions: the limit is reached.",
                 )
             offsets = positions()
             found = self.groups[name] = Group(self, name, offsets, list(offsets))

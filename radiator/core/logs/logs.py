@@ -162,7 +162,7 @@ class Logs:
     def check_unused(self, log: Log, may_be_reserved: bool = False) -> None:
         """Raises Refusal where the log cannot be deleted."""
         if log.is_declared:
-            raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
+            raise Refusal("declared", f"{log.name} is declared in the configuration: remove it there.")
         if log.is_reserved and not may_be_reserved:
             raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
         if log.has_readers:

@@ -34,8 +34,8 @@ class SingleConsumer(ConsumerOrder):
         if self.active is not None or self._candidate() is not None or not self._may_follow(subscription):
             raise Refusal(
                 "exclusive",
-                f"/queue/{self.queue.name} has single_active_consumer, and another consumer that is the active one: "
-                "no single message is taken beside it.",
+                f"/queue/{self.queue.name} has single_active_consumer, and another consumer is active, so single "
+                "messages cannot be taken.",
             )
 
     def joined(self, subscription: Subscription) -> None:

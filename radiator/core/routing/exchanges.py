@@ -168,7 +168,7 @@ class Exchanges:
         if name in STANDARD_EXCHANGES:
             raise Refusal("reserved", f"/exchange/{name} always exists.")
         if exchange.is_declared:
-            raise Refusal("declared", f"/exchange/{name} is declared in the configuration: take it out there.")
+            raise Refusal("declared", f"/exchange/{name} is declared in the configuration: remove it there.")
         for tie in list(ties_of(exchange)):
             self.untie(tie)
         if self.all.get(name) is exchange:  # an auto_delete one has gone with its last binding

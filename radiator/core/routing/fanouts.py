@@ -62,7 +62,7 @@ class Fanouts:
         """Deletes the fanout; its children stay. Raises Refusal."""
         self.get(name)
         if name in self.declarations.fanouts:
-            raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
+            raise Refusal("declared", f"/fanout/{name} is declared in the configuration: remove it there.")
         del self.all[name]
         self.usages.gone(_address(name))
         self.context.write(DropDeclared(FANOUT, name))

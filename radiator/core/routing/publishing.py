@@ -23,7 +23,7 @@ def publish(admission: Admission, connection: Connection, command: PublishAll) -
         connection.say(admission.context, published)
     elif not (isinstance(blocked, WaitList) and blocked.is_brief):
         admission.forget_found(connection)
-        raise Refusal("blocked", f"There is no room now: {name_of_waitable(blocked)} has none.")
+        raise Refusal("blocked", f"There is no room now ({name_of_waitable(blocked)}): try again later.")
     return blocked
 
 

@@ -44,7 +44,7 @@ class Transactions:
         found = connection.transactions.get(name)
         if found is None:
             raise Refusal(
-                "transaction", f"There is no open transaction {shown(name)} on this connection: BEGIN comes first."
+                "transaction", f"There is no open transaction {shown(name)} on this connection: send BEGIN first."
             )
         return found
 

@@ -194,7 +194,7 @@ def test_what_it_waits_for_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(("name", "words"), [
-    ("acks", "the disk, which still writes"), ("answers", "answers: it has asked for as much"),
+    ("acks", "the disk, which still writes"), ("answers", "answers: it has reached the limit of answers"),
     ("memory", "memory, of which max_memory_bytes are used"), ("batch", "the disk, which still writes"),
     ("dedup", "a dedup-id is looked up"), ("flush", "its next turn"),
     ("the disk, which messages are read back from,", "s for the disk, which messages are read back from."),

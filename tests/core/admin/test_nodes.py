@@ -43,9 +43,9 @@ def test_nothing_in_doubt_is_released_of_a_neighbour_and_of_nobody_else() -> Non
 @pytest.mark.parametrize(
     ("do", "sentence"),
     [
-        ("peer-release", "'z' is none of the nodes known here: b."),
-        ("peer-drop", "'z' is none of the nodes that copies wait for here: b."),
-        ("peer-keep", "'z' is none of the nodes in the list: b."),
+        ("peer-release", "'z' is not one of the nodes known here: b."),
+        ("peer-drop", "'z' is not one of the nodes that copies wait for here: b."),
+        ("peer-keep", "'z' is not one of the nodes in the list: b."),
     ],
 )
 def test_a_node_that_nobody_knows_is_refused_with_those_that_there_are(do: str, sentence: str) -> None:
@@ -59,7 +59,7 @@ def test_a_node_that_nobody_knows_is_refused_with_those_that_there_are(do: str, 
 def test_where_there_are_no_others_the_refusal_says_so() -> None:
     node = one_of_two(peers={})
     assert (
-        "'z' is none of the nodes known here; there are none."
+        "'z' is not one of the nodes known here; there are none."
         in node.admin(9, do="peer-release", peer="z", force=True)["error"]
     )
     assert code(node, do="peer-drop", peer="z", force=True) == "unknown-node"

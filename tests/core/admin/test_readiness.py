@@ -66,9 +66,9 @@ def test_not_while_the_tables_have_long_been_far_behind(short_s: float, expected
     "left_s, says",
     [
         (CERTIFICATE_READY_S, None),
-        (CERTIFICATE_READY_S - 1, "The certificate of stomps://a:1 is over in 1439 minutes: renew it before that."),
-        (0, "The certificate of stomps://a:1 is over in 0 minutes: renew it before that."),
-        (-1, "The certificate of stomps://a:1 is over: clients refuse it. Renew it."),
+        (CERTIFICATE_READY_S - 1, "The certificate of stomps://a:1 expires in 1439 minutes: renew it before then."),
+        (0, "The certificate of stomps://a:1 expires in 0 minutes: renew it before then."),
+        (-1, "The certificate of stomps://a:1 has expired: clients refuse it. Renew it."),
     ],
 )
 def test_not_with_a_certificate_that_is_over_or_soon_will_be(left_s: int, says: str | None) -> None:

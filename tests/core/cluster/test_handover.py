@@ -394,7 +394,7 @@ def test_an_older_copy_of_a_store_is_linked_and_told_of_while_nothing_is_in_doub
     nodes.start("b", older)
     tries = link_again(nodes)
     assert tries <= 6 and nodes.cluster("a").peers["b"].state == nodes.cluster("b").peers["a"].state == "up"
-    assert "b does not know any more that it took messages 1 to " in disagreement(nodes, "a")
+    assert "b no longer knows that it took messages 1 to " in disagreement(nodes, "a")
     assert "which b does not know to have handed over" in disagreement(nodes, "b")
     assert_handed_over_both_ways(nodes)
 

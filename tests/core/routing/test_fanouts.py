@@ -34,7 +34,7 @@ def test_one_that_is_declared_now_is_kept_and_taken_back() -> None:
 
 def test_one_of_the_configuration_stays() -> None:
     some = fanouts(f=("a",))
-    with pytest.raises(Refusal, match="take it out there") as refused:
+    with pytest.raises(Refusal, match="remove it there") as refused:
         some.delete("f")
     assert refused.value.code == "declared" and not some.context.open.writes
 

@@ -73,7 +73,7 @@ def test_one_is_closed(run: Run, broker: BrokerProcess) -> None:
         with pytest.raises(Gone):
             wire.read_frame()
     status, out, err = run("disconnect", name)
-    assert (status, out) == (1, "") and f"There is no connection {name}: it has gone, or never was." in err
+    assert (status, out) == (1, "") and f"There is no connection {name}: it has closed, or never existed." in err
     assert run("connections", name)[0] == 1
 
 
