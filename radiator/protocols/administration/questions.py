@@ -19,7 +19,7 @@ def route(asked: Asked) -> AdminCommand:
     name, key = asked.name(EXCHANGE), asked.text("key", "a routing key", "")
     wrong = _address_mistake(f"/{EXCHANGE}/{name}/{key}")
     if wrong:
-        raise mistake("key", f"is none that a SEND could have: the address {wrong}; it is {shown(key)}")
+        raise mistake("key", f"is not one that a SEND could have: the address {wrong}; it is {shown(key)}")
     return commands.FindRoute(name, key, _block(asked.given["headers"]) if "headers" in asked else b"")
 
 

@@ -207,7 +207,7 @@ class Channel:
         self._method = kind
         take = self._takes.get(kind)
         if take is None:
-            raise BrokenAmqp(spec.COMMAND_INVALID, f"{NAMES[kind]} is none that a client sends on a channel")
+            raise BrokenAmqp(spec.COMMAND_INVALID, f"clients do not send {NAMES[kind]} on a channel")
         take(self, method, commands)
 
     # ---- messages that come -----------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class Body:
                 if not data.startswith(_LINE_END, at):
                     what = "A chunk" if self._at == _DATA_END else "The last chunk"
                     followed = shown(data[at : at + 16])
-                    raise BadRequest(400, f"{what} is followed by {followed}; an end of line must stand there.")
+                    raise BadRequest(400, f"{what} is followed by {followed}; a line end must follow.")
                 at += len(_LINE_END)
                 self.is_whole = self._at == _LAST_END
                 self._at = _SIZE

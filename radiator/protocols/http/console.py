@@ -80,7 +80,7 @@ def file(request: HttpRequest) -> Response:
     digest, *path = request.names
     resource = _BY_PATH.get(tuple(path))
     if digest != DIGEST or resource is None:
-        raise BadRequest(404, "That is no file of this broker's console: load the page anew.")
+        raise BadRequest(404, "This broker's console has no such file: reload the page.")
     found = resource(request)
     assert isinstance(found, Response)
     return found

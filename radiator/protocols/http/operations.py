@@ -167,7 +167,7 @@ _SUMMARIES = {
     "queues": "All queues with their numbers, or a page of them",
     "queue-table": "A page of the queues in any order, with rates, and why each stands as it does",
     "history": "The last hour, in samples",
-    "attention": "What needs somebody, the worst first",
+    "attention": "What needs attention, the worst first",
     "describe": "Its settings and numbers",
     "declare": "Declares it; where it is there with the same settings nothing changes",
     "delete": "Deletes it",
@@ -183,9 +183,9 @@ _SUMMARIES = {
     "scale": "How many consumers there are, and how many could be busy",
     "connections": "Who is connected, or a page of them",
     "connection": "One connection, with its subscriptions",
-    "disconnect": "Closes a connection; what it has unacked comes again",
+    "disconnect": "Closes a connection; its unacked messages are redelivered",
     "unacked": "Which messages are out with whom, the longest out first",
-    "extend-unacked": "Gives who has a message more time for it",
+    "extend-unacked": "Gives a message's consumer more time",
     "offsets": "For each partition the offset of the first record that is not older than a time",
     "position": "The position of a group",
     "PUT position": "Sets the position of a group",
@@ -388,7 +388,7 @@ LOG_IN = Operation(
 )
 LOG_OUT = Operation("Ends the session of the cookie", answers={204: ("There is none any more.", {})})
 IDENTITY = Operation(
-    "Who asks, and what he may do; of who has no login only that he needs one",
+    "The current user and the user's rights; without a login, only that one is needed",
     answers={
         200: (
             "To a stranger, where there are users, only `ok`, `user` (null) and `users` (true).",

@@ -14,7 +14,8 @@ _EXPIRATION = "Here expiration:MS is a message's time to live."
 _OWN_TOO = "What a connection sends it gets too, where it is subscribed: tell it apart by a header of your own."
 _CONSUMER_PRIORITY = "Here consumer-priority:N says which consumers come first."
 _NOT_BEFORE = (
-    "A topic has what is sent from now on: durable:true keeps what comes while nobody is there, and a log has all."
+    "A topic delivers only new messages: durable:true keeps those sent while the subscriber is away, and a log keeps "
+    "all."
 )
 
 OF_SUBSCRIBE = {

@@ -73,7 +73,7 @@ def test_who_takes_gzip_gets_it() -> None:
     f"{DIGEST}/vendor/../app.js", f"{DIGEST}/",
 ])  # fmt: skip
 def test_nothing_else_is_there(path: str) -> None:
-    with pytest.raises(BadRequest, match="no file of this broker's console") as refused:
+    with pytest.raises(BadRequest, match="broker's console has no such file: reload the page") as refused:
         response(path)
     assert refused.value.status == 404
 
