@@ -631,7 +631,7 @@ class ServerConnection:
         """
         lacks = "is not logged in yet" if self._holds & _CHECKED else "has not said CONNECT"
         if self._state == _OPENING:
-            sentence = f"This connection {lacks}, and others want its place: connect, and say it at once."
+            sentence = f"This connection {lacks}, and others need its place: send CONNECT right after connecting."
             self._append_error("connections", sentence)
             self._write()
         self.close("gave way to another, without a CONNECT")

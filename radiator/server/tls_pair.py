@@ -117,7 +117,7 @@ def _certificate(path: Path) -> Certificate:
     try:
         certificate = read_certificate(data.decode("utf-8", "replace"))
     except ValueError as wrong:
-        right = "it must have a certificate in PEM, and behind it those that lead to its CA"
+        right = "it must have a PEM certificate, followed by those that lead to its CA"
         raise ValueError(f"tls.certificate is {path}, which {wrong}; {right}") from None
     if certificate.key not in KEYS:
         weak = f"tls.certificate is {path}, whose key is {certificate.key}, too weak or too slow for a broker"
@@ -168,7 +168,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
         context.load_cert_chain(settings.certificate, settings.key, no_passphrase)
     except (ssl.SSLError, OSError) as error:
         if is_encrypted:
-            wrong = f"tls.key is {settings.key}, which has a passphrase, and nobody is asked for it at a start"
+            wrong = f"tls.key is {settings.key}, which has a passphrase; the broker cannot ask for one"
             right = f"write it without: openssl pkey -in {settings.key.name} -out plain.key; chmod 600 plain.key"
         elif isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
             wrong = f"tls.key is {settings.key}, which does not belong to the certificate {settings.certificate}"

@@ -317,4 +317,5 @@ class KnownLogin:
 
 
 def _over() -> Refusal:
-    return Refusal("session-over", "There is no such session: it is over, or another user's. Open a new one.")
+    sentence = "There is no such session: it has ended, or belongs to another user. Open a new one."
+    return Refusal("session-over", sentence)

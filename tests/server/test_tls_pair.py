@@ -80,7 +80,7 @@ def test_a_key_with_a_passphrase_asks_nobody(pair: MadePair, tmp_path: Path) -> 
     openssl("pkey", "-in", pair.key, "-aes256", "-passout", "pass:secret", "-out", key)
     key.chmod(0o600)
     sentence = refused(TlsSettings(certificate=pair.certificate, key=key))
-    assert "has a passphrase, and nobody is asked for it at a start; write it without: openssl pkey" in sentence
+    assert "has a passphrase; the broker cannot ask for one; write it without: openssl pkey" in sentence
 
 
 def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_p
     empty = tmp_path / "empty"
     empty.write_text("")
     empty.chmod(0o600)
-    assert "has no -----BEGIN CERTIFICATE-----; it must have a certificate" in refused(
+    assert "has no -----BEGIN CERTIFICATE-----; it must have a PEM certificate" in refused(
         replace(right, certificate=empty)
     )
     assert f"tls.key is {empty}, which is empty; it must have a private key in PEM" in refused(
