@@ -74,7 +74,7 @@ def backup(
     """
     target = Path(file)
     if os.path.lexists(target) and backup_meta(target) is None:
-        raise StoreError(f"{target} exists and is no backup: give the backup a name of its own.")
+        raise StoreError(f"{target} exists and is not a backup: choose another name.")
     if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
     new = target.with_name(f"{target.name}.{os.getpid()}{_NEW}")
@@ -109,7 +109,7 @@ def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
         if not os.fstat(opened).st_nlink:
-            raise FileNotFoundError("another backup has just cleared up here: say it again")
+            raise FileNotFoundError("another backup has just removed temporary files here: run it again")
         reader.copy_to(opened, compact, progress, expected_bytes)
     except BaseException:
         os.close(opened)

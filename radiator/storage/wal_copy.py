@@ -198,7 +198,7 @@ class LogCopier:
                 missing = f"entries {before.place.index + 1} to {after.first - 1}"
                 yield (
                     f"{self._to} lacks {missing}: their segments are not in {self._from} any more, or damaged there."
-                    " Raise log_keep, or copy more often; make a backup, which begins anew behind the gap, and remove"
+                    " Raise log_keep, or copy more often; make a new backup, which begins after the gap, and remove"
                     " the copies before it."
                 )
             elif before.place.crc != after.crc_before:

@@ -183,7 +183,7 @@ def test_backup_over_anything_else_is_refused(tmp_path: Path, there: str) -> Non
         target.mkdir()
     else:
         target.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(StoreError, match=f"{target} exists and is no backup: give the backup a name of its own"):
+    with pytest.raises(StoreError, match=f"{target} exists and is not a backup: choose another name"):
         backup(tmp_path / "data", target)
 
 
@@ -281,7 +281,7 @@ def test_restore_takes_nothing_of_others_for_its_own(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     (tmp_path / "new.restoring").mkdir()
     (tmp_path / "new.restoring" / "letter").touch()
-    with pytest.raises(StoreError, match="stands in the way"):
+    with pytest.raises(StoreError, match="is in the way"):
         restore(tmp_path / "copy", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

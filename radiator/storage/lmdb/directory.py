@@ -153,7 +153,7 @@ def begin_restore(directory: Path) -> None:
         made.mkdir(mode=_DIRECTORY_MODE)
     except FileExistsError:
         if made.is_symlink() or not made.is_dir() or set(os.listdir(made)) - {RESTORE_FILE}:
-            raise StoreError(f"{made} stands in the way, and no restore has left it there: remove it.") from None
+            raise StoreError(f"{made} is in the way, and was not left by a restore: remove it.") from None
     except FileNotFoundError:
         raise _no_parent(directory) from None
     _mark_restore(made)

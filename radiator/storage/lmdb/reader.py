@@ -114,7 +114,7 @@ class Reader:
                     except (StoreError, FileNotFoundError) as error:
                         if os.stat(self.file).st_ino != self._inode:
                             raise StoreError(
-                                f"{self.file} has been replaced while it was read: say it again."
+                                f"{self.file} was replaced while it was being read: run it again."
                             ) from error
                         if tries_left:  # the broker has recycled what was being read
                             continue
