@@ -50,7 +50,7 @@ class Authority:
         key: tuple[str, ...] = P_256,
         serial: int | None = None,
     ) -> MadePair:
-        """Signed by it. names: as openssl has subjectAltName; "": none. days: until its end; below 0: it is over.
+        """Signed by it. names: as openssl has subjectAltName; "": none. days: until its end; below 0: it has expired.
         serial: its number; None: by chance.
         """
         made = MadePair(self._directory / f"{name}.pem", self._directory / f"{name}.key")

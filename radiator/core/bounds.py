@@ -168,7 +168,7 @@ BOUNDS: tuple[BoundKind, ...] = (
     _server(
         "browser_sessions",
         "sessions",
-        "One more ends the longest unused: of its user, or of who has most.",
+        "One more ends the longest unused session of its user, or of the user with most.",
     ),
     _server("inbox_bytes", BYTES, "No socket is read from until the dispatcher has caught up."),
     _server("tunnels_bytes", BYTES, "Each session of STOMP over HTTP reads only 16 KiB ahead of its client."),
@@ -204,7 +204,7 @@ BOUNDS: tuple[BoundKind, ...] = (
     BoundKind(
         "keys_held_bytes",
         BYTES,
-        "A partitioned queue whose delays hold so much delivers nothing more until some are over.",
+        "A partitioned queue whose delays hold this much delivers nothing until some have ended.",
         lambda looked: looked.port.destinations.windows.held_max,
         None,
     ),
@@ -240,7 +240,7 @@ BOUNDS: tuple[BoundKind, ...] = (
         "acked_ahead",
         AHEAD_MAX,
         "records",
-        "Groups that have acked records behind one that is unacked get no more until that is acked.",
+        "A group with acked records after an unacked one gets no more until that one is acked.",
         lambda looked: looked.port.destinations.readers.ahead,
     ),
     _fixed(

@@ -63,7 +63,7 @@ class Certificate:
         return ""
 
     def days_left(self, now_s: float) -> int:
-        """Whole days until its end; below 0: it is over."""
+        """Whole days until its end; below 0: it has expired."""
         return int((self.valid_to_s - now_s) // 86_400)
 
 

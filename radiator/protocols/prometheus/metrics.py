@@ -44,7 +44,7 @@ BROKER = (
         "certificate_left_seconds",
         GAUGE,
         "certificate_left_s",
-        "Until the end of the certificate that ends first; below 0: it is over.",
+        "Until the end of the certificate that ends first; below 0: it has expired.",
     ),
     Metric(
         "listener_certificate_left_seconds",
@@ -76,7 +76,7 @@ BROKER = (
         "store_reusable_bytes", GAUGE, "store.reusable_bytes", "Free pages in the store's file, used before it grows."
     ),
     Metric("wal_bytes", GAUGE, "store.wal_bytes", "The files of the write-ahead log."),
-    Metric("wal_kept_bytes", GAUGE, "store.wal_kept_bytes", "Of that, what log_keep keeps behind the tables."),
+    Metric("wal_kept_bytes", GAUGE, "store.wal_kept_bytes", "Of that, what is kept only because of log_keep."),
     Metric("store_high_water_bytes", GAUGE, "store.high_water_bytes", "SENDs wait while the store uses more."),
     Metric("store_map_size_bytes", GAUGE, "store.map_size", "The setting map_size."),
     Metric("disk_free_bytes", GAUGE, "store.disk_free_bytes", "Free on the file system of the store."),
@@ -125,7 +125,7 @@ COUNTERS = {
     "unrouted": "Messages to exchanges that matched no binding.",
 }
 _QUEUE = (
-    Metric("messages", GAUGE, "messages", "Messages of a queue, wherever they stand."),
+    Metric("messages", GAUGE, "messages", "Messages of a queue, in any state."),
     Metric("bytes", GAUGE, "bytes", "Their bytes of headers and bodies."),
     Metric("max_messages", GAUGE, "max_messages", "The bound max_messages of a queue that has one."),
     Metric("max_bytes", GAUGE, "max_bytes", "The bound max_bytes of a queue that has one."),
@@ -138,7 +138,7 @@ _QUEUE = (
     Metric("checked_out", GAUGE, "checked_out", "Messages that groups have checked out."),
     Metric("storing", GAUGE, "storing", "Messages on their way to the disk."),
     Metric("consumers", GAUGE, "consumers", "Subscriptions to the queue."),
-    Metric("useful_consumers", GAUGE, "useful_consumers", "Consumers that could be busy: for who scales them."),
+    Metric("useful_consumers", GAUGE, "useful_consumers", "Consumers that could be busy at once: for autoscaling."),
     Metric("active_keys", GAUGE, "active_keys", "Keys of a partitioned queue that memory knows messages of."),
     Metric("key_moves_total", COUNTER, "key_moves", "How often a key went to another consumer than before."),
     Metric("blocked", GAUGE, "blocked", "Connections whose SEND waits for room in the queue."),
@@ -148,7 +148,7 @@ _QUEUE = (
     Metric("accepted_bytes_total", COUNTER, "accepted_bytes", "Their bytes."),
     Metric("acked_total", COUNTER, "acked", "Messages that were acked."),
     Metric("acked_bytes_total", COUNTER, "acked_bytes", "Their bytes."),
-    Metric("expired_total", COUNTER, "expired", "Messages that expired, and were let go of."),
+    Metric("expired_total", COUNTER, "expired", "Messages that expired and were removed."),
     Metric("expired_bytes_total", COUNTER, "expired_bytes", "Their bytes."),
     Metric("dropped_total", COUNTER, "dropped", "Messages that were dropped: rejected, or at a bound."),
     Metric("dropped_bytes_total", COUNTER, "dropped_bytes", "Their bytes."),
@@ -180,7 +180,7 @@ _PEER = (
     Metric("outbox_max_bytes", GAUGE, "outbox_max_bytes", "The bound of those bytes."),
     Metric("outbox_blocked", GAUGE, "outbox_blocked", "Connections whose SEND waits for room in the node's outbox."),
     Metric("copies_kept", GAUGE, "copies_kept", "1: copies are kept for a node while it is away."),
-    Metric("lag_seconds", GAUGE, "lag_ms", "How far a node is behind with what is kept for it.", 1000),
+    Metric("lag_seconds", GAUGE, "lag_ms", "How far a node is behind with the copies kept for it.", 1000),
     Metric("handed_over_total", COUNTER, "handed_over", "Messages that were handed over to a node."),
     Metric("taken_in_total", COUNTER, "taken_in", "Messages that were taken over from a node."),
     Metric("outbox_dropped_total", COUNTER, "outbox_dropped", "Copies for a node that were dropped at its bound."),
