@@ -166,7 +166,7 @@ def test_what_a_group_has_is_released(page: Page, client: Client) -> None:
     page.is_accessible()
     page.fill("dialog input", "-other")
     page.press("Release", "dialog")
-    page.sees("1 message of the group -other went back to out/of.it; the group is over.")
+    page.sees("1 message of the group -other went back to out/of.it; the group has ended.")
     assert queue_of(client, "out/of.it")["checked_out"] == 3
     page.wait(lambda: len(page.all("main table tbody tr")) == 1, "one row less")
     client.admin({"do": "checkout-release", "queue": "out/of.it", "group": ODD[:-1]})

@@ -37,12 +37,12 @@ def _formed(answer: dict[str, Any]) -> str:
 
 ATTENTION = Command(
     name="attention",
-    summary="list what in a running broker needs somebody, the worst first",
+    summary="list what in a running broker needs attention, the worst first",
     description=(
-        "A line for each queue, log, node and certificate that needs somebody, and for the broker itself: messages "
+        "A line for each queue, log, node and certificate that needs attention, and for the broker itself: messages "
         "that nobody takes, consumers that stand still, full queues, dead letters, damaged records, nodes that are not "
-        "linked, a disk or memory that is nearly full, certificates that end within 30 days. At most 50 lines. Ends "
-        "with 0 where there is nothing, with 1 where there is something, and with 2 where it cannot ask."
+        "linked, a disk or memory that is nearly full, certificates that end within 30 days. At most 50 lines. Exits "
+        "with 0 if there is nothing, with 1 if there is something, and with 2 if it cannot ask."
     ),
     example="radiator attention\nradiator attention --json",
     add_arguments=_arguments,

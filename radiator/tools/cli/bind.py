@@ -49,7 +49,7 @@ def _run_unbind(arguments: argparse.Namespace) -> int:
     print_answer(
         arguments,
         answer,
-        _sentence(arguments, "is bound no more to" if field(answer, "deleted") else "was not bound to"),
+        _sentence(arguments, "is no longer bound to" if field(answer, "deleted") else "was not bound to"),
     )
     return 0
 
@@ -59,10 +59,10 @@ BIND = Command(
     summary="have a queue get what is sent to an exchange",
     description=(
         "What is sent to /exchange/EXCHANGE/K goes into the queue too, from now on, where KEY matches K: the very same "
-        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). Of "
-        "type headers KEY is the arguments as JSON, with x-match all or any. /exchange/NAME as QUEUE is another "
-        "exchange, which it goes on into with the same key. The binding outlives a restart where exchange and queue "
-        "do. Binding twice is no mistake. The queue must be there, or --create makes it."
+        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). For type "
+        "headers, KEY is the arguments as JSON, with x-match all or any. With /exchange/NAME as QUEUE, messages go to "
+        "that exchange with the same key. The binding outlives a restart where exchange and queue do. Binding twice "
+        "is no mistake. The queue must be there, or --create makes it."
     ),
     example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail\n"
     "radiator bind amq.headers '{\"format\":\"pdf\"}' prints\nradiator bind events 'orders.#' /exchange/orders",

@@ -45,8 +45,8 @@ BOUNDS = Command(
     summary="show every bound of the broker, and how much of it is in use",
     description=(
         "One line for each bound of the whole broker: what is in use, the bound, how full it is in percent, and what "
-        "happens when it is reached. Where each of several has the bound, as users have max_leases, it shows the one "
-        "with most. `-`: there is no bound, or nobody knows."
+        "happens when it is reached. If each user, client or node has the bound (as users have max_leases), it shows "
+        "the highest usage. `-`: no bound, or not known."
     ),
     example="radiator bounds",
     add_arguments=_arguments,

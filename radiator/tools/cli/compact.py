@@ -80,9 +80,9 @@ COMPACT = Command(
     name="compact",
     summary="make the data file of a stopped broker as small as it can be",
     description=(
-        "Writes the data file anew without its free pages, compares every row, and puts it in the place of the old "
-        "one. No broker may run on it meanwhile: --stop-service sees to that. The new file must fit beside the old "
-        "one. Killed at any moment, it leaves the old file or the new one, whole."
+        "Rewrites the data file without its free pages, compares every row, and replaces the old one. No broker may "
+        "run on it meanwhile: --stop-service stops it. The new file must fit next to the old one. If killed at any "
+        "moment, it leaves the old file or the new one, complete."
     ),
     example="radiator compact --stop-service radiator /var/lib/radiator",
     add_arguments=_arguments,

@@ -39,8 +39,8 @@ CONFIG = Command(
     summary="check a configuration file and print what is in force",
     description=(
         "Checks the file and prints everything that is in force, defaults included, as TOML that can be used "
-        "as a file. If something is wrong, every mistake is listed on stderr, and the exit status is 2. What has no "
-        "effect beside other settings is listed there too, as a warning, and a certificate that is over or ends soon."
+        "as a file. If something is wrong, every mistake is listed on stderr, and the exit status is 2. Settings "
+        "without effect are listed too, as warnings, and a certificate that has expired or ends soon."
     ),
     example="radiator config /etc/radiator/config.toml",
     add_arguments=_arguments,

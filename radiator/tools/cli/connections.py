@@ -103,9 +103,9 @@ CONNECTIONS = Command(
     name="connections",
     summary="list who is connected, or show one connection",
     description=(
-        "One line for each connection, of a client or of a linked node: where it is, in whose name, what it speaks and "
-        "what it says that it is; how many subscriptions and unacked messages it has; what is sent and not read; and "
-        "what its next command waits for. With NUMBER the same of one, with its subscriptions: `window` is how many "
+        "One line for each connection, of a client or of a linked node: its address, user, protocol and what it calls "
+        "itself; how many subscriptions and unacked messages it has; what it was sent but has not read; and what its "
+        "next command waits for. With NUMBER the same of one, with its subscriptions: `window` is how many "
         "messages each may have unacked, and `stands` what keeps it from the next one. A channel of AMQP is a "
         "connection, too: `AMQP 0-9-1 channel 1 of 17` is one of connection 17."
     ),
@@ -135,7 +135,7 @@ DISCONNECT = Command(
     summary="close a connection",
     description=(
         "Closes one connection with an ERROR that says who has asked for it, and its channels with it; one that is a "
-        "channel of AMQP is closed alone. What it has unacked comes again, as when "
+        "channel of AMQP is closed alone. Its unacked messages are redelivered, as when "
         "a connection is lost. Its client may connect again at once: what keeps it out is its user's table in "
         "config.toml, and a reload. Links with other nodes are refused."
     ),

@@ -38,7 +38,7 @@ _OF_QUEUES = {
 _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
-    "auto_delete": "whether it goes with its last binding",
+    "auto_delete": "whether it is deleted with its last binding",
     "alternate": "exchange that gets what this one routes nowhere; none: nothing does",
     "internal": "whether only other exchanges and dead letters come to it",
 }

@@ -17,7 +17,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     add_words(parser, ArgumentWord("what", "WHAT", kinds=declared_kinds()))
     parser.add_argument("--if-empty", action="store_true", help="a queue: only if it holds no message")
-    parser.add_argument("--used", action="store_true", help="a queue: also if it has consumers; they get no more")
+    parser.add_argument(
+        "--used", action="store_true", help="a queue: even if it has consumers, which then get nothing more"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -127,7 +127,7 @@ def text_of(measured: DiskMeasured) -> str:
     lines = [
         f"{printable(measured.directory)} is on {printable(measured.file_system)} ({printable(measured.device)}).",
         f"{measured.appends:,} appends of {measured.append_bytes // KIB} KiB, each with fdatasync: "
-        f"{_times_text(times)}: about {per_s:,} commits a second, one behind the other.",
+        f"{_times_text(times)}: about {per_s:,} commits a second, one after another.",
         _verdict(measured),
         "No program can measure that a flush is one. To be sure, pull the plug: from another machine send with "
         "receipts, and write each down; cut this one's power (no reset, no reboot); start it, and look whether "

@@ -25,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _twice() -> str:
     password = asked("Password: ")
     if asked("The same again: ") != password:
-        raise ConfigError(["The two passwords differ: nothing was made of them. Say it again."])
+        raise ConfigError(["The two passwords differ: nothing was printed. Run it again."])
     return password
 
 

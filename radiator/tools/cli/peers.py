@@ -135,9 +135,9 @@ def _run_peer(arguments: argparse.Namespace) -> int:
 def _drop(arguments: argparse.Namespace) -> int:
     peer = printable(arguments.peer)
     if not arguments.force:
-        print(f"radiator: Nothing was done. `peer drop` lets go of the copies that wait for node {peer}, "
-              f"and keeps none until it is linked again: it never gets what is sent meanwhile. If that is right, say "
-              f"it again with --force.", file=sys.stderr)  # fmt: skip
+        print(f"radiator: Nothing was done. `peer drop` discards the copies that wait for node {peer}, and "
+              f"keeps none until it is linked again: it never gets what is sent meanwhile. If you want that, run it "
+              f"again with --force.", file=sys.stderr)  # fmt: skip
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-drop", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     dropped = count_text(int(field(answer, "dropped")), "copy", "copies")

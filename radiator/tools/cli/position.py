@@ -134,9 +134,9 @@ POSITION = Command(
     description=(
         "Shows for each partition of a log the first offset that the group has not acked, and how many records it is "
         "behind. With --to the group goes on there: from the beginning again, from now on, from a time (milliseconds "
-        "since 1970), or from given offsets; a group that is not there is made. With --forget it is as one that never "
-        "was: its next SUBSCRIBE says where it begins. Both say what it was before, and how to take it back; both are "
-        "refused while the group has subscriptions."
+        "since 1970), or from given offsets; a group that is not there is made. --forget removes the group: its next "
+        "SUBSCRIBE says where it begins. Both say what it was before, and how to take it back; both are refused while "
+        "the group has subscriptions."
     ),
     example=(
         "radiator position clicks billing\n"

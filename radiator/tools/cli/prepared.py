@@ -17,7 +17,7 @@ _HEADS = ("name", "state", "messages", "size", "applied", "age", "")
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--abort", metavar="NAME", help="let go of what is prepared under this name")
+    which.add_argument("--abort", metavar="NAME", help="abort what is prepared under this name")
     which.add_argument("--abort-all", metavar="PREFIX", help="the same of all whose names begin so")
     which.add_argument(
         "--commit", metavar="NAME", help="commit what is prepared under this name, with --app, --version"
@@ -123,11 +123,11 @@ def _row(one: dict[str, Any]) -> list[str | int]:
 
 PREPARED = Command(
     name="prepared",
-    summary="list prepared transactions, let go of some, or commit one",
+    summary="list prepared transactions, abort some, or commit one",
     description=(
-        "One line for each transaction that was prepared and is not over. `prepared`: it waits for its COMMIT, until "
-        "prepared_max_s are over. `committed`: it is on its way into its destinations; so many of it are applied, and "
-        "where it cannot go on, it says why. With --abort, what is prepared under a name is let go of: nothing of it "
+        "One line for each transaction that was prepared and has not ended. `prepared`: it waits for its COMMIT, for "
+        "prepared_max_s at most. `committed`: it is on its way into its destinations; so many of it are applied, and "
+        "where it cannot go on, it says why. With --abort, what is prepared under a name is discarded: nothing of it "
         "is sent; --abort-all does so for all whose names begin alike, as those of one writer may. What is committed "
         "cannot be aborted. --commit does what its program does by itself: it uses up a version of an app."
     ),

@@ -26,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, request, CHANGE_TIMEOUT_S)
     released = count_text(field(answer, "released"), "message")
     queue, group = printable(arguments.queue.name), printable(arguments.group)
-    print_answer(arguments, answer, f"{released} of the group {group} went back to {queue}; the group is over.")
+    print_answer(arguments, answer, f"{released} of the group {group} went back to {queue}; the group has ended.")
     return 0
 
 

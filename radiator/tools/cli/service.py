@@ -168,7 +168,7 @@ def _put(place: _Place, path: Path, text: str) -> None:
     elif _is_unchanged(there):
         place.write(path, text, "replaced: another version had made it")
     else:
-        print(f"{path}: was changed here, and stays; compare it with what is beside it")
+        print(f"{path}: was changed here, and stays; compare it with the .new file next to it")
         place.write(path.with_name(f"{path.name}.new"), text, "made")
 
 
@@ -211,9 +211,9 @@ INSTALL_SERVICE = Command(
     name="install-service",
     summary="make this a service of systemd",
     description=(
-        "Puts the units of the broker and of a nightly backup, a configuration, alert rules for Prometheus and the "
-        "user radiator into their places, and says each step. It starts nothing. Said again it changes nothing; a "
-        "file that somebody has changed stays, and what this version has for it is written beside it as FILE.new."
+        "Installs the units of the broker and of a nightly backup, a configuration, alert rules for Prometheus and the "
+        "user radiator, and prints each step. It starts nothing. Run again, it changes nothing; a file that somebody "
+        "has changed stays, and what this version has for it is written next to it as FILE.new."
     ),
     example="radiator install-service --dry-run",
     add_arguments=_install_arguments,

@@ -49,8 +49,8 @@ SETTINGS = Command(
     summary="show the settings that are in force in the running broker",
     description=(
         "One line for each setting of the broker itself and of its users: the default, where that is another one, and "
-        "what is in force. Of a secret only that it is there. What waits for a restart is told by `radiator reload "
-        "--dry-run`; queues, logs and all else that is declared, by `radiator describe`. It takes the right admin. "
+        "what is in force. Secrets are hidden. `radiator reload --dry-run` shows what waits for a restart; `radiator "
+        "describe` shows queues, logs and everything else declared. It takes the right admin. "
         "`radiator config FILE` says what a file would put into force, without a broker."
     ),
     example="radiator settings --changed",

@@ -226,7 +226,7 @@ def _taken(word: ArgumentWord, texts: list[str]) -> Any:
     if text not in word.kinds:
         found = thing(text, word.kinds)
     elif not texts:
-        raise ValueError(f"behind {text!r} stands the NAME of one; what is itself called so is '/{text}/{text}'")
+        raise ValueError(f"{text!r} must be followed by a NAME; something called that is '/{text}/{text}'")
     else:
         found = _named(text, texts.pop(0))
     try:

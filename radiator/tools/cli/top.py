@@ -224,11 +224,11 @@ TOP = Command(
     name="top",
     summary="watch what moves in a running broker",
     description=(
-        "Shows again and again, until `q` is pressed or it is interrupted, for each queue: messages accepted and "
+        "Shows live, until `q` is pressed or it is interrupted, for each queue: messages accepted and "
         "acked in a second since the last look, how many are ready, unacked and delayed, its consumers, "
-        "and the age of the oldest message that is ready. What moves most stands above, then what is fullest; as many "
+        "and the age of the oldest message that is ready. The busiest come first, then the fullest; as many "
         f"as fit the terminal, or {ROWS} where the output goes elsewhere. Then the logs that are appended to, or that "
-        "a group is behind of. A narrow terminal shows fewer columns."
+        "a group lags behind. A narrow terminal shows fewer columns."
     ),
     example="radiator top --interval 1\nradiator top --count 3 > looks.txt",
     add_arguments=_arguments,

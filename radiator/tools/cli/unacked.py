@@ -21,7 +21,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     add_watch(parser)
     add_words(parser, ArgumentWord("queue", "QUEUE", kinds=(QUEUE,)))
-    parser.add_argument("--after", metavar="PLACE", help="only those behind, as the page before says")
+    parser.add_argument("--after", metavar="PLACE", help="only those after this place (printed by the previous page)")
     parser.add_argument(
         "--limit",
         metavar="N",
@@ -105,7 +105,7 @@ def _extend(arguments: argparse.Namespace) -> int:
 
 EXTEND = Command(
     name="extend",
-    summary="give who has a message more time for it",
+    summary="give a message's consumer more time",
     description=(
         "Lets the ack timeout, or the lease, of a message that is out end so many seconds from now, which may be "
         "sooner than before. A message that has no ack timeout needs none: it stays until its consumer settles it or "

@@ -265,7 +265,7 @@ def _tls_of_listeners(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str
             mistakes.add(keys, f"is the table of a listener, whose address {error}")
             continue
         if address in found:
-            mistakes.add(keys, f"is there twice, as {address} too; keep one of both")
+            mistakes.add(keys, f"is there twice, as {address} too; keep one of them")
         found[address] = own
     return found
 
@@ -330,7 +330,7 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
             continue
         mistake = _NAME_MISTAKES.get(kind, name_mistake)(name)
         if name in named:
-            mistakes.add(keys, f"is there twice, as {shown(name)} and as its address; keep one of both")
+            mistakes.add(keys, f"is there twice, as {shown(name)} and as its address; keep one of them")
         elif mistake:
             mistakes.add(keys, f"has a name that {mistake}")
         elif kind == "fanout" and is_pattern(name):

@@ -272,7 +272,7 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
     elif node.get("discover") and "advertise" not in node and "listen" in node:
         listen = node["listen"]
         if not _can_be_dialled(listen):
-            wrong = f"is {listen}, which nobody can dial, and with discover others are told where to"
+            wrong = f"is {listen}, which nobody can dial, but with discover it is announced to other nodes"
             mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
         elif mistake := advertised_mistake(listen):
             mistakes.add(("node", "listen"), f"{mistake}, or add advertise")
@@ -470,4 +470,4 @@ def _why_no_queue(file: File, name: str) -> str:
     if file.create.get("queues"):
         return ""
     names = [queue for queue in file.queues if not is_pattern(queue)]
-    return f"names {shown(name)}, which is no queue{meant(name, names) or f'; declare [queue.{shown(name)}]'}"
+    return f"names {shown(name)}, which is not a queue{meant(name, names) or f'; declare [queue.{shown(name)}]'}"

@@ -36,6 +36,6 @@ def settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: M
 
 def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -> str:
     if isinstance(value, dict) and len(keys) > 1:
-        return f'is no setting; a name with dots stands in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
+        return f'is no setting; put a name with dots in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
     offer = meant(key, checks) or (f"; it has {', '.join(checks)}" if checks else "; it has none")
     return f"is no setting of this table{offer}"

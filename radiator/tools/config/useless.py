@@ -62,7 +62,7 @@ def find_in_users(users: Mapping[str, User], now_s: float, found: Mistakes) -> N
     """Adds what lets nobody in, or allows nothing. now_s: since the epoch."""
     for name, user in users.items():
         if any(token.until_ms is not None and token.until_ms <= now_s * 1000 for token in user.tokens):
-            found.add(("user", name, "tokens"), "has a token that is over, and lets nobody in; take it out")
+            found.add(("user", name, "tokens"), "has an expired token; remove it")
         if user.rules == Rules():
             right = 'give it one, such as read = ["/queue/orders"]'
             found.add(("user", name), f"has neither a rule nor a role, and may do nothing; {right}")

@@ -225,9 +225,7 @@ def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, 
     """Those of config.toml, and those of users_file. ConfigError: a user stands in both."""
     both = users.keys() & others.keys()
     if both:
-        raise ConfigError(
-            [f"{path}: user.{name} stands in {users_file} too; keep one of both." for name in sorted(both)]
-        )
+        raise ConfigError([f"{path}: user.{name} is in {users_file} too; keep one of them." for name in sorted(both)])
     found = {**users, **others}
     mistakes = Mistakes()
     _judge_twice(found, "certificate", mistakes)

@@ -15,9 +15,9 @@ from radiator.model.errors import ConfigError, count_text
 
 FILE_MAX_BYTES = 256 * 1024 * 1024
 _NOT_TAKEN = {
-    "users": ("user", "users of Radiator stand in config.toml: docs/SECURITY.md, AMQP"),
-    "permissions": ("permission", "rights of Radiator stand in config.toml: docs/SECURITY.md, AMQP"),
-    "topic_permissions": ("topic permission", "rights of Radiator stand in config.toml: docs/SECURITY.md, AMQP"),
+    "users": ("user", "Radiator's users are in config.toml: docs/SECURITY.md, AMQP"),
+    "permissions": ("permission", "Radiator's rights are in config.toml: docs/SECURITY.md, AMQP"),
+    "topic_permissions": ("topic permission", "Radiator's rights are in config.toml: docs/SECURITY.md, AMQP"),
 }
 
 

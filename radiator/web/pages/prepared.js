@@ -134,7 +134,7 @@ function Release({ of, again }) {
   const address = `/queue/${of.queue}`;
   return html`<${Act} label="Release…" title="Release what a group has checked out" isDangerous typed=${seen(of.group)} done=${again}
     make=${() => ({ cli: ["release", "--", address, of.group], call: { method: "POST", path: "/v1/admin", body: { do: "checkout-release", queue: address, group: of.group } } })}
-    said=${(answer) => `${many(answer.released, "message")} of the group ${of.group} went back to ${of.queue}; the group is over.`}>
-    <p>${`Its ${many(of.records, "message")} go back to the end of the queue, each once, and the group is over. For a group that is gone for good: what it has read and not acked is processed again. Refused while somebody reads them.`}</p>
+    said=${(answer) => `${many(answer.released, "message")} of the group ${of.group} went back to ${of.queue}; the group has ended.`}>
+    <p>${`Its ${many(of.records, "message")} go back to the end of the queue, each once, and the group ends. For a group that is gone for good: what it has read and not acked is processed again. Refused while somebody reads them.`}</p>
   </${Act}>`;
 }

@@ -185,7 +185,7 @@ def test_an_exchange_is_declared_bound_described_and_deleted(run: Run, client: C
         ["key", "queue"],
         ["a.#", "audit"],
     ]
-    assert run("unbind", "x", "a.#", "audit") == (0, bound.replace("is bound", "is bound no more"), "")
+    assert run("unbind", "x", "a.#", "audit") == (0, bound.replace("is bound", "is no longer bound"), "")
     assert run("unbind", "x", "a.#", "audit") == (0, bound.replace("is bound", "was not bound"), "")
     assert run("delete", "exchange", "x") == (0, "Exchange x deleted.\n", "")
     assert run("describe", "exchange", "x")[0] == 1

@@ -67,7 +67,7 @@ def test_a_log_may_be_bound_and_a_child_of_a_fanout(run: Run, client: Client) ->
     assert 'radiator_log_unread{log="clicks",group="g"} 2\n' in out or 'group="g",log="clicks"' in out
     out = run("top", "--count", "1", "--interval", "0.1")[1]
     assert "appended/s" in out and out.split("most behind\n")[1].split()[0] == "clicks"
-    assert run("unbind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log clicks is bound no more")
+    assert run("unbind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log clicks is no longer bound")
 
 
 def test_a_log_is_received_from_a_place_and_by_a_group(run: Run, client: Client) -> None:

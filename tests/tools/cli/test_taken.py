@@ -37,7 +37,7 @@ def test_release_gives_back_what_a_group_has(run: Run, client: Client) -> None:
     assert row.endswith("2 checked out")
     assert re.search(r"^checked out +2$", run("describe", "queue", "orders")[1], re.M)
     printed = run("release", "/queue/orders", "etl")
-    assert printed == (0, "2 messages of the group etl went back to orders; the group is over.\n", "")
+    assert printed == (0, "2 messages of the group etl went back to orders; the group has ended.\n", "")
     status, _, sentence = run("release", "orders", "etl")
     assert status == 1 and "'etl' has nothing of /queue/orders checked out" in sentence
     assert client.admin({"do": "stats"})["queues"]["orders"]["messages"] == 3

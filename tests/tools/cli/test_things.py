@@ -144,7 +144,7 @@ def test_what_cannot_be_meant(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("delete queue", "Behind 'queue' stands the NAME of one; what is itself called so is '/queue/queue'."),
+        ("delete queue", "'queue' must be followed by a NAME; something called that is '/queue/queue'."),
         ("move queue a", "The following arguments are required: TO."),
         ("move a", "The following arguments are required: TO."),
         ("peek log clicks", "Unrecognized arguments: clicks; a KIND is one of queue."),

@@ -210,7 +210,7 @@ WRONG = {
     ),
     "a binding to no queue": (
         "[queue.orders]\n[exchange.x]\nbindings = [{key = 'a', queue = 'order'}]",
-        'exchange.x.bindings names "order", which is no queue; did you mean "orders"?',
+        'exchange.x.bindings names "order", which is not a queue; did you mean "orders"?',
     ),
     "a binding to an exchange": (
         "create.queues = true\n[exchange.x]\nbindings = [{key = 'a', queue = 'y'}]\n[exchange.y]",
@@ -264,7 +264,7 @@ WRONG = {
     ),
     "a dead letter that is unknown": (
         "[queue.orders]\ndead_letter = 'order'",
-        'queue.orders.dead_letter names "order", which is no queue; did you mean "orders"?',
+        'queue.orders.dead_letter names "order", which is not a queue; did you mean "orders"?',
     ),
     "a dead letter that is a topic": (
         "[create]\nqueues = true\n[queue.a]\ndead_letter = 't'\n[topic.t]",
@@ -293,7 +293,7 @@ WRONG = {
     ),
     "a child that is unknown": (
         "[fanout.f]\nchildren = ['a']",
-        'fanout.f.children names "a", which is no queue; declare [queue."a"]',
+        'fanout.f.children names "a", which is not a queue; declare [queue."a"]',
     ),
     "a child that is a fanout": (
         "[create]\nqueues = true\n[fanout.f]\nchildren = ['g']\n[fanout.g]\nchildren = ['a']",
@@ -361,7 +361,7 @@ WRONG = {
     "a misspelt address": (NODE + "peer.b.adress = 'peer://10.0.0.2:1'", "peer.b.adress is no setting of this table"),
     "a peer's name with a dot": (
         NODE + "peer.b.c.address = 'peer://10.0.0.2:1'",
-        "peer.b.c is no setting; a name with",
+        "peer.b.c is no setting; put a name with",
     ),
     "a wrong listen": (
         NODE + "node.listen = 'stomp://10.0.0.2:1'\npeer.b = {}",
@@ -410,7 +410,7 @@ WRONG = {
     ),
     "a wildcard for others to dial": (
         PEER + "node.discover = true\nnode.listen = 'peer://0.0.0.0:1'",
-        "node.listen is peer://0.0.0.0:1, which nobody can dial, and with discover others are told where to",
+        "node.listen is peer://0.0.0.0:1, which nobody can dial, but with discover it is announced to other nodes",
     ),
     "any port for others to dial": (
         PEER + "node.discover = true\nnode.listen = 'peer://10.0.0.1:0'",

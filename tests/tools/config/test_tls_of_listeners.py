@@ -49,7 +49,7 @@ def test_what_is_left_out_is_that_of_tls(tmp_path: Path) -> None:
         (TLS + '[tls."stmps://127.0.0.1:7"]', 'is the table of a listener, whose address has the scheme "stmps"'),
         (TLS + "[tls.sertificate]", 'is the table of a listener, whose address is "sertificate"; write an address as'),
         (TLS + '[tls."peers://127.0.0.1:7"]', "is no listener"),
-        (TLS + OWN + '[tls."stomps://[::1]:08"]', "is there twice, as stomps://[::1]:8 too; keep one of both"),
+        (TLS + OWN + '[tls."stomps://[::1]:08"]', "is there twice, as stomps://[::1]:8 too; keep one of them"),
         (TLS + OWN + 'certificate = "x"', "has a certificate of its own and no key; name both, or neither"),
         (TLS + OWN + 'key = "x"', "has a key of its own and no certificate; name both, or neither"),
         (TLS + OWN + "key = 3", "is 3; it must be the path of a file"),

@@ -61,7 +61,7 @@ USELESS = {
     ),
     "a token that is over": (
         f"[user.a]\nrole = 'viewer'\ntokens = [{{ sha256 = '{'0' * 64}', until = 1970-01-02 }}]",
-        "user.a.tokens has a token that is over",
+        "user.a.tokens has an expired token",
     ),
     "a user who may do nothing": ("[user.anonymous]", "user.anonymous has neither a rule nor a role"),
     "a wildcard of other brokers": ("[user.anonymous]\nread = ['/queue/a.>']", 'user.anonymous.read has "/queue/a.>"'),

@@ -201,7 +201,7 @@ def test_users_stand_in_both_files_and_each_in_one(tmp_path: Path) -> None:
     assert loaded(tmp_path, FILE, 0o644).users == {"a": config.users["a"]}
     assert "may read or write it" in mistakes(tmp_path, FILE, 0o646)[0]
     (found,) = mistakes(tmp_path, FILE + A)
-    assert "user.a stands in" in found and "keep one of both" in found
+    assert "user.a is in" in found and "keep one of them" in found
     written(tmp_path / "users.toml", A + 'certificate = "CN=a"')
     (found,) = mistakes(tmp_path, FILE + '[user.b]\ncertificate = "CN=a"')
     assert "name it once" in found

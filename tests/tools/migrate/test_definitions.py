@@ -37,7 +37,7 @@ def test_one_virtual_host_is_taken_and_the_others_named(tmp_path: Path) -> None:
     assert [one.name for one in made.queues] == ["a"]
     assert made.others == [
         'virtual host "shop": 2 queues. One is moved in each run: --vhost names it.',
-        "2 users: users of Radiator stand in config.toml: docs/SECURITY.md, AMQP.",
+        "2 users: Radiator's users are in config.toml: docs/SECURITY.md, AMQP.",
     ]
     assert [one.name for one in read(tmp_path, found, "shop").queues] == ["b", "c"]
 
