@@ -76,7 +76,7 @@ def backup(
     if os.path.lexists(target) and backup_meta(target) is None:
         raise StoreError(f"{target} exists and is not a backup: choose another name.")
     if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
-        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+        raise StoreError(f"{data_dir} is not a data directory: it has no {directory.DATA_FILE}.")
     new = target.with_name(f"{target.name}.{os.getpid()}{_NEW}")
     report = Report()
     try:

@@ -66,7 +66,7 @@ def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
     """
     file = Path(data_dir) / directory.DATA_FILE
     if not directory.is_regular(file):
-        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+        raise StoreError(f"{data_dir} is not a data directory: it has no {directory.DATA_FILE}.")
     report = Report(progress=progress)
     try:
         _check_structure(file, report)
@@ -238,7 +238,7 @@ def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
         kinds = ", ".join((*DECLARED_CHECKS, *_OF_NODES))
         report.find(f"{name!r} is declared to be of kind {kind!r}; there are {kinds}.")
     elif given is None:
-        report.find(f"What is declared of the {kind} {name!r} is no JSON object.")
+        report.find(f"What is declared of the {kind} {name!r} is not a JSON object.")
     elif kind in DECLARED_CHECKS:
         try:
             DECLARED_CHECKS[kind](without_maker(given))

@@ -33,7 +33,7 @@ def check_kept(wal: Path, store_id: str, applied: Place, report: Report) -> None
                 report.find(f"log_keep keeps {path.name}, and it is of no use: its opening is damaged; {_ADVICE}.")
             continue
         if not part.next and _is_still(path, store_id, part):
-            report.find(f"{path}, which log_keep keeps, is damaged behind entry {part.place.index}: {_ADVICE}.")
+            report.find(f"{path}, which log_keep keeps, is damaged after entry {part.place.index}: {_ADVICE}.")
         elif before is not None and (part.first, part.crc_before) != (before.place.index + 1, before.place.crc):
             missing = f"between {before.place.index} and {part.first}"
             report.find(f"{wal}, where log_keep keeps segments, lacks the entries {missing}: {_ADVICE}.")

@@ -153,7 +153,7 @@ def check_wal(snapshot: Snapshot, report: Report) -> None:
     sound, lost = len(remains.behind), LostEntries()
     more = f" Of these, {sound} can be read one by one, {remains.lost - sound} cannot." if remains.lost else ""
     state = "as the tables have it" if remains.after == UNKNOWN else f"as it is with the entries up to {remains.end}"
-    report.find(f"{remains.sentence}{more} All else is checked {state}.")
+    report.find(f"{remains.sentence}{more} Everything else is checked {state}.")
     for entry in remains.behind:
         lost.add(entry)
     names = _names(snapshot) | lost.names

@@ -50,7 +50,7 @@ def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
     file = path / directory.DATA_FILE
     try:
         if not directory.is_regular(file):
-            raise StoreError(f"{path} is no data directory: it has no {directory.DATA_FILE}.")
+            raise StoreError(f"{path} is not a data directory: it has no {directory.DATA_FILE}.")
         directory.prepare(path)
         lock = directory.BrokerLock(path)
         try:
@@ -80,8 +80,8 @@ def needed_bytes(data_dir: Path) -> int:
     free_bytes = found.f_bavail * found.f_frsize
     if free_bytes < used_bytes + _SPARE_BYTES:
         raise StoreError(
-            f"{data_dir} cannot be compacted: the new file needs {used_bytes + _SPARE_BYTES} bytes beside the old one, "
-            f"and the file system has {free_bytes} free."
+            f"{data_dir} cannot be compacted: the new file needs {used_bytes + _SPARE_BYTES} bytes next to the old "
+            f"one, and the file system has {free_bytes} free."
         )
     return used_bytes
 

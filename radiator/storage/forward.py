@@ -155,7 +155,7 @@ class LogBehind:
         if until.message_id is not None:
             shown = until.message_id.decode("ascii", "replace")
             raise StoreError(
-                f"No entry of {self._directory} behind entry {self._after.index} stores the message {shown}: the backup"
+                f"No entry of {self._directory} after entry {self._after.index} stores the message {shown}: the backup"
                 " has it already, or the log ends before it."
             )
         if until.index is not None and found.last < until.index:

@@ -33,10 +33,10 @@ def rename(data_dir: str | Path, name: str) -> str:
     """
     path = Path(data_dir)
     if not is_node_name(name):
-        raise StoreError(f"{name!r:.80} is no name of a node: it has letters, digits, `.`, `_` and `-`.")
+        raise StoreError(f"{name!r:.80} is not a valid name for a node: it has letters, digits, `.`, `_` and `-`.")
     file = path / directory.DATA_FILE
     if not directory.is_regular(file):
-        raise StoreError(f"{path} is no data directory: it has no {directory.DATA_FILE}.")
+        raise StoreError(f"{path} is not a data directory: it has no {directory.DATA_FILE}.")
     lock = directory.BrokerLock(path)
     try:
         return _renamed(path, file, name)

@@ -282,7 +282,7 @@ def segments_in(directory: Path) -> list[tuple[int, Path]]:
         if name.endswith(_UNFINISHED):
             continue
         if matched is None:
-            raise StoreError(f"{directory} holds {name!r}, which is no segment of a log: move it elsewhere.")
+            raise StoreError(f"{directory} holds {name!r}, which is not a segment of a log: move it elsewhere.")
         found.append((int(matched[1]), directory / name))
     return found
 

@@ -55,7 +55,7 @@ class LogCopier:
         if (place / directory.DATA_FILE).exists() or directory.WAL_DIRECTORY in (place.name, place.parent.name):
             raise StoreError(f"{self._to} belongs to a data directory: give the copies a directory of their own.")
         if os.path.lexists(self._to) and not self._to.is_dir():
-            raise StoreError(f"{self._to} is no directory: the copies need one of their own.")
+            raise StoreError(f"{self._to} is not a directory: the copies need one of their own.")
         try:
             self._to.mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(self._to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -190,7 +190,7 @@ class LogCopier:
         except OSError as error:
             raise self._unwritable(error) from error
         except Damaged as error:
-            raise StoreError(f"{error.clause[0].upper()}{error.clause[1:]}: it is no copy of this log.") from error
+            raise StoreError(f"{error.clause[0].upper()}{error.clause[1:]}: it is not a copy of this log.") from error
 
     def _gaps(self, parts: list[SoundPart]) -> Iterator[str]:
         for before, after in pairwise(parts):
@@ -210,7 +210,7 @@ class LogCopier:
 
 def _store_id(data_dir: Path) -> str:
     if not directory.is_regular(data_dir / directory.DATA_FILE):
-        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+        raise StoreError(f"{data_dir} is not a data directory: it has no {directory.DATA_FILE}.")
     with Reader(data_dir) as reader:
         with reader.snapshot() as snapshot:
             meta = snapshot.meta()

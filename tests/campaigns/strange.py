@@ -80,12 +80,12 @@ def strange(words: str) -> Callable[[Making], Making]:
 # ---- files of others ------------------------------------------------------------------------------------------------
 
 
-@strange("is no LMDB 0.9 file")
+@strange("is not an LMDB 0.9 file")
 def rubbish(place: Place) -> None:
     place.holds(place.run.chance.randbytes(place.run.chance.randrange(200, 100_000)))
 
 
-@strange("is no LMDB 0.9 file")
+@strange("is not an LMDB 0.9 file")
 def zeros(place: Place) -> None:
     place.holds(bytes(65536))
 
@@ -95,12 +95,12 @@ def empty_file(place: Place) -> None:
     place.holds(b"")
 
 
-@strange("is no LMDB 0.9 file")
+@strange("is not an LMDB 0.9 file")
 def program(place: Place) -> None:
     place.holds(Path(sys.executable).read_bytes()[:100_000])
 
 
-@strange("is no LMDB 0.9 file")
+@strange("is not an LMDB 0.9 file")
 def sqlite(place: Place) -> None:
     place.data_dir.mkdir()
     with sqlite3.connect(place.file) as database:

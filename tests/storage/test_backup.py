@@ -188,7 +188,7 @@ def test_backup_over_anything_else_is_refused(tmp_path: Path, there: str) -> Non
 
 
 def test_backup_of_nothing_and_to_nowhere_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no data directory"):
+    with pytest.raises(StoreError, match="is not a data directory"):
         backup(tmp_path / "data", tmp_path / "copy")
     filled(tmp_path / "data")
     with pytest.raises(StoreError, match="cannot be written"):
@@ -501,5 +501,5 @@ def test_a_store_whose_log_is_missing_is_backed_up_as_its_tables_are(tmp_path: P
 def test_damaged_tables_are_backed_up_no_more_than_before(tmp_path: Path) -> None:
     path = damaged_log(tmp_path)
     (path / "data.mdb").write_bytes(b"rubbish" * 10_000)
-    with pytest.raises(StoreError, match="no LMDB"):
+    with pytest.raises(StoreError, match="not an LMDB"):
         backup(path, tmp_path / "copy", despite_damage=True)

@@ -69,7 +69,7 @@ def test_check_of_slices_smaller_than_the_tables_finds_the_same(path: Path, monk
 def test_what_is_no_data_directory_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "data").mkdir()
-    with pytest.raises(StoreError, match=r"is no data directory: it has no data\.mdb"):
+    with pytest.raises(StoreError, match=r"is not a data directory: it has no data\.mdb"):
         check(tmp_path / "data")
 
 
@@ -113,7 +113,7 @@ def test_truncated_file_is_found(path: Path, length: int) -> None:
 
 def test_foreign_file_is_found(path: Path) -> None:
     (path / "data.mdb").write_bytes(b"GIF89a" * 5_000)
-    assert "is no LMDB 0.9 file" in only_finding(path)
+    assert "is not an LMDB 0.9 file" in only_finding(path)
 
 
 def test_newer_format_is_found(path: Path) -> None:
@@ -381,7 +381,7 @@ def test_declarations_that_are_no_json_are_found(path: Path, text: str) -> None:
     assert only_finding(path) == "The settings of queue 1 are no JSON object."
     key = records.declared_key("fanout", "ä\n")
     rewrite(path, b"declared", key, records.encode_text(key, text))
-    assert "What is declared of the fanout 'ä\\n' is no JSON object." in check(path).findings
+    assert "What is declared of the fanout 'ä\\n' is not a JSON object." in check(path).findings
 
 
 @pytest.mark.parametrize("key", [records.settings_key(3), records.settings_key(9), records.queue_key(1)])

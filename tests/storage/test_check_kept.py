@@ -42,7 +42,7 @@ def test_a_flipped_bit_is_found_with_the_entry_before_it(kept: list[Path]) -> No
     data[len(data) // 2] ^= 1
     kept[1].write_bytes(data)
     [found] = findings(kept)
-    assert found.startswith(f"{kept[1]}, which log_keep keeps, is damaged behind entry ")
+    assert found.startswith(f"{kept[1]}, which log_keep keeps, is damaged after entry ")
     assert found.endswith("no backup can be brought beyond that with it; make a new one.")
 
 

@@ -65,7 +65,7 @@ def test_what_lies_behind_the_damage_is_counted_by_queue(written: Written) -> No
     assert damage.endswith(f"is damaged, and entry {at + 3} follows it.")
     assert lost == (
         f"Entries {at + 2} to {at + 5} were receipted and cannot be read in order. Of these, 3 can be read one by one,"
-        f" 1 cannot. All else is checked as it is with the entries up to {at + 1}."
+        f" 1 cannot. Everything else is checked as it is with the entries up to {at + 1}."
     )
     assert orders == (
         "The queue 'orders' is touched by 2 entries that can be read one by one: 3 messages put and missing;"
@@ -144,7 +144,7 @@ def test_a_missing_log_is_a_finding_and_the_tables_are_checked(written: Written)
     report = check(path)
     assert "wal is missing, and the broker was not stopped cleanly" in report.findings[0]
     assert report.findings[1].startswith(
-        f"Nothing shows whether anything was receipted after entry {written.applied}. All"
+        f"Nothing shows whether anything was receipted after entry {written.applied}. Everything"
     )
     assert len(report.findings) == 2 and report.messages == 4
     assert (path / DATA_FILE).exists()

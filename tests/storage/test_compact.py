@@ -98,7 +98,7 @@ with Reader(Path("data")) as reader:
             with reader.snapshot() as snapshot:
                 print(sum(1 for table in snapshot.tables() for _ in snapshot.rows(table)), flush=True)
         except StoreError as error:
-            print(-1 if "has been replaced" in str(error) else error, flush=True)
+            print(-1 if "was replaced" in str(error) else error, flush=True)
 """
 
 
@@ -236,7 +236,7 @@ def test_store_that_is_served_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(StoreError, match="is no data directory: it has no data.mdb"):
+        with pytest.raises(StoreError, match="is not a data directory: it has no data.mdb"):
             compact(path)
     assert [*tmp_path.iterdir()] == []
 
@@ -245,7 +245,7 @@ def test_too_little_room_is_told_before_it_begins(tmp_path: Path, monkeypatch: p
     path = with_room(tmp_path / "data")
     real = os.statvfs(path)
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result([4096, 4096, 9, 9, 9, *real[5:]]))
-    assert refusal(path).endswith("bytes beside the old one, and the file system has 36864 free.")
+    assert refusal(path).endswith("bytes next to the old one, and the file system has 36864 free.")
 
 
 def test_room_that_ends_meanwhile_leaves_the_old_one(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_a_moment_that_cannot_be_reached_is_refused_and_nothing_is_made(life: Li
 def test_a_message_that_no_entry_stores_is_refused(life: Life) -> None:
     store = life.ids[life.last].rpartition(b"-")[0]
     with pytest.raises(
-        StoreError, match=r"No entry of .* behind entry \d+ stores the message .*-99999: the backup has it"
+        StoreError, match=r"No entry of .* after entry \d+ stores the message .*-99999: the backup has it"
     ):
         life.restored(Until(message_id=store + b"-99999"))
 
@@ -271,7 +271,7 @@ def test_the_log_of_another_store_is_refused(life: Life, tmp_path: Path) -> None
     scribe.store.close()
     with pytest.raises(StoreError, match="is of the store .*, and the log of the store .* is wanted"):
         life.restored(log=tmp_path / "other")
-    with pytest.raises(StoreError, match="holds 'backup', which is no segment of a log: move it elsewhere"):
+    with pytest.raises(StoreError, match="holds 'backup', which is not a segment of a log: move it elsewhere"):
         life.restored(log=tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match="has no segments of a log"):

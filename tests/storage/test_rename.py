@@ -104,12 +104,12 @@ def test_store_is_not_given_to_a_node_with_which_messages_are_in_doubt(tmp_path:
 @pytest.mark.parametrize("name", ["", ".a", "a b", "a\n", "x" * 65])
 def test_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
     start(tmp_path / "data")
-    with pytest.raises(StoreError, match="no name of a node"):
+    with pytest.raises(StoreError, match="not a valid name for a node"):
         rename(tmp_path / "data", name)
 
 
 def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no data directory"):
+    with pytest.raises(StoreError, match="not a data directory"):
         rename(tmp_path, "a")
     assert [*tmp_path.iterdir()] == []
 

@@ -180,7 +180,7 @@ def test_a_copy_that_is_another_file_is_refused(tmp_path: Path) -> None:
     copied(data, to)
     one, other, *_ = sorted(to.iterdir())
     one.rename(to / "0000000099.wal")
-    with pytest.raises(StoreError, match=r"was renamed, .* segment 1: it is no copy of this log"):
+    with pytest.raises(StoreError, match=r"was renamed, .* segment 1: it is not a copy of this log"):
         copied(data, to)
 
 
@@ -213,7 +213,7 @@ def test_copies_need_a_directory_of_their_own(tmp_path: Path, to: str) -> None:
 
 
 def test_what_is_no_data_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is no data directory: it has no data\.mdb"):
+    with pytest.raises(StoreError, match=r"is not a data directory: it has no data\.mdb"):
         copied(tmp_path, tmp_path / "copies")
     assert not (tmp_path / "copies").exists()
 
@@ -229,7 +229,7 @@ def test_two_copiers_into_one_directory_are_refused(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     written(tmp_path / "data", 1)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="file is no directory: the copies need one of their own"):
+    with pytest.raises(StoreError, match="file is not a directory: the copies need one of their own"):
         copied(tmp_path / "data", tmp_path / "file")
     with pytest.raises(StoreError, match="The copies of the log in .* cannot be written: "):
         copied(tmp_path / "data", tmp_path / "missing" / "copies")

@@ -235,11 +235,11 @@ FAULTS: dict[Callable[[Path], None], str] = {
     directory: r"is not a regular file",
     link: r"is not a regular file: a store is not opened through links",
     dangling_link: r"is not a regular file",
-    foreign_file: r"holds 'notes.txt', which is no segment of a log: move it elsewhere",
+    foreign_file: r"holds 'notes.txt', which is not a segment of a log: move it elsewhere",
     log_missing: r"wal is missing, and the broker was not stopped cleanly",
-    log_is_a_link: r"wal is no directory: the log of a store is not opened through links",
-    log_is_a_file: r"wal is no directory",
-    log_is_a_pipe: r"wal is no directory",
+    log_is_a_link: r"wal is not a directory: the log of a store is not opened through links",
+    log_is_a_file: r"wal is not a directory",
+    log_is_a_pipe: r"wal is not a directory",
     gap_before_a_blank: r"segment \d+ is missing in .*wal, and there is \d+\.wal",
     damaged_closing: r"entry \d+ in .* is damaged, and .* follows it",
     damaged_opening: r"0000000002\.wal is damaged at its beginning",
@@ -369,8 +369,8 @@ def test_tables_that_do_not_say_what_they_have_of_the_log_are_checked_alone(
     if key == APPLIED and value is None:
         assert "has entries, and data.mdb does not say which of them it has" in first
     assert second == (
-        "It is not known which entries the tables have, so that none can be carried out. All else is checked as the"
-        " tables have it."
+        "It is not known which entries the tables have, so that none can be carried out. Everything else is checked as"
+        " the tables have it."
     )
     copy = tmp_path / "copy"
     assert main(["backup", str(killed), str(copy)]) == 1

@@ -206,7 +206,7 @@ class Delayed:
         for row in answer.messages:
             place = (row.due_ms, row.stored.position)
             if place <= last:
-                raise StoreError(f"/queue/{self.queue.name} has delayed message {place[1]:x} behind {last[1]:x}")
+                raise StoreError(f"/queue/{self.queue.name} has delayed message {place[1]:x} after {last[1]:x}")
             last = place
 
     def make_due(self, due_ms: int, stored: StoredMessage) -> bool:

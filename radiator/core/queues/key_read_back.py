@@ -175,7 +175,7 @@ class KeyReadBack(ReadBack):
             count, left = count + its, left - its
         if left > 0 and is_last:
             missing = count_text(left, "further message")
-            raise StoreError(f"/queue/{self.queue.name} ends for a key behind message {after:x}, but has {missing}")
+            raise StoreError(f"/queue/{self.queue.name} ends for a key after message {after:x}, but has {missing}")
         if is_last:
             after = max(after, through)  # otherwise there may be some up to there that were not on the disk yet
         partitions.was_read(partition, count, after, found.is_complete)

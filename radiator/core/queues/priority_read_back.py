@@ -100,7 +100,7 @@ class PriorityReadBack(ReadBack):
             position, message = stored.position, stored.message
             # D32: a damaged structure is reported before any further message is delivered
             if position <= lane.after:
-                raise StoreError(f"/queue/{queue.name} has message {position:x} behind message {lane.after:x}")
+                raise StoreError(f"/queue/{queue.name} has message {position:x} after message {lane.after:x}")
             lane.after = position
             if queue.in_doubt.passes_over(stored):
                 continue

@@ -154,7 +154,7 @@ class ReadBack:
         queue, in_doubt, last = self.queue, self.queue.in_doubt, self.asked_after
         for stored in answer.messages:
             if stored.position <= last:
-                raise StoreError(f"/queue/{queue.name} has message {stored.position:x} behind message {last:x}")
+                raise StoreError(f"/queue/{queue.name} has message {stored.position:x} after message {last:x}")
             last = stored.position
         left = self.window.beyond - len(answer.messages)  # those that the ledger counts and no answer has brought yet
         left += in_doubt.count_passed_over(answer.messages, self.asked_after)
@@ -163,7 +163,7 @@ class ReadBack:
             raise StoreError(f"/queue/{queue.name} has more messages than its ledger")
         if left > unseen and not answer.has_more:
             raise StoreError(
-                f"/queue/{queue.name} ends behind message {last:x}, but its ledger has "
+                f"/queue/{queue.name} ends after message {last:x}, but its ledger has "
                 f"{count_text(left - unseen, 'further message')}"
             )
 

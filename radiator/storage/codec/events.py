@@ -79,9 +79,9 @@ def unpack(block: bytes | memoryview, count: int, more: int) -> list[JournalEven
         position, other = columns.positions(), columns.positions()
         last = [[*map(name_of, columns.numbers())] for _ in range(more)]
     except (struct.error, LookupError) as error:
-        raise ValueError(f"this is no block of events: {error}") from None
+        raise ValueError(f"this is not a block of events: {error}") from None
     if columns.at != len(block):
-        raise ValueError(f"this is no block of events: {len(block) - columns.at} bytes are left over")
+        raise ValueError(f"this is not a block of events: {len(block) - columns.at} bytes are left over")
     return [
         *map(
             JournalEvent,
@@ -121,7 +121,7 @@ def positions_of(block: bytes | memoryview, count: int) -> tuple[bytes, ...]:
             found += struct.unpack_from("12s" * count, block, columns.at) if form else ()
             columns.at += form * count
     except (struct.error, LookupError) as error:
-        raise ValueError(f"this is no block of events: {error}") from None
+        raise ValueError(f"this is not a block of events: {error}") from None
     return found
 
 
@@ -163,6 +163,6 @@ class _Columns:
         if form == 0:
             return (0,) * self._count
         if form != POSITION_BYTES:
-            raise ValueError(f"this is no block of events: a column of positions has form {form}")
+            raise ValueError(f"this is not a block of events: a column of positions has form {form}")
         numbers = self.take("IQ" * self._count)
         return [boot << SEQUENCE_BITS | sequence for boot, sequence in zip(numbers[::2], numbers[1::2], strict=True)]

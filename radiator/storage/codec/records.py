@@ -498,7 +498,7 @@ def decode_text(key: bytes, value: bytes) -> str:
     try:
         return value[1:-CRC_BYTES].decode()
     except UnicodeDecodeError:
-        raise DamagedRecord(f"The row under key {key.hex()} is damaged: it is no text.") from None
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: it is not text.") from None
 
 
 def encode_number(key: bytes, number: int) -> bytes:

@@ -115,7 +115,7 @@ def has_wal(data_dir: Path) -> bool:
     if not os.path.lexists(wal):
         return False
     if wal.is_symlink() or not wal.is_dir():
-        raise StoreError(f"{wal} is no directory: the log of a store is not opened through links.")
+        raise StoreError(f"{wal} is not a directory: the log of a store is not opened through links.")
     return True
 
 
@@ -402,8 +402,8 @@ def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
 
 def _read_meta(file: Path, page: bytes) -> Meta:
     if len(page) < _META.size:
-        raise StoreError(f"{file} is no store: it is cut off within its first pages. Restore a backup.")
+        raise StoreError(f"{file} is not a store: it is cut off within its first pages. Restore a backup.")
     meta = Meta.of(page)
     if meta[:2] != (_META_MAGIC, _META_VERSION):
-        raise StoreError(f"{file} is not a store of Radiator: it is no LMDB 0.9 file. Give another data directory.")
+        raise StoreError(f"{file} is not a store of Radiator: it is not an LMDB 0.9 file. Give another data directory.")
     return meta

@@ -97,7 +97,7 @@ def _mend_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes) ->
     if end is not None:
         segment.count = records.split_record_key(end)[2] - first
     txn.put(key, records.encode_segment(key, segment), db=tables[SEGMENTS])
-    return f"It is made anew from its blocks, with {count_text(segment.count, 'record')}."
+    return f"It is rebuilt from its blocks, with {count_text(segment.count, 'record')}."
 
 
 def _add(segment: KeepSegment, key: bytes, value: bytes) -> None:

@@ -31,7 +31,7 @@ def mend_keys(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
         except DamagedRecord as error:
             is_known = has_message and len(key) == keyed.KEY_BYTES
             (anew if is_known else damaged).append(key)
-            mended.append(f"{error} It is {'made anew, with the key that it says' if is_known else 'left out'}.")
+            mended.append(f"{error} It is {'rebuilt, with the key that it says' if is_known else 'left out'}.")
     for key in anew:
         txn.put(key, keyed.encode_by_key(key), db=tables[BY_KEY])
     _remove(txn, tables, BY_KEY, damaged)

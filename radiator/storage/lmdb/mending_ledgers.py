@@ -120,7 +120,7 @@ def _mend_queue(
         past.accepted_bytes = past.stored_bytes
         txn.put(key, records.encode_ledger(key, past), db=tables[LEDGERS])
         mended.append(
-            f"The ledger of queue {name!r} {wrong}: it is made anew, with {count_text(past.stored, 'message')}."
+            f"The ledger of queue {name!r} {wrong}: it is rebuilt, with {count_text(past.stored, 'message')}."
         )
 
 

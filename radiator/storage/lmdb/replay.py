@@ -41,7 +41,7 @@ def reading_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | 
     if CLEAN not in meta or records.decode_number(CLEAN, meta[CLEAN]) != 1:
         raise StoreError(
             f"{data_dir / WAL_DIRECTORY} is missing, and the broker was not stopped cleanly: what was receipted after"
-            f" entry {place.index} is in there. Put it back beside data.mdb, or restore a backup."
+            f" entry {place.index} is in there. Put it back next to data.mdb, or restore a backup."
         )
     return None
 

@@ -146,7 +146,7 @@ class StructureCheck:
             for node in nodes:
                 name = node.key.decode("ascii", "replace")
                 if node.flags != _IS_TABLE or node.number != _TABLE.size:
-                    raise StoreError(f"{self._path} is damaged in LMDB's own structure: {name!r} is no table.")
+                    raise StoreError(f"{self._path} is damaged in LMDB's own structure: {name!r} is not a table.")
                 tables.append(_table(name, leaf, node.data_at))
         return tables
 

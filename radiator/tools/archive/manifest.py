@@ -111,7 +111,7 @@ def read(directory: Path) -> ManifestContents:
     try:
         text = (directory / NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise NoArchive(f"{directory} is no archive: it has no {NAME}.") from None
+        raise NoArchive(f"{directory} is not an archive: it has no {NAME}.") from None
     return contents_of(_whole_lines(text), str(directory / NAME))
 
 

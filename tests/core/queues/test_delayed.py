@@ -981,8 +981,8 @@ def test_nothing_is_lost_doubled_or_early_whatever_happens(small: None, persiste
     [
         (lambda rows: rows[:-1], "the delayed messages of /queue/q end, but its ledger has 1 further one"),
         (lambda rows: [], "the delayed messages of /queue/q end, but its ledger has 5 further ones"),
-        (lambda rows: [rows[1], rows[0], *rows[2:]], "/queue/q has delayed message .* behind"),
-        (lambda rows: [rows[0], rows[0], *rows[1:]], "/queue/q has delayed message .* behind"),
+        (lambda rows: [rows[1], rows[0], *rows[2:]], "/queue/q has delayed message .* after"),
+        (lambda rows: [rows[0], rows[0], *rows[1:]], "/queue/q has delayed message .* after"),
     ],
 )
 def test_delayed_messages_that_are_missing_double_or_out_of_order_end_the_broker(

@@ -285,7 +285,7 @@ def test_one_that_is_missing_beside_a_damaged_one_ends_the_broker(small: None, m
     damage(node, b"a10")
     changed(node, lambda rows: [row for row in rows if row.message is None or row.message.body != b"b15"])
     node.say(consume(1, prefetch_count=1))
-    with pytest.raises(StoreError, match="ends for a key behind message .*, but has 1 further message"):
+    with pytest.raises(StoreError, match="ends for a key after message .*, but has 1 further message"):
         drained(node)
 
 
@@ -293,8 +293,8 @@ def test_one_that_is_missing_beside_a_damaged_one_ends_the_broker(small: None, m
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda rows: rows[:-1], "ends for a key behind message .*, but has .* further message"),
-        (lambda rows: [], "ends for a key behind message .*, but has .* further message"),
+        (lambda rows: rows[:-1], "ends for a key after message .*, but has .* further message"),
+        (lambda rows: [], "ends for a key after message .*, but has .* further message"),
         (lambda rows: rows + rows, "has more messages of a key than were stored"),
     ],
 )

@@ -121,8 +121,8 @@ def test_a_damaged_one_is_reported_and_passed_over(small: None) -> None:
     [
         (lambda rows: rows[:-1], "ends, but its ledger has .* further message"),
         (lambda rows: [], "ends, but its ledger has .* further message"),
-        (lambda rows: rows + rows, "has message .* behind message"),
-        (lambda rows: rows[::-1], "has message .* behind message"),
+        (lambda rows: rows + rows, "has message .* after message"),
+        (lambda rows: rows[::-1], "has message .* after message"),
         (lambda rows: [*rows, *invented(rows)], "has more messages than its ledger"),
     ],
 )

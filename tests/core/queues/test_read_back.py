@@ -151,13 +151,13 @@ def one_more(rows: list[StoredMessage]) -> list[StoredMessage]:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda rows: rows[:3] + rows[5:], "ends behind message .*, but its ledger has 2 further messages"),
-        (lambda rows: rows[:-1], "ends behind message .*, but its ledger has 1 further message"),
-        (lambda rows: [], "ends behind message 0, but its ledger has 20 further messages"),
-        (lambda rows: moved(rows, 4, 2), "has message .* behind message"),
-        (lambda rows: moved(rows, 2, 15), "has message .* behind message|ends behind message"),
-        (lambda rows: twice(rows, 3, 5), "has message .* behind message|more messages than its ledger"),
-        (lambda rows: twice(rows, 3, 4), "has message .* behind message"),
+        (lambda rows: rows[:3] + rows[5:], "ends after message .*, but its ledger has 2 further messages"),
+        (lambda rows: rows[:-1], "ends after message .*, but its ledger has 1 further message"),
+        (lambda rows: [], "ends after message 0, but its ledger has 20 further messages"),
+        (lambda rows: moved(rows, 4, 2), "has message .* after message"),
+        (lambda rows: moved(rows, 2, 15), "has message .* after message|ends after message"),
+        (lambda rows: twice(rows, 3, 5), "has message .* after message|more messages than its ledger"),
+        (lambda rows: twice(rows, 3, 4), "has message .* after message"),
         (one_more, "has more messages than its ledger"),
     ],
 )

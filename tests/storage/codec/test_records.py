@@ -330,7 +330,7 @@ def test_delayed_message_under_a_key_of_another_length_is_refused(key: bytes) ->
 
 def test_text_that_is_a_number_is_refused() -> None:
     """A page in the wrong place has right checksums."""
-    with pytest.raises(DamagedRecord, match="is no text"):
+    with pytest.raises(DamagedRecord, match="is not text"):
         records.decode_text(KEY, sealed(b"\1\xff"))
 
 

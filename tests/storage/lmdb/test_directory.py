@@ -155,7 +155,7 @@ def test_head_tells_the_end_of_the_file(tmp_path: Path) -> None:
     [
         (b"", "it is cut off within its first pages. Restore a backup."),
         (b"x" * 100, "it is cut off within its first pages. Restore a backup."),
-        (b"#!/bin/sh\n" * 1000, "it is no LMDB 0.9 file. Give another data directory."),
+        (b"#!/bin/sh\n" * 1000, "it is not an LMDB 0.9 file. Give another data directory."),
     ],
 )
 def test_foreign_file_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:

@@ -62,9 +62,9 @@ LEFT_OUT = "It is left out."
         (b"apps", transactions.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
         (b"stages", transactions.transaction_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
         (b"logs", records.log_key(LOG), "The log is called damaged-4 now.", ("damaged-4", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG, 1, 0), "made anew from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG, 1, 5), "made anew from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),
-        (b"segments", records.record_key(LOG + 1, 0, 0), "made anew from its blocks, with 9", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 0), "rebuilt from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 5), "rebuilt from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG + 1, 0, 0), "rebuilt from its blocks, with 9", ("trail", 5, 1, 1, 1)),
         (b"segments", b"short", LEFT_OUT, ("trail", 5, 1, 1, 1)),
     ],
 )  # fmt: skip

@@ -66,7 +66,7 @@ def test_damaged_row_of_a_message_is_made_anew(written: Written) -> None:
     rewrite(written.path, BY_KEY, key, b"x" * 5)
     [finding], again = written.restored()
     assert finding.startswith(f"The row of by_key under key {key.hex()} is damaged: ")
-    assert finding.endswith(" It is made anew, with the key that it says.")
+    assert finding.endswith(" It is rebuilt, with the key that it says.")
     assert found_in(again)[0] == [put.position for put in written.puts]
 
 

@@ -470,7 +470,7 @@ def test_verify_finds_a_file_that_is_not_in_the_manifest(whole: Path) -> None:
 
 
 def test_no_archive_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="is no archive"):
+    with pytest.raises(ArchiveError, match="is not an archive"):
         verify(tmp_path)
 
 
