@@ -22,7 +22,7 @@ def whole(least: int, most: int = LONGEST) -> Callable[[object], int]:
 
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or is_time(value):
-            raise ValueError("is no whole number")
+            raise ValueError("is not a whole number")
         if not least <= value <= most:
             raise ValueError(f"is out of range: {least} to {most}")
         return int(value)  # without the letter that it was written with
@@ -33,7 +33,7 @@ def whole(least: int, most: int = LONGEST) -> Callable[[object], int]:
 def text(value: object) -> str:
     """Any text. Raises ValueError, a clause."""
     if not isinstance(value, str):
-        raise ValueError("is no text")
+        raise ValueError("is not text")
     return value
 
 
@@ -47,7 +47,7 @@ def flag(value: object) -> bool:
 def _one_of(*values: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if value not in values:
-            raise ValueError(f"is none of {', '.join(values)}")
+            raise ValueError(f"must be one of {', '.join(values)}")
         return str(value)
 
     return check

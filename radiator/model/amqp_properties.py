@@ -155,7 +155,7 @@ def parse(data: bytes) -> Properties:
     except UnicodeDecodeError:
         raise Violation(f"The property {_header(name)} is not UTF-8: {shown(data[start:at])}.") from None
     if at != len(data):
-        raise Violation(f"The properties of a message have bytes behind the last: {shown(data[at:])}.")
+        raise Violation(f"The properties of a message have bytes after the last: {shown(data[at:])}.")
     return made
 
 

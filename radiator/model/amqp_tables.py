@@ -123,7 +123,7 @@ class _Walk:
             names.add(name)
             count += 1
             if len(names) != count:
-                raise Violation(f"A table has two fields of the name {shown(name)}: each may stand there once.")
+                raise Violation(f"A table has two fields of the name {shown(name)}: each may occur once.")
             size = _FIXED.get(data[at])
             if size is not None:
                 at += 1 + size
@@ -283,7 +283,7 @@ def _encoded(value: Value) -> bytes:
         try:
             return letter.encode() + _INTS[letter].pack(value)
         except struct.error:
-            raise Violation(f"{value} is no number that fits a field of a table of the type {letter!r}.") from None
+            raise Violation(f"{value} is not a number that fits a field of a table of the type {letter!r}.") from None
     if isinstance(value, Mapping):
         return b"F" + encode_table(value)
     if isinstance(value, bytes):
@@ -296,7 +296,7 @@ def _encoded(value: Value) -> bytes:
         return b"D" + _encoded_decimal(value)
     if isinstance(value, Sequence):
         return b"A" + _sized(b"".join([_encoded(one) for one in value]))
-    assert value is None, f"{type(value).__name__} is no value of a table"
+    assert value is None, f"{type(value).__name__} is not a value of a table"
     return b"V"
 
 
@@ -307,6 +307,6 @@ def _encoded_decimal(value: Decimal) -> bytes:
         if -_INT_MAX - 1 <= number <= _INT_MAX:
             return _DECIMAL.pack(-exponent, number)
     raise Violation(
-        f"{str(value)[:100]} is no decimal that fits a field of a table: one of 32 bits, with up to 255 of its digits "
-        "behind the point, does."
+        f"{str(value)[:100]} is not a decimal that fits a field of a table: one of 32 bits, with up to 255 of its "
+        "digits after the point, does."
     )

@@ -54,7 +54,7 @@ def schema_text(value: object) -> str:
     try:
         text = json.dumps(_loaded(value), separators=(",", ":"), ensure_ascii=True)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is {shown_value(value)}, which is no JSON ({error}); {right}") from None
+        raise ValueError(f"is {shown_value(value)}, which is not JSON ({error}); {right}") from None
     body_schema(text)
     return text
 
@@ -67,13 +67,13 @@ def body_schema(text: str) -> "BodySchema":
         parsed = fastavro.parse_schema(json.loads(text))
         root = compiled(parsed)
     except KeyError as error:
-        raise ValueError(f"is no Avro schema: {shown_value(error.args[0])} is missing") from None
+        raise ValueError(f"is not an Avro schema: {shown_value(error.args[0])} is missing") from None
     except fastavro.schema.UnknownType as error:
-        raise ValueError(f"is no Avro schema: there is no type {shown_value(error.name)}") from None
+        raise ValueError(f"is not an Avro schema: there is no type {shown_value(error.name)}") from None
     except (TypeError, AttributeError):
-        raise ValueError("is no Avro schema: a type, name or list in it is something else") from None
+        raise ValueError("is not an Avro schema: a type, name or list in it is something else") from None
     except (fastavro.schema.SchemaParseException, ValueError, RecursionError) as error:
-        raise ValueError(f"is no Avro schema: {_sentence(error)}") from None
+        raise ValueError(f"is not an Avro schema: {_sentence(error)}") from None
     return BodySchema(name_of(root), root)
 
 
@@ -106,7 +106,7 @@ class BodySchema:
             raise ValueError(wrong.clause(self.name)) from None
         if reader.at < len(body):
             left = count_text(len(body) - reader.at, "byte")
-            raise ValueError(f"the body goes on for {left} behind the end of {self.name}; it must end there")
+            raise ValueError(f"the body goes on for {left} after the end of {self.name}; it must end there")
         return BODY_VALUES_MAX - reader.left
 
     def _check_json(self, body: bytes) -> int:
@@ -116,7 +116,7 @@ class BodySchema:
         try:
             value = _loaded(body.decode())
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the body is no JSON: {_sentence(error)}") from None
+            raise ValueError(f"the body is not JSON: {_sentence(error)}") from None
         reader = AvroReader(b"")
         try:
             self.root.json(value, reader, BODY_DEPTH_MAX)
@@ -140,7 +140,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _sentence(error: Exception) -> str:

@@ -59,7 +59,7 @@ class AvroReader:
         try:
             self.data[at : at + size].decode()
         except UnicodeDecodeError:
-            raise Wrong("is no UTF-8; it must be a string") from None
+            raise Wrong("is not valid UTF-8; it must be a string") from None
 
     def long(self, a: str) -> int:
         """A number. Raises Wrong."""

@@ -281,7 +281,7 @@ class _Record(_Named):
                 raise
         if len(value) > len(self.fields):
             other = next(key for key in value if key not in self.fields)
-            raise Wrong(f"has a field {shown_value(other)}, which is not in the schema; take it out")
+            raise Wrong(f"has a field {shown_value(other)}, which is not in the schema; remove it")
 
 
 _PRIMITIVES: dict[str, AvroType] = {
@@ -374,7 +374,7 @@ def _mismatch(value: object, a: str) -> Wrong:
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{shown_value(name)} is no name: it must be of A-Z a-z 0-9 _, and begin with no digit")
+        raise ValueError(f"{shown_value(name)} is not a name: it must be of A-Z a-z 0-9 _, and begin with no digit")
     return name
 
 

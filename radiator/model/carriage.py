@@ -26,11 +26,11 @@ def carried_address(raw: bytes) -> str:
         address = raw.decode()
         split(address)
     except (UnicodeDecodeError, Refusal) as error:
-        raise Violation(f"{shown(raw)} is no address: {error}") from None
+        raise Violation(f"{shown(raw)} is not an address: {error}") from None
     if wrong := address_mistake(address):
-        raise Violation(f"{shown(raw)} is no address: it {wrong}.")
+        raise Violation(f"{shown(raw)} is not an address: it {wrong}.")
     if address == ADMIN:
-        raise Violation(f"{ADMIN} is no address of a message: nothing that was sent there is stored.")
+        raise Violation(f"{ADMIN} is not an address of a message: nothing that was sent there is stored.")
     return address
 
 

@@ -38,5 +38,5 @@ def correlation_id_in(text: str) -> str:
             f"{text!r:.100} has {size} bytes; the journal keeps a correlation-id of 1 to {CORRELATION_MAX_BYTES} bytes"
         )
     if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
-        raise ValueError(f"{text!r:.100} is no correlation-id: that is UTF-8, and this has bytes of something else")
+        raise ValueError(f"{text!r:.100} is not a correlation-id: that is UTF-8, and this has bytes of something else")
     return text

@@ -202,6 +202,6 @@ def check_block(block: bytes, escaping: int, limits: Limits) -> None:
     most, most_bytes = limits.max_headers, LINK_HEADERS_GROWTH * limits.max_header_bytes
     if count > most or size > most_bytes:
         raise Violation(
-            f"A message has {count} headers of {size} bytes, beside those that nodes add: at most {most} (max_headers) "
-            f"and {most_bytes} ({LINK_HEADERS_GROWTH} x max_header_bytes) are taken here."
+            f"A message has {count} headers of {size} bytes, without those that nodes add: at most {most} "
+            f"(max_headers) and {most_bytes} ({LINK_HEADERS_GROWTH} x max_header_bytes) are taken here."
         )

@@ -35,7 +35,7 @@ def json_pointer(value: object) -> str:
     if not isinstance(value, str) or (value and not value.startswith("/")):
         raise ValueError(f"is {shown(value)}; it must be {right}")
     if re.search(r"~(?![01])", value):
-        raise ValueError(f"is {shown(value)}, in which a ~ stands alone; it must be {right}")
+        raise ValueError(f"is {shown(value)}, with a ~ that is alone; it must be {right}")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:

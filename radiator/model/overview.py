@@ -31,7 +31,7 @@ class ReadQueueHistory:
 
 @dataclass(slots=True)
 class ReadQueueTable:
-    """A page of the queues, and why each stands as it does: QueueTable. match: a pattern of names; text: what their
+    """A page of the queues, and why each is in its state: QueueTable. match: a pattern of names; text: what their
     names have in them, in upper or lower case; by: of SORTS; first: how many come before the page; count: rows of it,
     at most. needs: only those that ReadAttention would name.
     """

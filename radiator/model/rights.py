@@ -56,7 +56,7 @@ def rule_mistake(rule: str, right: str = "") -> str:
     if rule == EVERYTHING:
         return ""
     if right == ADMIN:
-        return f"is no rule of `{ADMIN}`, which is of the broker as a whole: write {EVERYTHING}"
+        return f"is not a rule of `{ADMIN}`, which is of the broker as a whole: write {EVERYTHING}"
     if not rule.startswith("/"):
         return f"begins with no `/`: a rule is a whole address, such as /queue/{rule or 'orders'}"
     if rule.startswith(EXISTING_PREFIX):
@@ -68,7 +68,7 @@ def rule_mistake(rule: str, right: str = "") -> str:
         return f"is for the versions of an app, which take `{WRITE}`: it does nothing under `{right}`"
     if (kind not in KINDS and kind != APP) or not name:
         kinds = ", ".join(f"/{kind}/" for kind in (*KINDS, APP) if kind not in FREE)
-        return f"is no rule: it would begin with {kinds} and have a name behind that, or be {EVERYTHING}"
+        return f"is not a rule: it must begin with {kinds} and a name after that, or be {EVERYTHING}"
     if rule.startswith(_CHECKOUT_PREFIX):
         return f"is what a group has taken out of a queue: write {canonical(rule)}"
     if kind == APP:

@@ -72,7 +72,7 @@ def happened(seq: int, event: JournalEvent, store_id: str, node: str = "") -> Ha
 def message_id_in(text: str) -> str:
     """The same, where it may be a message-id. Raises ValueError with a sentence."""
     if not _MESSAGE_ID.fullmatch(text):
-        raise ValueError(f"{text!r:.80} is no message-id; one looks like 4f0c2a91b7d3e865-3-17")
+        raise ValueError(f"{text!r:.80} is not a message-id; one looks like 4f0c2a91b7d3e865-3-17")
     return text
 
 

@@ -26,8 +26,8 @@ def trace_id_in(text: str) -> str:
     trace_id = found[1] if found else low
     if not _ID.fullmatch(trace_id):
         raise ValueError(
-            f"{text!r:.100} is no trace id; one is 32 hexadecimal digits, not all 0, like "
-            "4bf92f3577b34da6a3ce929d0e0e4736, or stands in a traceparent, like "
+            f"{text!r:.100} is not a trace id; one is 32 hexadecimal digits, not all 0, like "
+            "4bf92f3577b34da6a3ce929d0e0e4736, or is in a traceparent, like "
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         )
     return trace_id.decode()

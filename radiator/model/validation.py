@@ -119,7 +119,7 @@ def binding_key(value: object) -> str:
 def exchange_name_mistake(name: str) -> str:
     """Why it is no NAME of an exchange, as text after "which"; "" where it is one."""
     if "/" in name:
-        return "has a `/`; behind the name of an exchange that begins its routing key"
+        return "has a `/`; after the name of an exchange that begins its routing key"
     if is_pattern(name):
         return "has a wildcard; an exchange has one name"
     return name_mistake(name)
@@ -137,7 +137,7 @@ def bound_name(value: object) -> str:
 
 def alternate(value: object) -> str:
     """The name of an exchange. Raises ValueError, a clause."""
-    wrong = exchange_name_mistake(value) if isinstance(value, str) else "is no text"
+    wrong = exchange_name_mistake(value) if isinstance(value, str) else "is not text"
     if not isinstance(value, str) or wrong:
         raise ValueError(f"is {shown(value)}, which {wrong}; name an exchange")
     return value
@@ -448,7 +448,7 @@ def _checked(
         if check is None:
             offer = meant(key, checks) or f"; {what} has {', '.join(checks)}"
             end = "" if offer.endswith("?") else "."
-            raise Refusal("bad-request", f"{shown(key)} is no setting of {what}{offer}{end}")
+            raise Refusal("bad-request", f"{shown(key)} is not a setting of {what}{offer}{end}")
         try:
             right[key] = None if value is None and key in may_be_none else check(value)
         except ValueError as error:

@@ -96,7 +96,7 @@ def test_a_wrong_send_is_refused_in_its_turn_behind_what_waits() -> None:
     node = Node(queue(max_messages=1))
     node.open(1, 9)
     fill(node, 1)
-    node.say(send(9, "q", b"1", b"r1", survives_refusal=True), InvalidSend(9, "delay 'x' is no number.", b"r2"))
+    node.say(send(9, "q", b"1", b"r1", survives_refusal=True), InvalidSend(9, "delay 'x' is not a number.", b"r2"))
     assert receipts_of(node, 9) == [] and node.paused == {9}
     node.say(subscribe(1, "q"))
     node.say(ack(node.message(1)))

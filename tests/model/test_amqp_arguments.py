@@ -21,13 +21,13 @@ def test_each_is_a_setting_that_queues_have_and_no_two_are_the_same_one() -> Non
 @pytest.mark.parametrize(("check", "good", "wrong", "clause"), [
     (whole(1), LONGEST, LONGEST + 1, "is out of range: 1 to 2147483647"),
     (whole(1, 5), 1, 0, "is out of range: 1 to 5"),
-    (whole(1), 2, True, "is no whole number"),
-    (whole(1), LetteredInt(2, "l"), LetteredInt(2, "T"), "is no whole number"),
-    (text, "", b"", "is no text"),
+    (whole(1), 2, True, "is not a whole number"),
+    (whole(1), LetteredInt(2, "l"), LetteredInt(2, "T"), "is not a whole number"),
+    (text, "", b"", "is not text"),
     (flag, False, 0, "is neither true nor false"),
-    (WITHOUT_EFFECT["x-queue-type"], "quorum", "stream", "is none of classic, quorum"),
+    (WITHOUT_EFFECT["x-queue-type"], "quorum", "stream", "must be one of classic, quorum"),
     (SETTINGS["x-max-priority"][1], 10, 11, "is more than 10, the most priorities that a queue has here"),
-    (SETTINGS["x-overflow"][1], "drop-head", "block", "is none of drop-head, reject-publish"),
+    (SETTINGS["x-overflow"][1], "drop-head", "block", "must be one of drop-head, reject-publish"),
 ])  # fmt: skip
 def test_a_check_says_what_is_wrong(check: Check, good: object, wrong: object, clause: str) -> None:
     check(good)

@@ -126,7 +126,7 @@ def test_whatever_is_cut_off_or_left_over_is_refused() -> None:
     data = encode(ALL)
     for size in range(len(data)):
         refused(data[:size])
-    assert "bytes behind the last" in refused(data + b"\0")
+    assert "bytes after the last" in refused(data + b"\0")
     assert refused(b"") == "The properties of a message have 0 bytes: their flags alone are two."
     assert refused(b"\x80\0\x05abcd") == "The properties of a message end within content-type."
 

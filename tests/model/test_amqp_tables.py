@@ -204,13 +204,13 @@ def test_an_int_without_a_letter_has_the_shorter_that_clients_have() -> None:
         assert encode_table({"a": value})[6:7] == letter
         assert decoded(encode_table({"a": value})[4:]) == {"a": value}
     for value in (2**63, -(2**63) - 1, LetteredInt(256, "B"), LetteredInt(-1, "T"), LetteredInt(2**63, "L")):
-        with pytest.raises(Violation, match="is no number that fits"):
+        with pytest.raises(Violation, match="is not a number that fits"):
             encode_table({"a": value})
 
 
 @pytest.mark.parametrize("value", ["1e-256", "1e1", "2147483648", "-2147483649", "0.12345678901", "NaN", "-Infinity"])
 def test_a_decimal_that_does_not_fit(value: str) -> None:
-    with pytest.raises(Violation, match="is no decimal that fits"):
+    with pytest.raises(Violation, match="is not a decimal that fits"):
         encode_table({"a": Decimal(value)})
 
 

@@ -40,29 +40,29 @@ def test_a_schema_comes_back_as_it_is(text: str) -> None:
     ("value", "why"),
     [
         (7, "is 7; it must be an Avro schema as JSON, such as"),
-        ("order.avsc", 'is "order.avsc", which is no JSON'),
-        ('{"type":', "which is no JSON"),
-        ('{"type":"int","type":"int"}', "which is no JSON (an object has one name twice)"),
-        ('{"type":"int","n":NaN}', "which is no JSON (NaN is no number of JSON)"),
+        ("order.avsc", 'is "order.avsc", which is not JSON'),
+        ('{"type":', "which is not JSON"),
+        ('{"type":"int","type":"int"}', "which is not JSON (an object has one name twice)"),
+        ('{"type":"int","n":NaN}', "which is not JSON (NaN is not a number of JSON)"),
         ('{"__fastavro_parsed":true,"type":"foo"}', "a name that fastavro keeps for itself"),
-        ("{}", 'is no Avro schema: "type" is missing'),
-        ("3", "is no Avro schema: a type, name or list in it is something else"),
-        ('"foo"', 'is no Avro schema: there is no type "foo"'),
-        ('{"type":"array"}', 'is no Avro schema: "items" is missing'),
-        ("[]", "is no Avro schema: a union has no branches, two of one type, or another union in it"),
+        ("{}", 'is not an Avro schema: "type" is missing'),
+        ("3", "is not an Avro schema: a type, name or list in it is something else"),
+        ('"foo"', 'is not an Avro schema: there is no type "foo"'),
+        ('{"type":"array"}', 'is not an Avro schema: "items" is missing'),
+        ("[]", "is not an Avro schema: a union has no branches, two of one type, or another union in it"),
         ('["int","int"]', "a union has no branches, two of one type"),
         ('["int",["null"]]', "a union has no branches, two of one type, or another union in it"),
         ('{"type":"enum","name":"e","symbols":[]}', "an enum has no symbols, or one twice"),
-        ('{"type":"enum","name":"e","symbols":["A","A"]}', "is no Avro schema: "),
-        ('{"type":"enum","name":"e","symbols":["\\n"]}', "is no Avro schema: "),
+        ('{"type":"enum","name":"e","symbols":["A","A"]}', "is not an Avro schema: "),
+        ('{"type":"enum","name":"e","symbols":["\\n"]}', "is not an Avro schema: "),
         ('{"type":"fixed","name":"f","size":-1}', "a fixed has the size -1"),
-        ('{"type":"record","name":"1","fields":[]}', '"1" is no name'),
-        ('{"type":"record","name":"a","fields":[{"name":"b"}]}', "is no Avro schema: Record field 'b' is missing"),
+        ('{"type":"record","name":"1","fields":[]}', '"1" is not a name'),
+        ('{"type":"record","name":"a","fields":[{"name":"b"}]}', "is not an Avro schema: Record field 'b' is missing"),
         (
             '{"type":"record","name":"a","fields":[{"name":"b","type":"int"},{"name":"b","type":"int"}]}',
             "the record a has two fields b",
         ),
-        ("[" * 20_000, "which is no JSON"),
+        ("[" * 20_000, "which is not JSON"),
     ],
 )
 def test_what_is_no_schema_is_told(value: object, why: str) -> None:
@@ -123,7 +123,7 @@ def test_no_part_of_a_body_is_one(size: int) -> None:
 
 @pytest.mark.parametrize(("more", "left"), [(b"\0", "1 byte"), (b"\0\0", "2 bytes"), (GOOD, f"{len(GOOD)} bytes")])
 def test_nothing_may_be_left_over(more: bytes, left: str) -> None:
-    assert wrong(ORDER_TEXT, GOOD + more) == f"the body goes on for {left} behind the end of order; it must end there"
+    assert wrong(ORDER_TEXT, GOOD + more) == f"the body goes on for {left} after the end of order; it must end there"
 
 
 def test_what_is_wrong_is_named_by_its_place() -> None:
@@ -136,14 +136,14 @@ def test_what_is_wrong_is_named_by_its_place() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"", "the body is no JSON: Expecting value"),
-        (b"\xff", "the body is no JSON: 'utf-8' codec"),
-        ("{}".encode("utf-16"), "the body is no JSON"),
+        (b"", "the body is not JSON: Expecting value"),
+        (b"\xff", "the body is not JSON: 'utf-8' codec"),
+        ("{}".encode("utf-16"), "the body is not JSON"),
         (b'{"id":1,"id":1}', "an object has one name twice"),
-        (b"NaN", "NaN is no number of JSON"),
-        (b"[" * JSON_BODY_MAX_BYTES, "the body is no JSON: it is nested too deeply"),
-        (b"9" * 5000, "the body is no JSON"),
-        (b"{}x", "the body is no JSON: Extra data"),
+        (b"NaN", "NaN is not a number of JSON"),
+        (b"[" * JSON_BODY_MAX_BYTES, "the body is not JSON: it is nested too deeply"),
+        (b"9" * 5000, "the body is not JSON"),
+        (b"{}x", "the body is not JSON: Extra data"),
     ],
 )
 def test_what_is_no_json_is_refused(body: bytes, why: str) -> None:

@@ -62,7 +62,7 @@ def test_what_fastavro_writes_is_right(schema: Any, value: Any) -> None:
         ("long", b"\xff" * 1000, "is a number of more than 64 bits"),
         ("float", b"abc", "is cut off by the end of the body; it must be a float"),
         ("double", b"1234567", "is cut off by the end of the body; it must be a double"),
-        ("string", b"\x02\xff", "is no UTF-8; it must be a string"),
+        ("string", b"\x02\xff", "is not valid UTF-8; it must be a string"),
         ("string", b"\x01", "has a length of -1; it must be a string"),
         ("string", long(2**62) + b"x", "is cut off by the end of the body; it must be a string"),
         ("bytes", long(-(2**63)), "has a length of -9223372036854775808; it must be bytes"),
@@ -78,7 +78,7 @@ def test_what_fastavro_writes_is_right(schema: Any, value: Any) -> None:
         (ARRAY, long(-1) + long(-1) + long(1) + b"\0", "has a length of -1; it must be an array"),
         (ARRAY, long(-1) + long(99) + long(1) + b"\0", "is cut off by the end of the body; it must be an array"),
         (MAP, long(1) + long(1) + b"k", 'the body["k"] is cut off by the end of the body; it must be an int'),
-        (MAP, long(1) + long(1) + b"\xff" + long(1) + b"\0", "the body[...] is no UTF-8; it must be a string"),
+        (MAP, long(1) + long(1) + b"\xff" + long(1) + b"\0", "the body[...] is not valid UTF-8; it must be a string"),
         (PAIR, long(1) + b"x", "pair.b is cut off by the end of the body; it must be a fixed of 2 bytes"),
     ],
 )
@@ -129,7 +129,7 @@ def test_blocks_may_be_several_and_say_their_sizes() -> None:
         (["null", "int"], b'{"int":"x"}', 'the body is "x"; it must be an int'),
         (PAIR, b"[]", "pair is []; it must be the record pair"),
         (PAIR, b'{"a":1}', "pair.b is missing; it must be a fixed of 2 bytes"),
-        (PAIR, b'{"a":1,"b":"xy","c":1}', 'pair has a field "c", which is not in the schema; take it out'),
+        (PAIR, b'{"a":1,"b":"xy","c":1}', 'pair has a field "c", which is not in the schema; remove it'),
     ],
 )
 def test_what_is_no_value_in_json_encoding_is_told(schema: Any, body: bytes, why: str) -> None:

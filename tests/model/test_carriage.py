@@ -22,7 +22,7 @@ def test_a_message_that_a_client_may_send_can_be_carried() -> None:
     ("change", "sentence"),
     [
         ({"destination": "/nothing/q"}, "is not a destination"),
-        ({"destination": "/admin"}, "is no address of a message"),
+        ({"destination": "/admin"}, "is not an address of a message"),
         ({"destination": "/queue/" + "x" * 256}, "has a name of 256 bytes"),
         ({"headers": b"no colon\n"}, ""),
         ({"body": b"x" * 1001}, "max_frame_bytes"),
@@ -43,5 +43,5 @@ def test_sizes_and_times_at_their_bounds_are_taken_and_one_past_them_refused() -
 
 def test_bytes_that_are_no_text_are_no_address() -> None:
     assert carried_address(b"/topic/a.b") == "/topic/a.b"
-    with pytest.raises(Violation, match="is no address"):
+    with pytest.raises(Violation, match="is not an address"):
         carried_address(b"/queue/\xff")

@@ -49,7 +49,7 @@ def test_sources_are_a_tuple_and_written_again_as_they_were(value: Any, sources:
         ("header:\x7f", "whose name has the control character U+007F"),
         ("header:\ud800", "whose name has the control character U+D800"),
         ("header:" + "x" * (NAME_MAX_BYTES + 1), "whose name has 256 bytes of UTF-8"),
-        ("/a~", 'is "/a~", in which a ~ stands alone; it must be a JSON pointer'),
+        ("/a~", 'is "/a~", with a ~ that is alone; it must be a JSON pointer'),
         ("/\ud800", "which is not UTF-8"),
         ("/" + "x" * NAME_MAX_BYTES, "it may have at most 255 bytes"),
         ([], "is an empty list; name what the keys are taken from, or leave it out"),

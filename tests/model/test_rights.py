@@ -50,12 +50,12 @@ MISTAKES = [
     ("", "begins with no `/`"),
     ("orders", "/queue/orders"),
     ("#", "begins with no `/`"),
-    ("/", "is no rule: it would begin with /queue/, "),
-    ("/queue", "is no rule"),
-    ("/queue/", "is no rule"),
-    ("/qeue/orders", "is no rule"),
-    ("/*/orders", "is no rule"),
-    ("/#/orders", "is no rule"),
+    ("/", "is not a rule: it must begin with /queue/, "),
+    ("/queue", "is not a rule"),
+    ("/queue/", "is not a rule"),
+    ("/qeue/orders", "is not a rule"),
+    ("/*/orders", "is not a rule"),
+    ("/#/orders", "is not a rule"),
     ("/amq/queue/orders", "write /queue/orders"),
     ("/temp-queue/x", "needs no right"),
     ("/reply-queue/#", "needs no right"),
@@ -87,7 +87,7 @@ def test_an_app_is_written_to_and_nothing_else() -> None:
         assert rule_mistake("/app/etl", right) == (
             f"is for the versions of an app, which take `write`: it does nothing under `{right}`"
         )
-    assert "'a*'" in rule_mistake("/app/a*", WRITE) and "is no rule" in rule_mistake("/app/", WRITE)
+    assert "'a*'" in rule_mistake("/app/a*", WRITE) and "is not a rule" in rule_mistake("/app/", WRITE)
 
 
 def test_admin_is_of_the_broker_as_a_whole() -> None:

@@ -152,7 +152,7 @@ def test_an_id_may_be_one() -> None:
     for text in ("4f0c2a91b7d3e865-3-17", "a_b.c-1-1", "s-9999999999-99999999999999999999"):
         assert message_id_in(text) == text
     for text in ("", "s-1", "s-1-", "s-1-1t", "s-1-1\n", " s-1-1", "s/-1-1", "s-99999999999-1", "ä-1-1"):
-        with pytest.raises(ValueError, match="is no message-id; one looks like 4f0c2a91b7d3e865-3-17"):
+        with pytest.raises(ValueError, match="is not a message-id; one looks like 4f0c2a91b7d3e865-3-17"):
             message_id_in(text)
 
 

@@ -45,5 +45,5 @@ def test_a_trace_id_stands_alone_or_in_a_traceparent() -> None:
 def test_what_is_no_trace_id_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         trace_id_in(text)
-    assert str(refused.value).startswith(f"{text!r} is no trace id; one is 32 hexadecimal digits, not all 0, like ")
+    assert str(refused.value).startswith(f"{text!r} is not a trace id; one is 32 hexadecimal digits, not all 0, like ")
     assert TRACE_ID in str(refused.value) and VALID in str(refused.value)

@@ -122,9 +122,9 @@ def test_a_size_may_have_a_unit() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"max_message": 1}, '"max_message" is no setting of a queue; did you mean "max_messages"?'),
-        ({"\n\x1b[31m": 1}, '"\\n\\u001b[31m" is no setting of a queue; a queue has persistent, max_messages,'),
-        ({"x" * 10_000: 1}, "... is no setting"),
+        ({"max_message": 1}, '"max_message" is not a setting of a queue; did you mean "max_messages"?'),
+        ({"\n\x1b[31m": 1}, '"\\n\\u001b[31m" is not a setting of a queue; a queue has persistent, max_messages,'),
+        ({"x" * 10_000: 1}, "... is not a setting"),
         ({"max_messages": -1}, "`max_messages` is -1; it must be a whole number from 0 to 1000000000000."),
         ({"max_messages": True}, "`max_messages` is true; it must be a whole number"),
         ({"persistent": None}, "`persistent` is null; it must be true or false."),
@@ -321,7 +321,7 @@ def test_an_exchange_is_direct_durable_and_stays_unless_it_is_said() -> None:
         ({"type": None}, "`type` is null"),
         ({"durable": 1}, "`durable` is 1; it must be true or false."),
         ({"auto_delete": "no"}, "`auto_delete` is"),
-        ({"auto-delete": True}, '"auto-delete" is no setting of an exchange; did you mean "auto_delete"?'),
+        ({"auto-delete": True}, '"auto-delete" is not a setting of an exchange; did you mean "auto_delete"?'),
     ],
 )
 def test_what_is_no_exchange_is_refused(given: dict[str, Any], sentence: str) -> None:
@@ -396,7 +396,7 @@ def test_a_log_has_partitions_and_retention() -> None:
         ({"partition_key": "a"}, '`partition_key` is "a"; it must be a JSON pointer such as'),
         ({"partition_key": "/\ud800"}, '`partition_key` is "/\\ud800", which is not UTF-8; it must be a JSON pointer'),
         ({"retention_ms": -1}, "`retention_ms` is -1; it must be a whole number from 0 to 1000000000000."),
-        ({"retention": 1}, '"retention" is no setting of a log; did you mean "retention_'),
+        ({"retention": 1}, '"retention" is not a setting of a log; did you mean "retention_'),
     ],
 )
 def test_what_is_no_log_is_refused(given: dict[str, Any], sentence: str) -> None:

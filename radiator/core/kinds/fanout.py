@@ -93,7 +93,7 @@ class FanoutKind(Kind):
             return False
         wrong = "has a wildcard" if is_pattern(name) else name_mistake(name)
         if wrong:
-            raise Refusal("bad-request", f"{name!r:.80} is no name of a fanout: it {wrong}.")
+            raise Refusal("bad-request", f"{name!r:.80} is not a valid name for a fanout: it {wrong}.")
         for child in children:
             if child.startswith(LOG_PREFIX):
                 destinations.bindable(child)
@@ -130,7 +130,9 @@ class FanoutKind(Kind):
             child.removeprefix(LOG_PREFIX) in destinations.logs.all if is_log else may_be_named(destinations, child)
         )
         if not is_there:
-            raise mistake("children", f"names {child!r}, which is no {'log' if is_log else 'queue'}; declare it first")
+            raise mistake(
+                "children", f"names {child!r}, which is not a {'log' if is_log else 'queue'}; declare it first"
+            )
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
         """Answers with its children, and how much was sent to it."""

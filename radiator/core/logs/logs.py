@@ -154,7 +154,7 @@ class Logs:
         wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)
         if wrong:
             code = "reserved" if is_reserved_log(name) else "wildcard" if is_pattern(name) else "bad-request"
-            raise Refusal(code, f"{name!r:.80} is no name of a log: it {wrong}.")
+            raise Refusal(code, f"{name!r:.80} is not a valid name for a log: it {wrong}.")
         self.around.check_count(settings.partitions)
         self.create(name, settings)
         return True

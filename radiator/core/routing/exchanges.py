@@ -116,7 +116,7 @@ class Exchanges:
         """Raises Refusal where no exchange can be declared under that name."""
         wrong = exchange_name_mistake(name)
         if wrong:
-            raise Refusal("bad-request", f"{name!r:.80} is no name of an exchange: it {wrong}.")
+            raise Refusal("bad-request", f"{name!r:.80} is not a valid name for an exchange: it {wrong}.")
         if name.startswith(STANDARD_PREFIX):
             raise Refusal("reserved", f"/exchange/{name} cannot be declared: what begins with amq. is the broker's.")
 

@@ -193,7 +193,7 @@ class Queues:
     ) -> Queue:
         """given: of the settings, what it was declared with at run time."""
         if ">" in name:
-            sentence = "`>` is no wildcard here, but a character of the name."
+            sentence = "`>` is not a wildcard here, but a character of the name."
             self.context.note("warning", "no_wildcard", queue=name, sentence=sentence)
         settings = settings or self._settings(name)
         queue: Queue

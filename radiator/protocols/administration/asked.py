@@ -147,7 +147,7 @@ class Asked:
             return True
         create, leads_by = self.flag("create", True), KINDS[kind].leads_by
         if not leads_by or settings.get(leads_by) is None:
-            why = f"there is no `{leads_by}` beside it" if leads_by else f"{_a(kind)} leads to no queue by its settings"
+            why = f"there is no `{leads_by}` with it" if leads_by else f"{_a(kind)} leads to no queue by its settings"
             raise mistake("create", f"is {json.dumps(create)}, and {why}: leave it out")
         return create
 

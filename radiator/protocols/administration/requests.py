@@ -56,7 +56,7 @@ def read(body: bytes) -> AdminCommand:
     do = given.pop("do", None)
     reader = REQUESTS.get(do) if isinstance(do, str) else None
     if reader is None:
-        raise Refusal("unknown-request", f"{shown(do)} is no request: `do` would be one of {', '.join(REQUESTS)}.")
+        raise Refusal("unknown-request", f"{shown(do)} is not a request: `do` must be one of {', '.join(REQUESTS)}.")
     return reader(Asked(do, given))
 
 

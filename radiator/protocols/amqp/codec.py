@@ -147,7 +147,7 @@ def _ack(payload: bytes) -> BasicAck:
 
 def _left_over(payload: bytes, at: int, kind: type[Method]) -> BrokenAmqp:
     return BrokenAmqp(
-        FRAME_ERROR, f"{NAMES[kind]} has bytes behind its last argument: {shown(payload[at:])}.", NUMBERS[kind]
+        FRAME_ERROR, f"{NAMES[kind]} has bytes after its last argument: {shown(payload[at:])}.", NUMBERS[kind]
     )
 
 

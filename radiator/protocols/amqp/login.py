@@ -85,11 +85,11 @@ def _login(mechanism: str, response: bytes) -> tuple[bytes, bytes]:
         try:
             table = decode_table(response, 0, len(response))
         except Violation as broken:
-            raise BrokenAmqp(SYNTAX_ERROR, f"the response to AMQPLAIN is no table: {broken}") from None
+            raise BrokenAmqp(SYNTAX_ERROR, f"the response to AMQPLAIN is not a table: {broken}") from None
         return _text(table.get("LOGIN")), _text(table.get("PASSWORD"))
     if mechanism == "EXTERNAL":
         return b"", b""
-    raise BrokenAmqp(COMMAND_INVALID, f"{mechanism!r:.40} is no mechanism here: {', '.join(MECHANISMS)}")
+    raise BrokenAmqp(COMMAND_INVALID, f"{mechanism!r:.40} is not a mechanism here: {', '.join(MECHANISMS)}")
 
 
 def _text(value: Value) -> bytes:

@@ -51,7 +51,7 @@ def decode(data: bytes, max_headers: int) -> list[Envelope]:
         if not found:
             raise Wrong("has no messages; it must have at least one")
         if reader.at < len(data):
-            raise Wrong(f"goes on behind its end, at byte {reader.at}; it must end there")
+            raise Wrong(f"goes on after its end, at byte {reader.at}; it must end there")
     except Wrong as wrong:
         raise BadRequest(400, f"A body of avro/binary is an array of messages: {wrong.clause('messages')}.") from None
     return found
@@ -84,7 +84,7 @@ def _text(reader: AvroReader) -> str:
     try:
         return _bytes(reader, "a string").decode()
     except UnicodeDecodeError:
-        raise Wrong("is no UTF-8; it must be a string") from None
+        raise Wrong("is not valid UTF-8; it must be a string") from None
 
 
 def _bytes(reader: AvroReader, a: str) -> bytes:

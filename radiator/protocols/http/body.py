@@ -117,4 +117,5 @@ class Body:
 
 
 def _no_size(line: bytes) -> BadRequest:
-    return BadRequest(400, f"{shown(line)} is no size of a chunk: 1 to 8 hexadecimal digits, and nothing behind them.")
+    right = "1 to 8 hexadecimal digits, and nothing after them"
+    return BadRequest(400, f"{shown(line)} is not the size of a chunk: {right}.")

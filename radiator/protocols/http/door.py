@@ -37,7 +37,7 @@ def check_host(head: RequestHead, web: WebSettings) -> None:
     if host is None:
         raise BadRequest(400, f"The request's Host is {shown(value)}; it must be HOST or HOST:PORT.")
     if host != "localhost" and host not in web.hosts and not _is_address(host):
-        raise BadRequest(421, f'The Host {host} is no name of this broker: add it to hosts in [http], as "{host}".')
+        raise BadRequest(421, f'The Host {host} is not a name of this broker: add it to hosts in [http], as "{host}".')
 
 
 def check_site(head: RequestHead, web: WebSettings) -> None:

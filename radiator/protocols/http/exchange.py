@@ -55,7 +55,7 @@ class HttpRequest:
         for name, value in given:
             if name not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
-                raise BadRequest(400, f"{name!r:.80} is no parameter of {shown(self.head.path)}; {has}.")
+                raise BadRequest(400, f"{name!r:.80} is not a parameter of {shown(self.head.path)}; {has}.")
             found.setdefault(name, []).append(value)
         return found
 

@@ -127,9 +127,9 @@ def parse_head(data: bytes) -> RequestHead:
     except httptools.HttpParserInvalidMethodError:
         raise BadRequest(501, f"The method {shown(data[:16].split(b' ')[0])} is not known here.") from None
     except httptools.HttpParserError as error:
-        raise BadRequest(400, f"This is no HTTP/1.1 request: {error}.") from None
+        raise BadRequest(400, f"This is not an HTTP/1.1 request: {error}.") from None
     if not found.is_complete:
-        raise BadRequest(400, "This is no HTTP/1.1 request: its head has no end.")
+        raise BadRequest(400, "This is not an HTTP/1.1 request: its head has no end.")
     line = data[: data.index(_LINE_END)]
     method, version = parser.get_method(), parser.get_http_version()
     is_line = line.startswith(method + b" ") and line.endswith(b" HTTP/" + version.encode()) and line.count(b" ") == 2

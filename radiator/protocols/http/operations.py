@@ -165,7 +165,7 @@ _SUMMARIES = {
     "disk": "What the disk has and holds",
     "log": "The last lines of the broker's log, or those behind one",
     "queues": "All queues with their numbers, or a page of them",
-    "queue-table": "A page of the queues in any order, with rates, and why each stands as it does",
+    "queue-table": "A page of the queues in any order, with rates, and why each is in its state",
     "history": "The last hour, in samples",
     "attention": "What needs attention, the worst first",
     "describe": "Its settings and numbers",

@@ -91,7 +91,7 @@ def _number(most: int = NUMBER_MAX) -> FieldCodec:
     def read(reader: FieldReader) -> int:
         value: int = _NUMBER.unpack_from(reader.data, reader.skip(8))[0]
         if value > most:
-            raise Violation(f"The number {value} is too large: at most {most} may stand there.")
+            raise Violation(f"The number {value} is too large: at most {most} may be there.")
         return value
 
     return FieldCodec(read, _NUMBER.pack, lambda limits: 8)
@@ -143,8 +143,8 @@ _SETTING_NAME_BYTES = 64
 def _node(raw: bytes) -> str:
     if NODE_NAME.fullmatch(raw) is None:
         raise Violation(
-            f"{shown(raw)} is no name of a node: it has 1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not "
-            "begin with a dot."
+            f"{shown(raw)} is not a valid name for a node: it has 1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and "
+            "does not begin with a dot."
         )
     return raw.decode()
 
@@ -202,7 +202,7 @@ def _working_destination(raw: bytes) -> str:
 def _matching(pattern: re.Pattern[bytes], most: int, what: str) -> Callable[[bytes], str]:
     def checked(raw: bytes) -> str:
         if len(raw) > most or pattern.fullmatch(raw) is None:
-            raise Violation(f"{shown(raw)} is no {what}.")
+            raise Violation(f"{shown(raw)} is not {what}.")
         return raw.decode()
 
     return checked
@@ -220,7 +220,7 @@ def _address(raw: bytes) -> str:
             ipaddress.IPv6Address(found[1].decode())
     except ValueError:
         raise Violation(
-            f"{shown(raw)} is no address of a node: it is peer://HOST:PORT, or peers://HOST:PORT."
+            f"{shown(raw)} is not an address of a node: it is peer://HOST:PORT, or peers://HOST:PORT."
         ) from None
     return raw.decode()
 
@@ -233,7 +233,7 @@ def _setting(raw: bytes) -> str:
         text = ""
     is_plain = not any(c < " " or "\x7f" <= c < "\xa0" for c in text)  # it is shown to operators
     if "=" not in text or len(raw) > NAME_MAX_BYTES + _SETTING_NAME_BYTES or not is_plain:
-        raise Violation(f"{shown(raw)} is no setting of a queue: it is NAME=VALUE.")
+        raise Violation(f"{shown(raw)} is not a setting of a queue: it is NAME=VALUE.")
     return text
 
 
@@ -252,7 +252,7 @@ def _octets(pattern: re.Pattern[bytes], most: int, what: str) -> FieldCodec:
     def read(reader: FieldReader) -> bytes:
         raw = reader.short_text()
         if len(raw) > most or pattern.fullmatch(raw) is None:
-            raise Violation(f"{shown(raw)} is no {what}.")
+            raise Violation(f"{shown(raw)} is not {what}.")
         return raw
 
     return FieldCodec(read, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + most)
@@ -303,7 +303,8 @@ def _read_published(reader: FieldReader) -> Message:
 def _read_answer(reader: FieldReader) -> Message:
     message = _read_message(reader)
     if not message.destination.startswith("/reply-queue/"):
-        raise Violation(f"{shown(message.destination.encode())} is no address of who has asked: /reply-queue/ID is.")
+        named = shown(message.destination.encode())
+        raise Violation(f"{named} is not the address of who has asked: /reply-queue/ID is.")
     return message
 
 
@@ -327,15 +328,15 @@ NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
 PATTERN = _text(_pattern, NAME_MAX_BYTES)
 DESTINATION = _text(_working_destination, _WORKING_MAX_BYTES)
-STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "id of a store"), STORE_ID_MAX_BYTES)
+STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "the id of a store"), STORE_ID_MAX_BYTES)
 ADDRESS = _text(_address, NODE_ADDRESS_MAX_BYTES)
-CODE = _text(_matching(_CODE, 64, "code of a refusal"), 64)
+CODE = _text(_matching(_CODE, 64, "the code of a refusal"), 64)
 SENTENCE = FieldCodec(
     lambda reader: _sentence(reader.short_text()), _write_sentence, lambda limits: 2 + LINK_REFUSAL_BYTES
 )
-NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"nonce: it has {NONCE_BYTES} bytes")
-MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "proof: it has 32 bytes")
-MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
+NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"a nonce: it has {NONCE_BYTES} bytes")
+MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "a proof: it has 32 bytes")
+MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "the id of a message")
 MESSAGE = FieldCodec(_read_message, _write_message, _message_bytes)
 ANSWER = FieldCodec(_read_answer, _write_message, _message_bytes)
 PUBLISHED = FieldCodec(_read_published, _write_message, _message_bytes)

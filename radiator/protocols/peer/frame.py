@@ -97,5 +97,5 @@ class Frames:
     def _word(self, reader: FieldReader, spec: FrameSpec) -> LinkFrame:
         word = spec.word(*[field.read(reader) for field in spec.fields])
         if reader.at != reader.end:
-            raise Violation(f"A frame of kind {spec.kind} has {reader.end - reader.at} bytes behind its last field.")
+            raise Violation(f"A frame of kind {spec.kind} has {reader.end - reader.at} bytes after its last field.")
         return word

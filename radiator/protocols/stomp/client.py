@@ -398,7 +398,7 @@ class ClientSession:
             return b"".join((f"{command}\n{text}\n".encode(), body, b"\0"))
         except UnicodeEncodeError as wrong:
             octets = wrong.object[wrong.start : wrong.end]
-            raise Violation(f"{command} cannot be sent: a header has {octets!r}, which is no UTF-8.") from None
+            raise Violation(f"{command} cannot be sent: a header has {octets!r}, which is not valid UTF-8.") from None
 
     def _checked(self, command: str, own: list[tuple[str, str]], headers: Headers) -> list[tuple[str, str]]:
         """Returns the headers that the application adds. Raises Violation for one that an argument sets."""

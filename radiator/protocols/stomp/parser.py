@@ -212,7 +212,7 @@ class Parser:
 
     def _unknown(self, command: bytes) -> BrokenFrame:
         known = ", ".join(name.decode() for name in self._commands)
-        return BrokenFrame(f"{shown(command)} is no command of {self._spoken()}, which has (case counts): {known}.")
+        return BrokenFrame(f"{shown(command)} is not a command of {self._spoken()}, which has (case counts): {known}.")
 
     # ---- headers --------------------------------------------------------------------------------------------------
 

@@ -453,7 +453,7 @@ class StompSession:
             )
         ack = _ACK_MODES.get(headers.get(b"ack", b"auto"))
         if ack is None:
-            raise Violation(f"ack {shown(headers[b'ack'])} is none of auto, client, client-individual.")
+            raise Violation(f"ack {shown(headers[b'ack'])} must be one of auto, client, client-individual.")
         destination = self._address(headers[b"destination"])
         if not self._unheeded:
             self._look_for_unheeded(headers, OF_SUBSCRIBE, destination)

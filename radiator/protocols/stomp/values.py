@@ -98,7 +98,7 @@ def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
         return _COUNTED_PLACES[kind], int(count)
     named = ", ".join(word.decode() for word in words)
     raise Violation(
-        f"{header.decode()} {shown(value)} is none of {named}, offset:N and time:MS, with a whole number from 0 to "
+        f"{header.decode()} {shown(value)} must be one of {named}, offset:N and time:MS, with a whole number from 0 to "
         f"{TIME_MAX_MS}."
     )
 

@@ -153,7 +153,7 @@ class WebSocketSession:
                 self._decoder.decode(data, frame.fin)
             except UnicodeDecodeError:
                 self._decoder.reset()
-                self._ws.fail(CloseCode.INVALID_DATA, "a text message is no UTF-8")
+                self._ws.fail(CloseCode.INVALID_DATA, "a text message is not valid UTF-8")
                 return False
         if data:
             taken.append(data)
@@ -165,7 +165,8 @@ class WebSocketSession:
         broken = self._ws.parser_exc if self._ws.close_rcvd is None else None
         sentence = "The WebSocket was closed."
         if self._ws.close_rcvd is None:
-            sentence = f"This is no WebSocket message: {broken or self._ws.close_sent and self._ws.close_sent.reason}."
+            cause = broken or self._ws.close_sent and self._ws.close_sent.reason
+            sentence = f"This is not a WebSocket message: {cause}."
         self.closing_cause = sentence.rstrip(".").lower()
         if self._session.is_open:
             last = Fail(self._connection, sentence) if self._ws.close_rcvd is None else Disconnect(self._connection)

@@ -56,7 +56,7 @@ export default function Queues({ query }) {
 }
 
 function None({ of, query }) {
-  if (query.get("first")) return html`<${Empty}>This page is behind the last queue. <${To} path=${["queues"]}>To the first ones</${To}></${Empty}>`;
+  if (query.get("first")) return html`<${Empty}>This page is beyond the last queue. <${To} path=${["queues"]}>To the first ones</${To}></${Empty}>`;
   if (query.get("filter") && !query.get("text")) return html`<p class="well">No queue needs you.</p>`;
   if (of.all) return html`<${Empty}>No name of the ${many(of.all, "queue")} contains that.</${Empty}>`;
   return html`<${Empty}>There is no queue yet. A SEND to /queue/NAME makes one where [create] allows it; so does Declare. <${To} path=${[]}>The overview</${To}> has a first message to send.</${Empty}>`;

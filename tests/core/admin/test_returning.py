@@ -388,7 +388,7 @@ def test_a_queue_that_is_deleted_meanwhile_ends_it(small: None) -> None:
         ({"count": 0}, "`count` must be a whole number from 1"),
         ({"message_ids": []}, "must be 1 to 100 message-ids"),
         ({"message_ids": [f"x-1-{n}" for n in range(101)]}, "it has 101"),
-        ({"message_ids": ["nonsense"]}, "is no message-id"),
+        ({"message_ids": ["nonsense"]}, "is not a message-id"),
         ({"message_ids": ["x-1-1", "x-1-1"]}, "more than once"),
         ({"message_ids": "x-1-1"}, "must be a list of message-ids"),
         ({"queue": "nowhere"}, "There is no /queue/nowhere"),

@@ -18,7 +18,7 @@ from tests.core.node import Node
 from tests.core.words import begin, commit, nack, send, subscribe
 
 BAD = GOOD + b"\0"
-GOES_ON = "has a schema: the body goes on for 1 byte behind the end of order; it must end there."
+GOES_ON = "has a schema: the body goes on for 1 byte after the end of order; it must end there."
 WAYS = ["/queue/q", "/log/l", "/exchange/x/k", "/fanout/f", "/exchange/tap/k"]
 
 
@@ -151,7 +151,7 @@ def test_a_schema_is_declared_at_run_time_and_outlives_a_restart(monkeypatch: py
     assert node.admin(9, do="describe", queue="new")["settings"]["schema"] == ORDER_TEXT
     assert node.admin(9, do="describe", log="new")["settings"]["schema"] == ORDER_TEXT
     assert node.admin(9, do="declare", queue="new", schema='"int"')["code"] == "declared-otherwise"
-    assert "is no Avro schema" in node.admin(9, do="declare", queue="other", schema='{"type":"int3"}')["error"]
+    assert "is not an Avro schema" in node.admin(9, do="declare", queue="other", schema='{"type":"int3"}')["error"]
     again = node.crashed()
     for number, name in enumerate(("/queue/new", "/log/new"), 20):
         again.open(number)

@@ -60,7 +60,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**EXTEND, "seconds": "5"}, "it must be a number of seconds from"),
     (EXTEND, "`seconds` is"),
     ({**EXTEND, "seconds": 1, "message_id": 7}, "`message_id` must be a message-id"),
-    ({**EXTEND, "seconds": 1, "message_id": "x\u202e"}, "`message_id` 'x\\u202e' is no message-id"),
+    ({**EXTEND, "seconds": 1, "message_id": "x\u202e"}, "`message_id` 'x\\u202e' is not a message-id"),
     ({**EXTEND, "seconds": 1, "id": "x"}, 'has no "id" here'),
 ]
 

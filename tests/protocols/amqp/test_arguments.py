@@ -259,13 +259,13 @@ def test_what_is_of_streams_says_so() -> None:
 
 
 @pytest.mark.parametrize(("call", "name", "wrong"), [
-    *((lambda given: queue_settings(given, True, False), name, "no whole number") for name in NUMBERS),
-    (lambda given: queue_settings(given, True, False), "x-overflow", "none of drop-head, reject-publish"),
-    (lambda given: queue_settings(given, True, False), "x-dead-letter-exchange", "no text"),
-    (lambda given: queue_settings(given, True, False), "x-single-active-consumer", "neither true nor false"),
-    (lambda given: exchange_settings("direct", True, False, False, given), "alternate-exchange", "no text"),
-    (consumer_settings, "x-priority", "no whole number"),
-    (consumer_settings, "x-cancel-on-ha-failover", "neither true nor false"),
+    *((lambda given: queue_settings(given, True, False), name, "is not a whole number") for name in NUMBERS),
+    (lambda given: queue_settings(given, True, False), "x-overflow", "must be one of drop-head, reject-publish"),
+    (lambda given: queue_settings(given, True, False), "x-dead-letter-exchange", "is not text"),
+    (lambda given: queue_settings(given, True, False), "x-single-active-consumer", "is neither true nor false"),
+    (lambda given: exchange_settings("direct", True, False, False, given), "alternate-exchange", "is not text"),
+    (consumer_settings, "x-priority", "is not a whole number"),
+    (consumer_settings, "x-cancel-on-ha-failover", "is neither true nor false"),
 ])  # fmt: skip
 @pytest.mark.parametrize(("value", "text"), [
     (b"drop-head", '"drop-head" (a byte array)'),
@@ -283,4 +283,4 @@ def test_a_value_of_another_type_is_told_as_a_person_reads_it(
 ) -> None:
     with pytest.raises(BrokenAmqp) as broken:
         call({name: value})
-    assert broken.value.code == WRONG and str(broken.value) == f'invalid arg "{name}": {text} is {wrong}'
+    assert broken.value.code == WRONG and str(broken.value) == f'invalid arg "{name}": {text} {wrong}'

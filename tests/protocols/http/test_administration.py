@@ -128,7 +128,7 @@ def test_each_resource_names_a_request_that_there_is(asking: Asking) -> None:
     ("DELETE", "/v1/connections/%E2%80%AE7", None, "must be a whole number"),
     ("DELETE", "/v1/connections/" + "9" * 19, None, "must be a whole number"),
     ("DELETE", "/v1/queues/a?if_empty=1", None, "if_empty is '1'; it must be true or false"),
-    ("GET", "/v1/queues?lmit=1", None, "'lmit' is no parameter"),
+    ("GET", "/v1/queues?lmit=1", None, "'lmit' is not a parameter"),
     ("PUT", "/v1/queues/a", {"queue": "b"}, "The body has no 'queue' here"),
     ("PUT", "/v1/queues/a", {"do": "delete"}, "The body has no 'do' here"),
     ("POST", "/v1/queues/a/move", {"from": "b"}, "The body has no 'from' here: it has to, count, create"),

@@ -16,7 +16,7 @@ def test_a_file_is_served_as_what_it_is(name: str, kind: bytes, words: bytes) ->
     found = asset(name)(a_request("GET", f"/{name}"))
     assert isinstance(found, Response)
     assert (found.status, found.content_type) == (200, kind) and words in found.body
-    with pytest.raises(BadRequest, match="is no parameter"):
+    with pytest.raises(BadRequest, match="is not a parameter"):
         asset(name)(a_request("GET", f"/{name}?v=1"))
 
 

@@ -91,14 +91,14 @@ def test_all_have_so_many_headers() -> None:
     [
         (b"", "messages is cut off by the end of the body"),
         (written(MESSAGES)[:-1], "messages is cut off"),
-        (written(MESSAGES) + b"x", "goes on behind its end"),
+        (written(MESSAGES) + b"x", "goes on after its end"),
         (long(2**62), "the most that a body may have"),
         (long(-1) + long(99) + b"\0\0\0", "is cut off"),
         (
             long(1) + long(2**62) + b"x",
             "messages[0].destination is cut off by the end of the body; it must be a string",
         ),
-        (long(1) + long(1) + b"\xff\0\0\0", "messages[0].destination is no UTF-8; it must be a string"),
+        (long(1) + long(1) + b"\xff\0\0\0", "messages[0].destination is not valid UTF-8; it must be a string"),
         (long(1) + b"\0" + long(2) + b"\x02a\0\x02a\0\0\0\0", "messages[0].headers has one name twice"),
         (long(1) + b"\0\0" + long(-1), "messages[0].body has a length of -1; it must be bytes"),
     ],

@@ -79,7 +79,7 @@ def test_nothing_else_is_there(path: str) -> None:
 
 
 def test_a_file_has_no_parameters() -> None:
-    with pytest.raises(BadRequest, match="is no parameter"):
+    with pytest.raises(BadRequest, match="is not a parameter"):
         file(a_request("GET", f"/console/{DIGEST}/app.js?v=1", names=(DIGEST, "app.js")))
 
 

@@ -98,7 +98,7 @@ def test_where_one_partition_is_read_the_place_is_its_own(place: str) -> None:
 def test_topics_have_no_parameters() -> None:
     (command,) = of_topics(a_request("GET", "/x", b"", ("a.*.#",))).commands
     assert command == Subscribe(7, b"events", "/topic/a.*.#", receipt=b"1")
-    with pytest.raises(BadRequest, match="is no parameter"):
+    with pytest.raises(BadRequest, match="is not a parameter"):
         of_topics(a_request("GET", "/x?from=latest", b"", ("a",)))
 
 

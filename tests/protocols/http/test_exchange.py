@@ -17,13 +17,13 @@ def test_parameters_are_read(query: str, found: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("query", "sentence"), [
-    ("?c=1", "'c' is no parameter of '/x'; it has a, b."),
+    ("?c=1", "'c' is not a parameter of '/x'; it has a, b."),
     ("?a=1&a=2", "has a parameter twice"),
     ("?a=1&%61=2", "has a parameter twice"),
     ("?a", "is not NAME=VALUE"),
     ("?a=%FF", "is not NAME=VALUE"),
     ("?" + "&".join(f"x{n}=1" for n in range(HTTP_QUERY_FIELDS + 1)), "is not NAME=VALUE"),
-    ("?" + "x" * 500 + "=1", "is no parameter"),
+    ("?" + "x" * 500 + "=1", "is not a parameter"),
 ])  # fmt: skip
 def test_what_is_none_is_refused(query: str, sentence: str) -> None:
     with pytest.raises(BadRequest) as refused:

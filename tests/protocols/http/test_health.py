@@ -31,7 +31,7 @@ def test_it_needs_no_login_and_no_broker() -> None:
 
 
 def test_it_has_no_parameter() -> None:
-    with pytest.raises(BadRequest, match="'verbose' is no parameter"):
+    with pytest.raises(BadRequest, match="'verbose' is not a parameter"):
         alive(a_request("GET", "/healthz?verbose=true"))
 
 

@@ -64,7 +64,7 @@ def test_the_query_selects(query: str, selected: Selection) -> None:
         ("name=a%00", "control character U\\+0000"),
         ("name=" + (WORDS + ".b").replace("#", "%23"), "The names have 65 words; they may have 64 together"),
         ("name=" + WORDS.replace("#", "a") + "&name=b", "The names have 65 words"),
-        ("queue=a", "'queue' is no parameter of '/metrics'; it has section, name."),
+        ("queue=a", "'queue' is not a parameter of '/metrics'; it has section, name."),
         ("section", "is not NAME=VALUE"),
         ("&".join(["section=broker"] * 17), "is not NAME=VALUE"),
     ],

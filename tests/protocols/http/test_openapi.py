@@ -129,6 +129,6 @@ def test_the_roots_say_where_it_is(path: str) -> None:
 
 def test_none_of_it_takes_a_parameter() -> None:
     for route in routes(()):
-        with pytest.raises(Exception, match="is no parameter"):
+        with pytest.raises(Exception, match="is not a parameter"):
             route.resource(a_request("GET", "/?a=b"))
     assert index(a_request("GET", "/")).status == 200

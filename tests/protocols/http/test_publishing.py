@@ -137,7 +137,7 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 
 def test_only_an_exchange_has_a_key() -> None:
-    assert "is no parameter" in str(refused(query="?key=a"))
+    assert "is not a parameter" in str(refused(query="?key=a"))
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])

@@ -44,7 +44,7 @@ def test_what_is_no_period_is_refused(query: str) -> None:
 
 
 def test_there_is_no_other_parameter_and_no_head() -> None:
-    with pytest.raises(BadRequest, match="'section' is no parameter"):
+    with pytest.raises(BadRequest, match="'section' is not a parameter"):
         asked("?section=queues")
     with pytest.raises(BadRequest, match="ask with GET") as caught:
         asked(method="HEAD")

@@ -34,7 +34,7 @@ def test_a_poll_says_from_where_on_and_how_long_it_waits(query: str, asked: Poll
         (f"from={SIZE_MAX + 1}", f"`from` is '{SIZE_MAX + 1}'"),
         ("from=" + "0" * 19, "`from` is '0000"),
         (f"from=0&wait_ms={AWAIT_MAX_MS + 1}", "`wait_ms` is '60001'; it must be a whole number from 0 to 60000."),
-        ("from=0&at=0", "'at' is no parameter"),
+        ("from=0&at=0", "'at' is not a parameter"),
         ("from=0&from=0", "has a parameter twice"),
     ],
 )

@@ -110,7 +110,7 @@ def test_send_reaches_the_server_as_it_was_said(version: str) -> None:
 @pytest.mark.parametrize("odd", ["", ":"])
 def test_what_is_no_utf_8_is_not_sent(version: str, odd: str) -> None:
     session, _ = pair(version)
-    with pytest.raises(Violation, match=r"SEND cannot be sent: a header has '\\udcff', which is no UTF-8"):
+    with pytest.raises(Violation, match=r"SEND cannot be sent: a header has '\\udcff', which is not valid UTF-8"):
         session.send(f"/queue/{odd}\udcff", b"")
     assert session.state == OPEN and session.send("/queue/q", b"")
 

@@ -173,7 +173,7 @@ def test_blank_line_is_found_however_far_away(end: bytes) -> None:
 
 @pytest.mark.parametrize("version", [V1_0, V1_1])
 def test_crlf_is_no_line_end_before_1_2(version: int) -> None:
-    with pytest.raises(BrokenFrame, match="is no command"):
+    with pytest.raises(BrokenFrame, match="is not a command"):
         frames(b"SEND\r\ndestination:a\r\n\r\n\0\nACK\n\n\0", version)
     (frame,) = frames(b"SEND\ndestination:a\nfoo:bar\r\n\n\0", version)
     assert frame.headers[b"foo"] == b"bar\r"
@@ -182,7 +182,7 @@ def test_crlf_is_no_line_end_before_1_2(version: int) -> None:
 @pytest.mark.parametrize("version", [V1_0, V1_1])
 def test_crlf_between_frames_is_refused_before_1_2(version: int) -> None:
     assert frames(b"\n\n\n", version) == []
-    with pytest.raises(BrokenFrame, match="is no command"):
+    with pytest.raises(BrokenFrame, match="is not a command"):
         frames(b"\r\nDISCONNECT\n\n\0", version)
 
 
@@ -342,7 +342,7 @@ def test_command_longer_than_the_limit_is_refused_before_its_line_ends(end: byte
     assert outcome(parser(), [b"X" * COMMAND_MAX_BYTES]) == ([], None)
     assert outcome(parser(), [b"X" * (COMMAND_MAX_BYTES + 1)])[1] is not None
     sentence = outcome(parser(), [b"X" * COMMAND_MAX_BYTES + end + end + b"\0"])[1]
-    assert sentence is not None and "no command of STOMP 1.2" in sentence
+    assert sentence is not None and "not a command of STOMP 1.2" in sentence
 
 
 def test_connect_at_its_limit_is_read_and_one_past_it_refused() -> None:
@@ -378,7 +378,7 @@ def test_command_one_byte_too_long_is_refused_however_it_is_cut(version: int) ->
     wire = b"S" * (COMMAND_MAX_BYTES + 1) + b"\n"
     for pieces in ([wire], [wire[:-1], wire[-1:]], [wire[i : i + 1] for i in range(len(wire))]):
         sentence = outcome(parser(version, Limits()), pieces)[1]
-        assert sentence is not None and "is no command" in sentence
+        assert sentence is not None and "is not a command" in sentence
     wire = b"S" * COMMAND_MAX_BYTES + b"\n"
     for pieces in ([wire], [wire[:-1], wire[-1:]], [wire[i : i + 1] for i in range(len(wire))]):
         assert outcome(parser(version, Limits()), pieces)[1] is None, "it is refused once its header block is whole"

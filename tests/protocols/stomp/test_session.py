@@ -334,7 +334,7 @@ def test_prefetch_count_at_its_bounds_is_taken_and_one_past_them_refused(header:
     ("line", "part"),
     [
         (b"selector:a = 1", "selector is not offered"),
-        (b"ack:server", "ack 'server' is none of auto, client, client-individual"),
+        (b"ack:server", "ack 'server' must be one of auto, client, client-individual"),
         (b"ack:AUTO", "ack 'AUTO'"),
         (b"exclusive:1", "exclusive '1'"),
         (b"activemq.exclusive:1", "activemq.exclusive '1'"),
@@ -363,8 +363,8 @@ def test_subscribe_to_a_log(version: int) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        (b"from:end", "from 'end' is none of earliest, latest, offset:N and time:MS"),
-        (b"until:latest", "until 'latest' is none of end, offset:N and time:MS"),
+        (b"from:end", "from 'end' must be one of earliest, latest, offset:N and time:MS"),
+        (b"until:latest", "until 'latest' must be one of end, offset:N and time:MS"),
         (b"partition:-1", "partition '-1' is not a whole number from 0 to 1023"),
         (b"partition:%d" % PARTITIONS_MAX, "partition '1024'"),
         (b"group:g", "group 'g' with ack:auto"),
@@ -494,7 +494,7 @@ def test_nothing_is_read_after_disconnect() -> None:
 
 
 def test_commands_are_case_sensitive() -> None:
-    assert "'send' is no command" in failure(b"send\ndestination:a\n\n\0")
+    assert "'send' is not a command" in failure(b"send\ndestination:a\n\n\0")
     assert "without the header 'destination'" in failure(b"SEND\nDestination:a\n\n\0")
 
 
