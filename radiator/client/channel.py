@@ -225,7 +225,7 @@ class Channel:
             self.check_open()
         if wait.what and is_receiver and self.inbox.is_full:
             raise NoAnswer(
-                f"The {wait.what} is behind {len(self.inbox)} messages that nobody has received: no more than "
+                f"The {wait.what} comes after {len(self.inbox)} messages that nobody has received: no more than "
                 f"{self.inbox.max_bytes} bytes of them are kept. Receive them, or send on a Client of its own."
             )
 

@@ -23,7 +23,8 @@ class Reconnect:
         """Raises ValueError where the numbers make no policy."""
         if not (0 < self.first_s <= self.most_s and self.factor >= 1 and 0 <= self.jitter <= 1 and self.timeout_s >= 0):
             raise ValueError(
-                f"{self} is no policy: it needs 0 < first_s <= most_s, factor >= 1, 0 <= jitter <= 1, timeout_s >= 0."
+                f"{self} is not a policy: it needs 0 < first_s <= most_s, factor >= 1, 0 <= jitter <= 1, "
+                "timeout_s >= 0."
             )
 
     def delay_s(self, rounds: int, chance: float) -> float:

@@ -77,7 +77,7 @@ def _check_file(name: str, file: str) -> None:
     except (OSError, ValueError):  # OpenSSL says why
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise AddressError(f"{name} {file!r} cannot be used: it is no regular file.")
+        raise AddressError(f"{name} {file!r} cannot be used: it is not a regular file.")
 
 
 def _show(context: ssl.SSLContext, address: Address) -> None:

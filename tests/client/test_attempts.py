@@ -30,7 +30,7 @@ def test_jitter_makes_delays_shorter_and_longer(chance: float, delay_s: float) -
     ],
 )
 def test_policy_that_is_none_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="is no policy"):
+    with pytest.raises(ValueError, match="is not a policy"):
         Reconnect(**wrong)  # type: ignore[arg-type]
 
 

@@ -142,7 +142,7 @@ def test_messages_in_front_of_an_answer_that_nobody_receives_are_told() -> None:
     talk.channel.check_wait(wait, is_receiver=True)
     talk.answer(MESSAGE)
     talk.channel.check_wait(wait, is_receiver=False)
-    with pytest.raises(NoAnswer, match="behind 1 messages that nobody has received"):
+    with pytest.raises(NoAnswer, match="comes after 1 messages that nobody has received"):
         talk.channel.check_wait(wait, is_receiver=True)
 
 

@@ -227,7 +227,7 @@ def test_a_file_that_may_never_come_or_end_is_refused(broker: TlsBroker, tmp_pat
     os.mkfifo(tmp_path / "pipe")
     files = {"ca_file": broker.ca_file, "certificate": str(made.certificate), "key": str(made.key)}
     for wrong in (str(tmp_path / "pipe"), "/dev/zero"):
-        with pytest.raises(AddressError, match=f"^{name} '{wrong}' cannot be used: it is no regular file.$"):
+        with pytest.raises(AddressError, match=f"^{name} '{wrong}' cannot be used: it is not a regular file.$"):
             Client("stomps://127.0.0.1:1", **{**files, name: wrong})  # type: ignore[arg-type]
 
 

@@ -40,7 +40,7 @@ def queue_of(reply_to: str) -> str:
 
 def _number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r:.100} is no whole number, as a task has it in retries and group_index.")
+        raise ValueError(f"{text!r:.100} is not a whole number, as a task has it in retries and group_index.")
     return int(text)
 
 
@@ -82,7 +82,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{text!r:.100} is no JSON, as a task has it in timelimit and stamps.") from None
+        raise ValueError(f"{text!r:.100} is not JSON, as a task has it in timelimit and stamps.") from None
 
 
 def _expires(text: str) -> str | None:

@@ -208,7 +208,7 @@ def begin(start: Offsets, states: Mapping[str, LogState]) -> tuple[Offsets, list
         if before is not None and before != state.log:
             losses.append(
                 f"/log/{name} is another log than the one that the checkpoint speaks of: it was deleted and made "
-                f"anew, or this is another broker (incarnation {state.log.incarnation}, not {before.incarnation})."
+                f"again, or this is another broker (incarnation {state.log.incarnation}, not {before.incarnation})."
             )
         was = start.get(state.log, {})
         going[state.log] = {}

@@ -291,7 +291,7 @@ class _Given:
         for one in addresses:
             if one.login or one.passcode:
                 self.wrong(
-                    f"The option url has a login for {one}, which stands in the query's plan for others to read: give "
+                    f"The option url has a login for {one}, which is in the query's plan for others to read: give "
                     "the options user and passwordFile instead."
                 )
         if ("user" in self) != ("passwordFile" in self):
@@ -329,8 +329,8 @@ class _Given:
             matching(pattern, [""])
         except ValueError as wrong:
             self.wrong(
-                f"The option subscribePattern is {pattern!r}, which is no regular expression of RE2 (docs/SPARK.md): "
-                f"{wrong}."
+                f"The option subscribePattern is {pattern!r}, which is not a regular expression of RE2 "
+                f"(docs/SPARK.md): {wrong}."
             )
             return ""
         return pattern

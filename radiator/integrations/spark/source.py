@@ -111,7 +111,7 @@ class RadiatorDataSource(DataSource):
         value, planned = ddl_type(expected.field("value").type).replace("`", ""), schema["value"].dataType
         if planned.simpleString() != value:
             raise RadiatorError(
-                f"The column value is {value}, and the query was planned with {planned.simpleString()}: load it anew "
+                f"The column value is {value}, and the query was planned with {planned.simpleString()}: load it again "
                 "where the file of valueSchema has changed; a schema cannot be given."
             )
 

@@ -21,7 +21,7 @@ def why_unknown(name: str, allowed: Collection[str], by_name: Mapping[str, str],
         return f"The option {known} has no meaning for {what}."
     if name in _SECRETS:
         return (
-            f"There is no option {name!r}: it would stand in the query's plan for others to read. Write the password, "
+            f"There is no option {name!r}: it would be in the query's plan for others to read. Write the password, "
             "or token, into a file, and give that as the option passwordFile."
         )
     if name == "path":

@@ -48,7 +48,7 @@ def given_text(value: str) -> str:
         try:
             text = schema_text(found)
         except ValueError as wrong:
-            raise ValueError(f"is {value!r}, and what stands there {wrong}") from None
+            raise ValueError(f"is {value!r}, and its content {wrong}") from None
     value_schema(text)
     return text
 
@@ -257,7 +257,7 @@ class _Kinds:
 
     def _called(self, name: str) -> _Kind:
         if name == "null":
-            raise Wrong("is always null, which is no type of a column; take it out")
+            raise Wrong("is always null, which is not a type of column; remove it")
         if name == "bytes":
             return _Bytes()
         if name in ("float", "double"):
@@ -285,7 +285,7 @@ class _Kinds:
                 wrong.place.append(f".{field['name']}")
                 raise
         if not fields:
-            raise Wrong("is a record without fields, which is no type of a column; take it out")
+            raise Wrong("is a record without fields, which is not a type of column; remove it")
         return self._name(schema["name"], _Record(fields))
 
     def _name(self, name: str, kind: _Kind) -> _Kind:
@@ -321,7 +321,7 @@ def _read(path: str) -> str:
     right = "name a file with an Avro schema, or give its JSON"
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise ValueError(f"is {path!r}, which is no file; {right}")
+            raise ValueError(f"is {path!r}, which is not a file; {right}")
         with Path(path).open("rb") as file:
             return file.read(SCHEMA_MAX_BYTES + 1).decode()
     except OSError as error:

@@ -59,8 +59,8 @@ def test_more_keys_than_a_task_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "no JSON object"),
-        (b"[]", "no JSON object"),
+        (b"", "not a JSON object"),
+        (b"[]", "not a JSON object"),
         (b"{}", "There is no work ''"),
         (b'{"work": ["x"], "log": "texts"}', "There is no work"),
         (b'{"work": "os:system", "log": "texts"}', "There is no work 'os:system'"),

@@ -226,7 +226,7 @@ def test_a_stream_has_typed_columns_too(orders: str, stream: Load, tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ('{"type": "recor"}', "The option valueSchema is no Avro schema: there is no type"),
+        ('{"type": "recor"}', "The option valueSchema is not an Avro schema: there is no type"),
         ('["int", "string"]', "The option valueSchema has no types in Spark: the body is a union"),
         ("no/order.avsc", "The option valueSchema is 'no/order.avsc', which cannot be read"),
     ],

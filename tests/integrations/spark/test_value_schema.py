@@ -166,10 +166,10 @@ def test_a_schema_need_be_no_record(schema: Any, value: Any, type_: str) -> None
         (of(a=["int", "string"]), "r.a is a union; it must be one of null and one other type"),
         (of(a=["null", "int", "long"]), "r.a is a union; it must be one of null and one other type"),
         (of(a=["null"]), "r.a is a union; it must be one of null and one other type"),
-        (of(a="null"), "r.a is always null, which is no type of a column; take it out"),
-        ("null", "the body is always null, which is no type of a column; take it out"),
+        (of(a="null"), "r.a is always null, which is not a type of column; remove it"),
+        ("null", "the body is always null, which is not a type of column; remove it"),
         (of(a={"type": "array", "items": ["null", "r"]}), "r.a is the record r within itself; a type of Spark has an"),
-        (of(a=of() | {"name": "none"}), "r.a is a record without fields, which is no type of a column; take it out"),
+        (of(a=of() | {"name": "none"}), "r.a is a record without fields, which is not a type of column; remove it"),
         (
             of(a={"type": "bytes", "logicalType": "decimal", "precision": 39}),
             "r.a is a decimal of the precision 39 and the scale 0; Spark has at most 38 digits",
@@ -191,9 +191,9 @@ MILLIS_MAX = (2**63 - 1) // 1000
     ("schema", "body", "content_type", "sentence"),
     [
         (ORDER, b"", AVRO, "order.id is cut off by the end of the body; it must be a long"),
-        (ORDER, binary(ORDER, VALUE) + b"\x00", AVRO, "the body goes on for 1 byte behind the end of order"),
+        (ORDER, binary(ORDER, VALUE) + b"\x00", AVRO, "the body goes on for 1 byte after the end of order"),
         (ORDER, b'{"id": "x"}', JSON, 'order.id is "x"; it must be a long'),
-        (ORDER, b"{", JSON, "the body is no JSON"),
+        (ORDER, b"{", JSON, "the body is not JSON"),
         (ORDER, b"", None, "the body has no content-type; it must be avro/binary or application/json"),
         (ORDER, b"", "text/é", "the body has the content-type"),
         # what the broker takes, and Spark has no room for
@@ -277,8 +277,8 @@ def test_a_schema_is_a_file_or_its_text(tmp_path: Path) -> None:
     [
         (None, "cannot be read (No such file or directory); name a file with an Avro schema, or give its JSON"),
         (b"\xff", "is not UTF-8 at byte 0; name a file with an Avro schema, or give its JSON"),
-        (b"{", "and what stands there is"),
-        (b'"strin"', "is no Avro schema: there is no type"),
+        (b"{", "and its content is"),
+        (b'"strin"', "is not an Avro schema: there is no type"),
         (b'"' + b"x" * SCHEMA_MAX_BYTES, f"is a schema of more than {SCHEMA_MAX_BYTES} bytes"),
     ],
 )
@@ -292,5 +292,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: bytes | None, sente
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="which is no file; name a file with an Avro schema"):
+    with pytest.raises(ValueError, match="which is not a file; name a file with an Avro schema"):
         given_text(str(tmp_path))

@@ -190,7 +190,7 @@ def wanted(body: bytes, works: dict[str, Work]) -> WantedJob:
     except ValueError:
         job = None
     if not isinstance(job, dict):
-        raise JobFailed("The job is no JSON object.")
+        raise JobFailed("The job is not a JSON object.")
     partitions = job.pop("partitions", [])
     found = WantedJob(
         job.pop("work", ""),
@@ -283,7 +283,7 @@ def named(text: str) -> tuple[str, Work]:
     except (ImportError, AttributeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=MODULE:OBJECT: {error}") from None
     if not name or not isinstance(found, Work):
-        raise argparse.ArgumentTypeError(f"{place!r} is no radiator.spark.jobs.mapreduce.Work")
+        raise argparse.ArgumentTypeError(f"{place!r} is not a radiator.spark.jobs.mapreduce.Work")
     return name, found
 
 
