@@ -55,7 +55,7 @@ def are_of_secrets(algorithms: tuple[str, ...]) -> bool:
 def algorithms_mistake(algorithms: tuple[str, ...]) -> str:
     """Why they are not to be used together, to stand behind a key's name; "" where they are."""
     kinds = {_KINDS[one] == _SECRET for one in algorithms}
-    wrong = "has algorithms with a shared secret (HS...) beside those with public keys"
+    wrong = "has algorithms with a shared secret (HS...) and some with public keys"
     return f"{wrong}; keep one of both sorts" if len(kinds) > 1 else ""
 
 
@@ -127,7 +127,7 @@ def _claims(payload: bytes) -> dict[str, Any]:
     """ValueError where it is no JSON object, or has a key twice."""
     found = json.loads(payload, object_pairs_hook=_each_once)
     if not isinstance(found, dict):
-        raise ValueError("is no object")
+        raise ValueError("is not an object")
     return found
 
 
@@ -204,11 +204,11 @@ def _of_jwks(text: bytes) -> list[Found]:
     for number, one in enumerate(given, 1):
         kid, only = one.get("kid"), one.get("alg")
         if not isinstance(only, str | None):
-            raise ValueError(f"has an alg that is no text, as key {number}; it must be one such as ES256")
+            raise ValueError(f"has an alg that is not text, as key {number}; it must be one such as ES256")
         if one.get("use", "sig") != "sig" or (only is not None and only not in _KINDS):
             continue  # issuers list what they encrypt by, too
         if not isinstance(kid, str | None):
-            raise ValueError(f"has a kid that is no text, as key {number}")
+            raise ValueError(f"has a kid that is not text, as key {number}")
         if one.get("kty") != "oct" and "d" in one:
             raise ValueError(f"has a private key as key {number}; the broker needs the public one alone: take out d")
         try:

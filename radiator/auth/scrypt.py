@@ -66,7 +66,8 @@ def parse(text: str) -> PasswordHash:
     """Raises ValueError, a clause that does not repeat the text."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ValueError("is no PHC text of scrypt, as $scrypt$ln=15,r=8,p=1$SALT$HASH; `radiator password` makes one")
+        right = "`radiator password` makes one"
+        raise ValueError(f"is not a PHC text of scrypt, as $scrypt$ln=15,r=8,p=1$SALT$HASH; {right}")
     cost = Cost(*map(int, found.groups()[:3]))
     if not (_LN_MIN <= cost.ln <= _LN_MAX and 1 <= cost.r <= _R_MAX and 1 <= cost.p <= _P_MAX):
         bounds = f"ln must be {_LN_MIN} to {_LN_MAX}, r 1 to {_R_MAX}, p 1 to {_P_MAX}"
@@ -97,5 +98,5 @@ def _octets(text: str) -> bytes:
     except binascii.Error:
         octets = b""
     if _text(octets) != text:
-        raise ValueError("has a salt or a hash that is no base64 without padding; `radiator password` makes them")
+        raise ValueError("has a salt or a hash that is not base64 without padding; `radiator password` makes them")
     return octets

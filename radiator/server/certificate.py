@@ -80,7 +80,7 @@ def read_certificate(pem: str) -> Certificate:
     try:
         der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(ssl.PEM_FOOTER)])
     except ValueError:  # its words are about codecs and padding
-        raise ValueError(f"has what is no base64 behind {ssl.PEM_HEADER}") from None
+        raise ValueError(f"has what is not base64 after {ssl.PEM_HEADER}") from None
     whole, _ = _value(der, 0, _SEQUENCE)
     signed, _ = _value(whole, 0, _SEQUENCE)
     at = _behind(signed, 0) if signed[:1] == bytes([_VERSION]) else 0

@@ -90,7 +90,7 @@ def _read_keys(path: Path, are_secret: bool) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"jwt.keys is {path}, which is no file; name a JWKS, or public keys in PEM")
+            raise ValueError(f"jwt.keys is {path}, which is not a file; name a JWKS, or public keys in PEM")
         forbidden = _NOT_FOR_A_SECRET if are_secret else stat.S_IWOTH
         if found.st_mode & forbidden:
             wrong = f"jwt.keys is {path}, of mode {stat.S_IMODE(found.st_mode):04o}, so others may "

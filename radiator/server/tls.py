@@ -309,10 +309,10 @@ class AcceptedTls(TlsTransport):
         try:
             self._certificate = self._tls.getpeercert()
         except ValueError:  # a name in it is not UTF-8
-            self._fail("the client's certificate has a name that is no text")
+            self._fail("the client's certificate has a name that is not text")
         # a ticket's certificate was verified earlier: OpenSSL does not check again whether it or its CA has expired
         if self._certificate and self._end_s <= time.time():
-            self._fail("the client's certificate is over, or its CA")
+            self._fail("the client's certificate has expired, or its CA")
 
     @property
     def principal(self) -> Principal:

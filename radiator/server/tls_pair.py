@@ -92,7 +92,7 @@ def _check(key: str, path: Path, forbidden: int = 0) -> None:
     except OSError as error:
         raise ValueError(f"tls.{key} is {path}, which cannot be read ({error.strerror}); name a file in PEM") from None
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"tls.{key} is {path}, which is no file; name one in PEM")
+        raise ValueError(f"tls.{key} is {path}, which is not a file; name one in PEM")
     if found.st_mode & forbidden:
         wrong = f"tls.{key} is {path}, of mode {stat.S_IMODE(found.st_mode):04o}, so others may read or change it"
         raise ValueError(f"{wrong}; chmod 600 {path.name}, or 640 for a group that may read it")

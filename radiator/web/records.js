@@ -89,7 +89,7 @@ function Records({ name, isSingle, partition, from }) {
 
 const SENTENCES = {
   enough: (n) => `${many(n, "record")}.`,
-  end: (n) => (n ? `${many(n, "record")}, and then the end.` : "Nothing stands there yet: this is the end."),
+  end: (n) => (n ? `${many(n, "record")}, and then the end.` : "Nothing is there yet: this is the end."),
   large: (n) => `${many(n, "record")}: the next one is too large for this page. The command line reads it.`,
   late: (n) => `${many(n, "record")}: no more came in time. Read again.`,
   ended: (n) => `${many(n, "record")}: the broker has ended the stream. Read again.`,

@@ -256,9 +256,9 @@ def test_what_is_no_list_of_keys_is_refused(text: bytes) -> None:
 def test_a_key_that_cannot_be_used_is_refused_with_its_number() -> None:
     assert "broken, or of an unknown type, as key 2" in refused(listed(ONE.jwk, {"kty": "EC", "crv": "P-256"}))
     assert "of an unknown type, as key 1" in refused(listed({"kty": "XX"}))
-    assert "kid that is no text, as key 1" in refused(listed(ONE.jwk | {"kid": 5}))
+    assert "kid that is not text, as key 1" in refused(listed(ONE.jwk | {"kid": 5}))
     for algorithm in (5, [], ["ES256"], {}):
-        assert "alg that is no text, as key 2; it must be" in refused(listed(ONE.jwk, ONE.jwk | {"alg": algorithm}))
+        assert "alg that is not text, as key 2; it must be" in refused(listed(ONE.jwk, ONE.jwk | {"alg": algorithm}))
     private = ONE.jwk | {"d": "AAAA"}
     assert "private key as key 1" in refused(listed(private)) and "take out d" in refused(listed(private))
 

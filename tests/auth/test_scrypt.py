@@ -57,10 +57,10 @@ def test_at_the_bounds(right: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ("", "no PHC text"),
-        ("hunter2", "no PHC text"),
-        ("$2b$12$abcdefghijklmnopqrstuv", "no PHC text"),
-        (text() + "\n", "no PHC text"),
+        ("", "not a PHC text"),
+        ("hunter2", "not a PHC text"),
+        ("$2b$12$abcdefghijklmnopqrstuv", "not a PHC text"),
+        (text() + "\n", "not a PHC text"),
         (text("ln=9,r=8,p=1"), "ln must be 10 to 17"),
         (text("ln=18,r=1,p=1"), "ln must be 10 to 17"),
         (text("ln=99,r=8,p=1"), "ln must be 10 to 17"),
@@ -68,12 +68,12 @@ def test_at_the_bounds(right: str) -> None:
         (text("ln=10,r=33,p=1"), "r 1 to 32"),
         (text("ln=10,r=8,p=5"), "p 1 to 4"),
         (text("ln=17,r=9,p=1"), "a login takes 144 MiB"),
-        (text("ln=010,r=8,p=1"), "no PHC text"),
+        (text("ln=010,r=8,p=1"), "not a PHC text"),
         (text(salt_bytes=15), "a salt of 15 bytes"),
         (text(salt_bytes=65), "a salt of 65 bytes"),
         (text(hash_bytes=15), "a hash of 15 bytes"),
-        (text()[:-1] + "=", "no PHC text"),
-        (text(hash_bytes=32)[:-1] + "B", "no base64"),
+        (text()[:-1] + "=", "not a PHC text"),
+        (text(hash_bytes=32)[:-1] + "B", "not base64"),
     ],
 )
 def test_one_past_the_bounds(wrong: str, sentence: str) -> None:

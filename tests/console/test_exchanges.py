@@ -105,7 +105,7 @@ def test_a_slash_in_the_name_of_an_exchange_is_refused_in_the_dialog(page: Page)
     page.fill("#field-name", "a/b")
     page.expected += 1
     page.press("Declare an exchange", "dialog")
-    page.sees("'a/b' is no name of an exchange: it has a /")
+    page.sees("'a/b' is not a valid name for an exchange: it has a /")
     page.is_well()
 
 

@@ -110,7 +110,7 @@ def test_a_group_of_many_partitions_is_shown_in_pages(page: Page, broker: Broker
     page.press("Read", "nav.tabs")
     page.one("form input[type=number][required]")  # no stream reads them all
     page.press("Read", "form")
-    page.sees("Nothing stands there yet")
+    page.sees("Nothing is there yet")
     is_right_everywhere(page)
 
 
@@ -224,7 +224,7 @@ def test_records_are_read_fifty_at_a_time_and_no_group_moves(page: Page, broker:
     page.press("Next 50")
     page.sees("20 records, and then the end.")
     page.press("Next 50")
-    page.sees("Nothing stands there yet: this is the end.")
+    page.sees("Nothing is there yet: this is the end.")
     publish(url, "late")
     page.press("Read again")
     page.sees("1 record, and then the end.")

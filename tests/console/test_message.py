@@ -205,7 +205,7 @@ def test_names_of_others_are_text(page: Page, client: Client) -> None:
     page.sees(f"Accepted into {name}")
     for text in (f"{ODD}\u202e", "a\x00b", "é" * 100, "#/queues?x=1&y=2"):
         page.go(f"#/messages?id={page.run('return encodeURIComponent(arguments[0])', text)}")
-        page.sees("is no message-id")
+        page.sees("is not a message-id")
     page.expected = 4
     page.is_well()
 
@@ -216,7 +216,7 @@ def test_what_is_not_there_is_said(page: Page) -> None:
         "The journal tells nothing of elsewhere-1-17. It is of store elsewhere", "This was taken for a message-id."
     )
     page.press("trace id", "main")
-    page.sees("is no trace id")
+    page.sees("is not a trace id")
     assert page.place == "#/messages?trace=elsewhere-1-17"
     page.expected = 2
     page.is_well()

@@ -93,7 +93,7 @@ def test_what_is_none_is_refused(pem: str) -> None:
 
 @pytest.mark.parametrize("inside", ["\ufffd\ufffd", "MIL", "\u00e4AAA"])
 def test_what_is_no_base64_is_told_in_a_sentence(inside: str) -> None:
-    with pytest.raises(ValueError, match="^has what is no base64 behind -----BEGIN CERTIFICATE-----$"):
+    with pytest.raises(ValueError, match="^has what is not base64 after -----BEGIN CERTIFICATE-----$"):
         read_certificate(f"{ssl.PEM_HEADER}\n{inside}\n{ssl.PEM_FOOTER}\n")
 
 

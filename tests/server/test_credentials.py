@@ -72,7 +72,7 @@ def test_a_file_that_is_none_empty_or_too_long(tmp_path: Path) -> None:
     assert refused(config(keys)) == [
         f"jwt.keys is {keys}, which cannot be read (No such file or directory); name a JWKS, or public keys in PEM."
     ]
-    assert "which is no file" in refused(config(tmp_path))[0]
+    assert "which is not a file" in refused(config(tmp_path))[0]
     keys.touch(0o600)
     assert f"jwt.keys is {keys}, which is neither public keys in PEM nor a JWKS" in refused(config(keys))[0]
     keys.write_bytes(jwks(ONE).ljust(JWT_KEYS_MAX_BYTES))

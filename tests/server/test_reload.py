@@ -83,7 +83,7 @@ def test_sighup_changes_what_can_be_and_the_log_names_each(broker: BrokerProcess
 def test_a_mistake_changes_nothing_and_is_told_with_its_line(broker: BrokerProcess) -> None:
     change(broker, BEFORE.replace("5", "7") + "[queue.other]\nmax_messages = 0\n[create]\nqueue = true\n")
     assert "queue.other.max_messages is 0" in hang_up(broker, "reload_refused")
-    broker.wait_for_log("create.queue is no setting")
+    broker.wait_for_log("create.queue is not a setting")
     with Client(broker.address) as client:
         with pytest.raises(Refusal, match="line 9: queue.other.max_messages is 0") as refused:
             client.admin({"do": "reload"})
@@ -139,7 +139,7 @@ def test_a_file_that_never_ends_is_refused_and_the_next_one_is_read(broker: Brok
     else:
         broker.config_file.touch()
         os.truncate(broker.config_file, CONFIG_MAX_BYTES + 1)
-    answer = "has more than the 16777216 bytes that it may have" if kind == "large" else "is no regular file"
+    answer = "has more than the 16777216 bytes that it may have" if kind == "large" else "is not a regular file"
     assert answer in hang_up(broker, "reload_refused")
     change(broker, BEFORE)
     hang_up(broker, "reloaded")

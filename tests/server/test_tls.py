@@ -383,7 +383,7 @@ def test_a_ticket_of_a_certificate_that_is_over_lets_nobody_in(
     late = resumed()
     with pytest.raises(ConnectionAbortedError):
         late.shake()
-    assert log.lines[-1][2]["reason"] == "the client's certificate is over, or its CA"
+    assert log.lines[-1][2]["reason"] == "the client's certificate has expired, or its CA"
     for one in (again, late):
         one.close()
 
@@ -399,7 +399,7 @@ def test_a_certificate_with_names_that_are_no_text_costs_its_own_connection(
     client = ssl.create_default_context(cafile=authority.certificate)
     client.load_cert_chain(own.certificate, own.key)
     pipe = opened(settings(pair, client_ca=authority.certificate, client_certificates=OPTIONAL), {}, client)
-    with pytest.raises(ConnectionAbortedError, match="certificate has a name that is no text"):
+    with pytest.raises(ConnectionAbortedError, match="certificate has a name that is not text"):
         pipe.shake()
     assert not pipe.transport.says_first and pipe.transport.principal == ANYONE
 

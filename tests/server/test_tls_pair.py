@@ -87,7 +87,7 @@ def test_what_is_not_there_or_no_certificate_is_a_sentence(pair: MadePair, tmp_p
     right = settings(pair)
     assert "cannot be read (No such file or directory)" in refused(replace(right, certificate=tmp_path / "none"))
     assert "cannot be read (No such file or directory)" in refused(replace(right, key=tmp_path / "none"))
-    assert "which is no file; name one in PEM" in refused(replace(right, key=tmp_path))
+    assert "which is not a file; name one in PEM" in refused(replace(right, key=tmp_path))
     empty = tmp_path / "empty"
     empty.write_text("")
     empty.chmod(0o600)
@@ -160,7 +160,7 @@ def test_what_may_never_come_or_end_is_refused(pair: MadePair, tmp_path: Path, n
     else:
         (tmp_path / "file").symlink_to("/dev/zero")
     wrong = refused(replace(settings(pair), **{name: tmp_path / "file"}))
-    assert wrong == f"tls.{name} is {tmp_path / 'file'}, which is no file; name one in PEM."
+    assert wrong == f"tls.{name} is {tmp_path / 'file'}, which is not a file; name one in PEM."
 
 
 def test_keys_and_cas_have_a_bound(authority: Authority, pair: MadePair, tmp_path: Path) -> None:

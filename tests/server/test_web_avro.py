@@ -46,7 +46,7 @@ def test_a_body_that_is_none_of_the_schema_refuses_the_whole_batch(client: WebCl
     answer = client.ask("POST", "/v1/queues/orders/messages", written([good, bad]), **AVRO)
     found = json.loads(answer.body)
     assert (answer.status, found["code"]) == (422, "bad-body")
-    assert "goes on for 1 byte behind the end of order" in found["detail"]
+    assert "goes on for 1 byte after the end of order" in found["detail"]
     one = {"Content_Type": "application/json", "message_content_type": "application/json"}
     wrong = as_json(json.loads(ORDER_TEXT), VALUE).replace(b"2.0", b'"abc"')
     answer = client.ask("POST", "/v1/queues/orders/messages", wrong, **one)

@@ -142,11 +142,11 @@ def _until(text: str) -> "Until":
         ms = int(moment.timestamp() * 1000)
     except (ValueError, OverflowError):  # of the year 1 in this zone
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time (2026-11-24T14:03:00, with +02:00 or Z behind it for another zone than this one;"
+            f"{text!r} is not a time (2026-11-24T14:03:00, with +02:00 or Z after it for another zone than this one;"
             " or 14:03 of today), no message-id, and no index of an entry"
         ) from None
     if not 0 <= ms < _UNTIL_END_MS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time from 1970 to 9998, and no log has entries of it")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1970 to 9998, and no log has entries of it")
     return Until(ms=ms)
 
 
@@ -198,7 +198,7 @@ def _forward_sentences(found: dict[str, Any] | None, until: "Until | None") -> I
         yield f"The log adds nothing: the backup has entry {found['last']}."
     if found["left_out"]:
         yield (
-            f"Left out: {count_text(found['left_out'], 'entry', 'entries')} behind that, up to"
+            f"Left out: {count_text(found['left_out'], 'entry', 'entries')} after that, up to"
             f" {_exact(found['left_out_ms'])}, which put {count_text(found['left_out_messages'], 'message')} into"
             " queues."
         )

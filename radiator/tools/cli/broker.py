@@ -44,7 +44,7 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         dest="broker",
         type=lambda name: lambda: chosen(name),
-        help=f"the broker that NAME stands for in ~/.config/radiator.toml, with its user (default: "
+        help=f"the broker that NAME means in ~/.config/radiator.toml, with its user (default: "
         f"${contexts.ENVIRONMENT} if set, or else the one that `radiator context use` has chosen)",
     )
     where.add_argument(

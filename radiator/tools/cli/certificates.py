@@ -74,7 +74,7 @@ def _host(text: str) -> str:
 def _client(text: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,62}", text) is None or text in (CA, SERVER):
         right = f"1 to 63 of A-Z a-z 0-9 . _ @ -, not begin with a dot, and be none of {CA} and {SERVER}"
-        raise argparse.ArgumentTypeError(f"{text!r} is no name for a client's files; it must have {right}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name for a client's files; it must have {right}")
     return text
 
 
@@ -99,7 +99,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--renew",
         action="store_true",
-        help="make the broker's pair anew, and those of --client, by the CA that is there, for the same names",
+        help="renew the broker's pair, and those of --client, by the CA that is there, for the same names",
     )
 
 

@@ -102,7 +102,7 @@ def read_contexts() -> Contexts:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigError([f"{path} is no regular file: contexts stand in one."])
+            raise ConfigError([f"{path} is not a regular file: contexts are in one."])
         if found.st_mode & stat.S_IWOTH:
             # whoever writes it chooses the broker that gets the password
             raise ConfigError([f"{path} can be changed by everybody on this machine: chmod 600 {path}."])
@@ -116,7 +116,7 @@ def read_contexts() -> Contexts:
     current = tables.get("current", "")
     if not isinstance(current, str) or (current not in contexts and "current" in tables):
         mistakes.add(
-            ("current",), f"is {shown(current)}, which is no context{meant(current, contexts) or _has(contexts)}"
+            ("current",), f"is {shown(current)}, which is not a context{meant(current, contexts) or _has(contexts)}"
         )
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, text))
@@ -180,7 +180,7 @@ def _broker(value: object) -> Address:
     except AddressError as wrong:
         raise ValueError(f"cannot be used: {str(wrong).rstrip('.')}") from None
     if address.login or address.passcode:
-        raise ValueError(f"is {address} with a login in it; say user, and password_file, beside it")
+        raise ValueError(f"is {address} with a login in it; say user, and password_file, next to it")
     return address
 
 

@@ -145,7 +145,7 @@ def _verdict(measured: DiskMeasured) -> str:
     if measured.file_system in _MEMORY:
         return (
             f"{measured.file_system} is memory: nothing in it outlives a power cut or a reboot, whatever was synced. "
-            "It is no place for a store."
+            "It is not a place for a store."
         )
     if not measured.is_credible:
         return (
@@ -156,5 +156,5 @@ def _verdict(measured: DiskMeasured) -> str:
         )
     credible = "That is credible for a disk that really flushes, and no proof that this one does."
     if measured.file_system in _NETWORK:
-        return f"{credible} {measured.file_system} is no local file system: a store must be on one."
+        return f"{credible} {measured.file_system} is not a local file system: a store must be on one."
     return credible

@@ -186,13 +186,13 @@ _SAYINGS: dict[str, Callable[[Happened], str]] = {
     "delayed": _delayed,
     "set-aside": lambda one: f"set aside in {one.queue}: no link can carry it to another node",
     "due": lambda one: "its time has come",
-    "expired": lambda one: "expired, and let go of",
+    "expired": lambda one: "expired, and was removed",
     "dead-lettered": lambda one: (
         f"dead-lettered{_because(one)} to {one.other_queue}"
         + (f" by {one.address}" if one.address else "")
         + (f", as {one.other_id}" if one.other_id else "")
     ),
-    "dropped": lambda one: f"dropped{_because(one)}, and is no dead letter",
+    "dropped": lambda one: f"dropped{_because(one)}, and is not a dead letter",
     "purged": lambda one: f"purged from {one.queue} by an operator",
     "moved": lambda one: f"moved to {one.other_queue}" + (f", as {one.other_id}" if one.other_id else ""),
     "checked-out": lambda one: f"checked out by group {one.client}, into {one.other_queue}",

@@ -36,7 +36,7 @@ OLD_PASSWORD_ENVIRONMENT = "RADIATOR_OLD_PASSWORD"
 WINDOW, WINDOW_MAX = 500, 65535
 _HEADS = ("queue", "moved", "size", "left", "why")
 _NOTES = {
-    "expiration": "{} had an expiration, which begins anew in the new broker.",
+    "expiration": "{} had an expiration, which starts again in the new broker.",
     "user-id": "{} had the user_id of somebody else than this login: it is the header x-migrated-user-id now.",
     "CC": "{} had a header CC, which has had its effect: it is x-migrated-cc now.",
     "BCC": "{} had a header BCC, which has had its effect: it is x-migrated-bcc now.",
@@ -159,7 +159,7 @@ def _migrated(
     }
     print_answer(arguments, answer, "\n".join(_moved_lines(found)))
     if migration.lost:
-        note(f"{migration.lost} Say it again: it goes on where it was.")
+        note(f"{migration.lost} Run it again: it goes on where it was.")
     if stop.is_set() and not migration.lost:
         has_ended = all(one.why in ("", INTERRUPTED) for one in found) and not plan.left
         return (0 if has_ended else EXIT_REFUSED) if arguments.follow else EXIT_INTERRUPTED
@@ -283,7 +283,7 @@ def _moved_lines(found: list[QueueMoved]) -> list[str]:
         if one.twice_at_most:
             many = count_text(one.twice_at_most, "message")
             lines.append(
-                f"{name}: at most {many} will be in the new broker twice, beside those whose ack the old broker "
+                f"{name}: at most {many} will be in the new broker twice, not counting those whose ack the old broker "
                 "forgets, if it was killed."
             )
         if one.redelivered:

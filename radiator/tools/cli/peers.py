@@ -163,7 +163,7 @@ def _release(arguments: argparse.Namespace) -> int:
     may_double = _MAY_DOUBLE.format(peer=peer)
     if not arguments.force:
         print(f"radiator: Nothing was done. What `peer release` frees is given to others, and {may_double}: "
-              f"if node {peer} is gone for good, say it again with --force.", file=sys.stderr)  # fmt: skip
+              f"if node {peer} is gone for good, run it again with --force.", file=sys.stderr)  # fmt: skip
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-release", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     released = int(field(answer, "released"))
@@ -291,7 +291,7 @@ PEER = Command(
         "`peer release NAME --force` frees the messages that were offered to node NAME and not yet confirmed by it: "
         "they are ready again here. Nobody can know whether NAME had taken them, so each may be processed twice if "
         "NAME ever had it, or comes back. While NAME may come back with its store, wait: the link settles it then. "
-        "`peer drop NAME --force` lets go of the copies of fanouts and topics that wait for node NAME, which is not "
+        "`peer drop NAME --force` discards the copies of fanouts and topics that wait for node NAME, which is not "
         "linked, and keeps none for it until it is linked again or `peer keep NAME` says so: NAME never gets what was "
         "sent meanwhile. How many were dropped is counted in the queue $outbox/NAME, and in `radiator peers`."
     ),

@@ -27,7 +27,7 @@ def _place(text: str) -> Place:
     if is_right and all(one.isascii() and one.isdigit() and len(one) <= DIGITS_MAX for one in numbers):
         return kind, [int(one) for one in numbers]
     raise argparse.ArgumentTypeError(
-        f"{text!r} is none of earliest, latest, time:MS and offset:N, with N,N for two partitions, and so on"
+        f"{text!r} must be one of earliest, latest, time:MS and offset:N, with N,N for two partitions, and so on"
     )
 
 

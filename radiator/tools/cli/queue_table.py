@@ -33,7 +33,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def _sort(text: str) -> str:
     if text.removeprefix("-") not in SORTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(SORTS)}, with - before it or without")
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(SORTS)}, with - before it or without")
     return text
 
 

@@ -114,7 +114,7 @@ QUEUES = Command(
         "One line for each queue: how many messages it holds, how many of them are ready, unacked "
         "(delivered, and not acked yet), delayed (kept back until their time) or still being stored, its consumers, "
         "and how often messages of it were redelivered. With --sort, --top, --text or --needs only the first in an "
-        "order, with their rates in the last seconds, and why each stands as it does."
+        "order, with their rates in the last seconds, and why each is in its state."
     ),
     example="radiator queues --broker stomp://127.0.0.1:61613\nradiator queues --sort=-in --top 10",
     add_arguments=_queues_arguments,

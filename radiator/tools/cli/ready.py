@@ -41,7 +41,7 @@ READY = Command(
     summary="say whether clients should be sent to a running broker, and why not",
     description=(
         "Prints `ready` and ends with 0, or a line for each reason against it and ends with 1: the disk has no room, "
-        "memory is short, the tables are far behind the write-ahead log, a certificate is over within a day, the node "
+        "memory is short, the tables are far behind the write-ahead log, a certificate expires within a day, the node "
         "is being drained, or one of its list is not linked. For scripts that start, stop and watch brokers."
     ),
     example="radiator ready --exclude links",

@@ -30,7 +30,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_words(
         parser,
         ArgumentWord("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True),
-        ArgumentWord("body", "BODY", "as it stands here; - or nothing: standard input", is_needed=False),
+        ArgumentWord("body", "BODY", "as it is here; - or nothing: standard input", is_needed=False),
     )
     parser.add_argument("--file", metavar="FILE", type=Path, help="the body is the content of this file")
     parser.add_argument(

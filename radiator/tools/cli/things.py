@@ -123,10 +123,12 @@ def thing(text: str, kinds: Sequence[str]) -> Thing:
         kind = next((kind for kind in (*KINDS, EXISTING) if text.startswith(f"/{kind}/")), None)
         if kind is None:
             near = meant(text[1:].partition("/")[0], kinds)
-            raise ValueError(f"{text!r} is no address{near or f'; write {_ways(kinds)}'}")
+            raise ValueError(f"{text!r} is not an address{near or f'; write {_ways(kinds)}'}")
         kind = QUEUE if kind == EXISTING else kind
         if kind not in kinds:
-            raise ValueError(f"{text!r} is no {' or '.join(kinds)}; write {_ways(kinds)}")
+            raise ValueError(
+                f"{text!r} is not {_article(kinds[0])}{' or '.join(('', *kinds[1:]))}; write {_ways(kinds)}"
+            )
         return _named(kind, text)
     usual = kinds[0]
     if text != text.strip():
@@ -146,7 +148,7 @@ def _named(kind: str, text: str) -> Thing:
     try:
         name = name_in(kind, text)
     except ValueError:
-        raise ValueError(f"{text!r} is no {kind}; write {_ways((kind,))}") from None
+        raise ValueError(f"{text!r} is not {_article(kind)}; write {_ways((kind,))}") from None
     if not name:
         raise ValueError(f"{text!r} names nothing; write {_ways((kind,))}")
     return Thing(kind, name)

@@ -37,7 +37,7 @@ def _until(text: str) -> str:
     except ValueError:
         day, moment = None, _moment(text)
     if moment <= datetime.now(UTC):
-        past = "has begun already" if day else "is over already"
+        past = "has begun already" if day else "has ended already"
         raise argparse.ArgumentTypeError(f"{text!r} {past}; the token would let nobody in")
     return str(day or moment.isoformat())
 

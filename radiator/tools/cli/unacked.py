@@ -40,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def formed(answer: dict[str, Any]) -> str:
         found = field(answer, "unacked")
         if not found:
-            return f"No message of {printable(queue.name)} is out{' behind that place' * bool(arguments.after)}."
+            return f"No message of {printable(queue.name)} is out{' after that place' * bool(arguments.after)}."
         more = f"\n{len(found)} of {field(answer, 'count')}; --after {answer['next']} has those behind"
         return table(_HEADS, [_row(one) for one in found], least=_LEAST) + more * bool(answer["next"])
 

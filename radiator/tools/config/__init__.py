@@ -79,7 +79,7 @@ __all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render",
 
 def _log_name_mistake(name: str) -> str:
     if name == JOURNAL:
-        return "is that of the journal; its settings stand in [journal]"
+        return "is that of the journal; its settings are in [journal]"
     return log_name_mistake(name)
 
 
@@ -146,7 +146,7 @@ def _check_file(path: Path) -> None:
     except OSError:
         return  # `load` says why
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise ConfigError([f"{path} is no regular file: a running broker reads no pipe and no device."])
+        raise ConfigError([f"{path} is not a regular file: a running broker reads no pipe and no device."])
 
 
 def _plain(value: Any) -> Any:
@@ -160,7 +160,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
     for name in tables:
         if name not in RELOAD:
             offer = meant(name, RELOAD) or f"; it has {', '.join(RELOAD)}"
-            mistakes.add((name,), f"is no table of this file{offer}")
+            mistakes.add((name,), f"is not a table of this file{offer}")
     schema = {"schema": schema_in(directory)}
     file = File(
         server=settings(("server",), tables.get("server", {}), SERVER, mistakes),

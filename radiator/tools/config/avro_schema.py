@@ -22,7 +22,7 @@ def schema_in(directory: Path) -> Check:
         try:
             return schema_text(text)
         except ValueError as wrong:
-            raise ValueError(f"is {quoted(str(path))}, and what stands there {wrong}") from None
+            raise ValueError(f"is {quoted(str(path))}, and its content {wrong}") from None
 
     return check
 
@@ -31,7 +31,7 @@ def _read(path: Path) -> str:
     right = "name a file with an Avro schema, or write the schema itself here"
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError(f"is {quoted(str(path))}, which is no file; {right}")
+            raise ValueError(f"is {quoted(str(path))}, which is not a file; {right}")
         with path.open("rb") as file:
             return file.read(SCHEMA_MAX_BYTES + 1).decode()
     except OSError as error:

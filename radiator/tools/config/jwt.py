@@ -76,5 +76,5 @@ def judge_jwt(users: Iterable[User], has_jwt: bool, mistakes: Mistakes) -> None:
     """Nobody's token is taken unless the file says whose keys verify it."""
     for user in users:
         if user.jwt and not has_jwt:
-            right = "add [jwt] with keys, algorithms, issuer and audience to config.toml, or take it out"
+            right = "add [jwt] with keys, algorithms, issuer and audience to config.toml, or remove it"
             mistakes.add(("user", user.name, "jwt"), f"is true, and there is no [jwt]; {right}")

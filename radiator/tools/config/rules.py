@@ -149,7 +149,7 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
             )
     for address in plain:
         if address not in listen:
-            mistakes.add(("server", "plain"), f"has {address}, which is not in listen; take it out, or add it there")
+            mistakes.add(("server", "plain"), f"has {address}, which is not in listen; remove it, or add it there")
 
 
 def _judge_tls(file: File, mistakes: Mistakes) -> None:
@@ -173,9 +173,9 @@ def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
     for address, table in file.tls_of_listeners.items():
         keys = ("tls", address)
         if address not in listen:
-            mistakes.add(keys, f"is no listener{meant(address, listen) or '; there is ' + ', '.join(listen)}")
+            mistakes.add(keys, f"is not a listener{meant(address, listen) or '; there is ' + ', '.join(listen)}")
         elif not SCHEMES[listen[address].scheme].is_encrypted:
-            mistakes.add(keys, "is a listener without TLS; write stomps:// in both places, or take it out")
+            mistakes.add(keys, "is a listener without TLS; write stomps:// in both places, or remove it")
         if ("certificate" in table) is not ("key" in table) and not mistakes.are_in(*keys):
             has, lacks = ("certificate", "key") if "certificate" in table else ("key", "certificate")
             mistakes.add(keys, f"has a {has} of its own and no {lacks}; name both, or neither")
@@ -442,7 +442,7 @@ def _why_no_target(file: File, name: str) -> str:
     if log in file.logs:
         return ""
     offer = meant(name, [LOG_PREFIX + there for there in file.logs])
-    return f"names {shown(name)}, which is no log{offer or f'; declare [log.{shown(log)}]'}"
+    return f"names {shown(name)}, which is not a log{offer or f'; declare [log.{shown(log)}]'}"
 
 
 def _why_no_exchange(file: File, address: str) -> str:
@@ -450,7 +450,7 @@ def _why_no_exchange(file: File, address: str) -> str:
     if name in file.exchanges or name in STANDARD_EXCHANGES:
         return ""
     offer = meant(address, [EXCHANGE_PREFIX + there for there in (*file.exchanges, *STANDARD_EXCHANGES)])
-    return f"names {shown(address)}, which is no exchange{offer or f'; declare [exchange.{shown(name)}]'}"
+    return f"names {shown(address)}, which is not an exchange{offer or f'; declare [exchange.{shown(name)}]'}"
 
 
 def _why_no_queue(file: File, name: str) -> str:

@@ -19,7 +19,7 @@ def read_secret(path: Path) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"is {quoted(str(path))}, which is no file; {how_to_make(path)}")
+            raise ValueError(f"is {quoted(str(path))}, which is not a file; {how_to_make(path)}")
         if found.st_mode & _OF_OTHERS:
             wrong = (
                 f"is {quoted(str(path))}, of mode {stat.S_IMODE(found.st_mode):04o}, so others may read or change it"

@@ -7,7 +7,7 @@ from radiator.model.checks import Check, meant, shown
 from radiator.tools.config.mistakes import Keys, Mistakes
 
 _GONE = {
-    ("server", "allow_anonymous"): "is no setting any more, since there are users: take it out, and write what clients "
+    ("server", "allow_anonymous"): "is no longer a setting, since there are users: remove it, and write what clients "
     'without a login may do as [user."anonymous"] with read = ["/queue/#"] and write = ["/queue/#"], say; and to be '
     'reached by other machines without TLS, plain = ["stomp://HOST:PORT"] in [server]'
 }
@@ -36,6 +36,6 @@ def settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: M
 
 def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -> str:
     if isinstance(value, dict) and len(keys) > 1:
-        return f'is no setting; put a name with dots in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
+        return f'is not a setting; put a name with dots in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
     offer = meant(key, checks) or (f"; it has {', '.join(checks)}" if checks else "; it has none")
-    return f"is no setting of this table{offer}"
+    return f"is not a setting of this table{offer}"

@@ -36,7 +36,7 @@ _HOW_TO_ADD = 'add one, such as [user."shop"] with password = "..." of `radiator
 
 def _password(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("is no text; it must be what `radiator password` prints")
+        raise ValueError("is not text; it must be what `radiator password` prints")
     scrypt.parse(value)
     return value
 
@@ -44,7 +44,7 @@ def _password(value: object) -> str:
 def _tokens(value: object) -> tuple[Token, ...]:
     right = 'it must be a list such as [{ sha256 = "...", until = 2027-01-01 }], as `radiator token` prints it'
     if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
-        raise ValueError(f"is no list of tokens; {right}")
+        raise ValueError(f"is not a list of tokens; {right}")
     if len(value) > TOKENS_MAX:
         raise ValueError(f"has {len(value)} tokens; a user has at most {TOKENS_MAX}")
     found = []
@@ -141,7 +141,7 @@ def _user(name: str, table: object, mistakes: Mistakes) -> User:
     if mistake := user_name_mistake(name):
         mistakes.add(keys, f"has a name that {mistake}")
     if not isinstance(table, dict):
-        mistakes.add(keys, "is no table; write [user.NAME], and below it what it has")
+        mistakes.add(keys, "is not a table; write [user.NAME], and below it what it has")
         return User(name=name)
     right = settings(keys, table, USER, mistakes)
     given = [key for key in _PROOFS if key in table and table[key] is not False]
@@ -202,7 +202,7 @@ def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
     """The users in a file of their own. has_jwt: whether there is a table [jwt]. ConfigError: all mistakes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigError([f"{path} is no regular file: users_file must name one."])
+            raise ConfigError([f"{path} is not a regular file: users_file must name one."])
         if mistake := mode_mistake(path):
             raise ConfigError([mistake])
         text, tables = read_toml(path)
@@ -211,7 +211,7 @@ def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
     mistakes = Mistakes()
     for name in tables:
         if name != "user":
-            mistakes.add((name,), "is no table of this file; it has [user.NAME] alone")
+            mistakes.add((name,), "is not a table of this file; it has [user.NAME] alone")
     users = read_users(tables, mistakes)
     judge_jwt(users.values(), has_jwt, mistakes)
     if not users and not mistakes.found:

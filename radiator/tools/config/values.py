@@ -119,7 +119,7 @@ def _tcp_address(text: str, scheme: str, place: str) -> Address:
         try:
             ipaddress.IPv6Address(host)
         except ValueError as error:
-            raise ValueError(f"has the host {shown(host)} in brackets, which is no IPv6 address") from error
+            raise ValueError(f"has the host {shown(host)} in brackets, which is not an IPv6 address") from error
     return Address(scheme, host, port)
 
 
@@ -143,7 +143,7 @@ def _unix_address(text: str, scheme: str, place: str) -> UnixAddress:
 
 
 def _unix_options(text: str, options: str) -> dict[str, Any]:
-    right = "behind the ? of a unix socket stands mode=0660, group=NAME, or both with & between them"
+    right = "after the ? of a unix socket comes mode=0660, group=NAME, or both with & between them"
     found = [one.partition("=") for one in options.split("&")]
     given = {name: value for name, _, value in found}
     if len(given) < len(found) or not given.keys() <= {"mode", "group"}:
@@ -201,7 +201,7 @@ def _origins(value: object) -> frozenset[str]:
     names = _texts(value, "https://shop.example")
     for name in names:
         if re.fullmatch(r"https?://[A-Za-z0-9_.-]{1,253}(:[0-9]{1,5})?", name) is None:
-            right = "write it as https://HOST, or https://HOST:PORT, with nothing behind it"
+            right = "write it as https://HOST, or https://HOST:PORT, with nothing after it"
             raise ValueError(f"has {shown(name)}; {right}")
     return frozenset(map(str.lower, names))
 
@@ -216,7 +216,7 @@ def _plain_listeners(value: object) -> list[ListenAddress]:
     addresses = _listeners(value) if value != [] else []
     for address in addresses:
         if isinstance(address, UnixAddress):
-            raise ValueError(f"has {address}, which no other machine can reach; take it out")
+            raise ValueError(f"has {address}, which no other machine can reach; remove it")
     return addresses
 
 
@@ -261,7 +261,7 @@ def node_name_mistake(name: str) -> str:
     if is_node_name(name):
         return ""
     right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"
-    return f"is no name of a node; that has {right}"
+    return f"is not a valid name for a node; that has {right}"
 
 
 def _node_name(value: object) -> str:

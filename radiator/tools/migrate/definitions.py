@@ -85,7 +85,7 @@ def read_definitions(path: Path, vhost: str) -> Definitions:
         found = json.loads(text)
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)
-        raise ConfigError([f"{path} is no JSON: {why}."]) from None
+        raise ConfigError([f"{path} is not JSON: {why}."]) from None
     if not isinstance(found, dict) or not isinstance(found.get("queues"), list):
         ways = "rabbitmqctl export_definitions FILE, or GET /api/definitions of its management plug-in, makes it"
         raise ConfigError([f"{path} has no definitions of RabbitMQ: an object with `queues` is needed; {ways}."])
@@ -133,7 +133,7 @@ def _policy(row: "_Row", is_operator: bool) -> DefinedPolicy:
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
-        raise ConfigError([f"{row.where}: the pattern {shown(pattern)} is no regular expression."]) from None
+        raise ConfigError([f"{row.where}: the pattern {shown(pattern)} is not a regular expression."]) from None
     priority = row.values.get("priority", 0)
     if not isinstance(priority, int):
         raise ConfigError([f"{row.where}: priority is {shown(priority)}: it is a whole number."])

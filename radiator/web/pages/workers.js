@@ -168,7 +168,7 @@ function Groups({ after }) {
   return html`<section class="part"><h2>Logs and groups</h2>
     <${Asked} of=${asked}>${({ logs }) => {
       const names = Object.keys(logs).sort(); // JavaScript has those that are numbers first
-      if (!names.length) return html`<${Empty}>${after ? "No log comes behind that." : html`There is no log. <code>radiator declare log clicks --partitions 2</code> makes one, and a query of Spark reads it with <code>subscribe="clicks"</code>.`}</${Empty}>`;
+      if (!names.length) return html`<${Empty}>${after ? "No log comes after that." : html`There is no log. <code>radiator declare log clicks --partitions 2</code> makes one, and a query of Spark reads it with <code>subscribe="clicks"</code>.`}</${Empty}>`;
       const rows = rowsOf(logs);
       const last = names[names.length - 1];
       return html`<${Table} label="Logs and groups" columns=${columns} rows=${rows.slice(0, 2 * LOGS_SHOWN)} keyOf=${(one) => JSON.stringify([one.name, one.group])} />

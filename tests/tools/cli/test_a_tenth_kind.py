@@ -36,7 +36,7 @@ def test_its_numbers_are_shown(sinks: None) -> None:
 def test_without_its_row_nobody_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser().parse_args(["describe", "/sink/s"])
-    assert "'/sink/s' is no address" in capsys.readouterr().err
+    assert "'/sink/s' is not an address" in capsys.readouterr().err
 
 
 def test_each_kind_that_is_declared_is_described_in_its_own_way() -> None:

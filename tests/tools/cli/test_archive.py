@@ -89,10 +89,10 @@ def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -
         ("--to X", 2, "Where are the data? Say --data DATA_DIR, or --config FILE."),
         ("--config CONFIG", 2, "One of the arguments --to --verify is required"),
         ("--config CONFIG --to X --log nothing", 2, "There is no log 'nothing' in this store; there is clicks."),
-        ("--config CONFIG --to X --log /queue/a", 2, "'/queue/a' is no log"),
+        ("--config CONFIG --to X --log /queue/a", 2, "'/queue/a' is not a log"),
         ("--config CONFIG --to X --seal-rows 0", 2, "is not a whole number above 0"),
-        ("--verify X", 2, "is no archive"),
-        ("--verify CONFIG", 2, "is no archive"),
+        ("--verify X", 2, "is not an archive"),
+        ("--verify CONFIG", 2, "is not an archive"),
         ("--config /nowhere/config.toml --to X", 2, "/nowhere/config.toml"),
     ],
 )

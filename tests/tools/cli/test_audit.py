@@ -147,7 +147,7 @@ def test_a_message_that_nothing_is_told_of(run: Runner, lived: tuple[BrokerProce
         status, out, _ = run("explain", "--data", broker.data_dir, other)
         assert status == 1 and out.startswith(f"The journal tells nothing of {other}. {why}")
     status, _, err = run("explain", "--data", broker.data_dir, "nonsense")
-    assert status == 2 and "'nonsense' is no message-id" in err
+    assert status == 2 and "'nonsense' is not a message-id" in err
 
 
 def test_an_archive_that_cannot_be_read_is_status_2(
@@ -369,12 +369,12 @@ def test_a_message_or_a_trace_is_named(run: Runner, tmp_path: Path) -> None:
         assert (status, out) == (2, "") and err.startswith(
             "radiator: Explain what? Say MESSAGE-ID, --trace TRACE-ID or --correlation-id ID: one of them."
         )
-    for text, wrong in (("", "has 0 bytes"), ("x" * 256, "has 256 bytes"), ("x\udcff", "is no correlation-id")):
+    for text, wrong in (("", "has 0 bytes"), ("x" * 256, "has 256 bytes"), ("x\udcff", "is not a correlation-id")):
         status, _, err = run("explain", "--data", tmp_path, "--correlation-id", text)
         assert status == 2 and f"Argument --correlation-id: {text!r:.100} {wrong}" in err
     for text in ("nonsense", TRACE_ID[1:], "0" * 32, "a-1-1"):
         status, _, err = run("explain", "--data", tmp_path, "--trace", text)
-        assert status == 2 and f"--trace: {text!r} is no trace id; one is 32 hexadecimal digits" in err
+        assert status == 2 and f"--trace: {text!r} is not a trace id; one is 32 hexadecimal digits" in err
 
 
 @pytest.mark.parametrize("names", [["traceparent", "correlation_id"], ["correlation_id"]])
@@ -425,5 +425,5 @@ def test_what_cannot_be_asked_is_status_2(run: Runner, tmp_path: Path) -> None:
             assert status == 2 and err.startswith("radiator: ") and err.count("\n") == 1
         for there in (tmp_path, tmp_path / "nowhere", config):
             status, _, err = run(*command, "--archive", there)
-            assert status == 2 and err == f"radiator: {there} is no archive: it has no _manifest.jsonl.\n"
+            assert status == 2 and err == f"radiator: {there} is not an archive: it has no _manifest.jsonl.\n"
         assert run(*command)[0] == 2

@@ -103,7 +103,7 @@ def test_a_gap_is_a_finding(tmp_path: Path, capsys: Captured) -> None:
 def test_a_moment_that_no_log_has_is_refused(until: str, tmp_path: Path, capsys: Captured) -> None:
     words = ["restore", "--log", str(tmp_path), f"--until={until}", str(tmp_path / "file"), str(tmp_path / "new")]
     assert main(words) == 2
-    assert f"{until!r} is no time from 1970 to 9998" in capsys.readouterr().err
+    assert f"{until!r} is not a time from 1970 to 9998" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_no_moment_is_refused(until: str, tmp_path: Path, capsys: Captur
     words = ["restore", "--log", str(tmp_path), f"--until={until}", str(tmp_path / "file"), str(tmp_path / "new")]
     assert main(words) == 2
     error = capsys.readouterr().err
-    assert f"{until!r} is no time (2026-11-24T14:03:00, " in error
+    assert f"{until!r} is not a time (2026-11-24T14:03:00, " in error
     assert "no message-id, and no index of an entry" in error
 
 

@@ -225,7 +225,7 @@ def test_no_data_directory_is_status_1_and_2_of_check(tmp_path: Path) -> None:
         (["declare", "que", "q"], "There is no kind 'que'; did you mean \"queue\"? Try `radiator declare --help`."),
         (
             ["position", "l", "g", "--to", "bogus"],
-            "'bogus' is none of earliest, latest, time:MS and offset:N, with N,N",
+            "'bogus' must be one of earliest, latest, time:MS and offset:N, with N,N",
         ),
     ],
 )

@@ -97,15 +97,15 @@ def test_without_a_file_there_is_none(home: Path, monkeypatch: pytest.MonkeyPatc
         ("x", "is not TOML"),
         ("curent = 'a'", 'line 1: curent is nothing that this file has; did you mean "current"?'),
         ("[zzz]", "zzz is nothing that this file has; it has current and context."),
-        ("current = 3", "current is 3, which is no context; write [context"),
-        ("current = ''", 'current is "", which is no context'),
-        ("current = 'a'", 'current is "a", which is no context; write [context."prod"]'),
-        ("current = 'prud'\n" + WHOLE, 'line 1: current is "prud", which is no context; did you mean "prod"?'),
-        ("current = 'x'\n" + WHOLE, 'which is no context; there is "prod", "dev-1".'),
+        ("current = 3", "current is 3, which is not a context; write [context"),
+        ("current = ''", 'current is "", which is not a context'),
+        ("current = 'a'", 'current is "a", which is not a context; write [context."prod"]'),
+        ("current = 'prud'\n" + WHOLE, 'line 1: current is "prud", which is not a context; did you mean "prod"?'),
+        ("current = 'x'\n" + WHOLE, 'which is not a context; there is "prod", "dev-1".'),
         ("context = 3", "context is 3; it must be tables, such as [context"),
         ("context.a = 3", "it must be tables, such as [context"),
         ("[context.a]", "context.a has no broker; name its address"),
-        (WHOLE + "brokr = 'x'", 'context.dev-1.brokr is no setting of this table; did you mean "broker"?'),
+        (WHOLE + "brokr = 'x'", 'context.dev-1.brokr is not a setting of this table; did you mean "broker"?'),
         ("[context.a]\nbroker = 3", "line 2: context.a.broker is 3; it must be an address"),
         ("[context.a]\nbroker = 'amqp://x'", "context.a.broker cannot be used: The broker's address 'amqp://x'"),
         ("[context.a]\nbroker = 'stomp://me@x'", "context.a.broker is stomp://x:61613 with a login in it; say user"),
@@ -153,7 +153,7 @@ def test_a_file_that_is_none_or_too_long_or_no_text(home: Path) -> None:
     assert len(read_contexts().named) == 2
     file.unlink()
     os.mkfifo(file)
-    assert "is no regular file" in mistakes()[0]
+    assert "is not a regular file" in mistakes()[0]
 
 
 def test_the_file_of_the_documents_is_read(home: Path) -> None:

@@ -66,7 +66,7 @@ def test_the_text_has_the_figures_the_verdict_and_how_to_be_sure() -> None:
 
 @pytest.mark.parametrize(
     ("file_system", "credible", "expected"),
-    [("ext4", False, "NOT CREDIBLE"), ("tmpfs", False, "tmpfs is memory"), ("nfs4", True, "nfs4 is no local file")],
+    [("ext4", False, "NOT CREDIBLE"), ("tmpfs", False, "tmpfs is memory"), ("nfs4", True, "nfs4 is not a local file")],
 )
 def test_the_verdict_says_what_is_wrong(file_system: str, credible: bool, expected: str) -> None:
     text = text_of(replace(MEASURED, file_system=file_system, is_credible=credible))

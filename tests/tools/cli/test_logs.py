@@ -39,11 +39,11 @@ def test_a_log_is_declared_described_and_deleted(run: Run, client: Client) -> No
         ("declare log x --partitions 0", 2, "partitions"),
         ("declare log x --partition-key customer", 2, "JSON pointer"),
         ("declare log journal", 1, "journal"),
-        ("declare log /queue/x", 2, "'/queue/x' is no log"),
+        ("declare log /queue/x", 2, "'/queue/x' is not a log"),
         ("declare log clicks --partitions 3", 1, "partitions"),
         ("describe log nothing", 1, "nothing"),
-        ("describe queue /log/clicks", 2, "'/log/clicks' is no queue"),
-        ("purge /log/clicks", 2, "'/log/clicks' is no queue"),
+        ("describe queue /log/clicks", 2, "'/log/clicks' is not a queue"),
+        ("purge /log/clicks", 2, "'/log/clicks' is not a queue"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, sentence: str) -> None:

@@ -410,4 +410,4 @@ def test_options_may_stand_anywhere(run: Run) -> None:
 
 def test_move_to_what_is_no_queue_is_a_usage_error(run: Run) -> None:
     status, _, printed = run("move", "orders", "/topic/x")
-    assert status == 2 and "'/topic/x' is no queue" in printed
+    assert status == 2 and "'/topic/x' is not a queue" in printed

@@ -92,7 +92,7 @@ def test_an_empty_body_is_an_empty_file(run: Run, client: Client, tmp_path: Path
         (("--output", "x"), "--output is for one body: say which by --message ID."),
         (("--message", "a-1-1", "--output", "x", "--json"), "leave --json and --watch out"),
         (("--message", "a-1-1", "--output", "x", "--watch"), "leave --json and --watch out"),
-        (("--message", "none"), "'none' is no message-id"),
+        (("--message", "none"), "'none' is not a message-id"),
         (("--message", "a-1-1", "--count", "3"), "not allowed with argument"),
     ],
 )

@@ -102,7 +102,7 @@ def test_every_mistake_is_said_and_the_status_is_2(broker: BrokerProcess, run: R
     write(broker, "[queue.orders]\nmax_messages = 0\n[limit]\n")
     status, out, err = run("reload")
     assert (status, out) == (2, "") and bound(run) == 5
-    assert "queue.orders.max_messages is 0" in err and "limit is no table" in err and "Nothing was changed." in err
+    assert "queue.orders.max_messages is 0" in err and "limit is not a table" in err and "Nothing was changed." in err
 
 
 def test_what_is_in_force_already_is_said(broker: BrokerProcess, run: Run) -> None:

@@ -82,7 +82,7 @@ def test_chosen_messages(broker: BrokerProcess, run: Run, client: Client) -> Non
 def test_what_is_wrong_is_said(run: Run) -> None:
     assert run("return", "nowhere")[0] == 1
     status, _, err = run("return", "dead", "--message", "nonsense")
-    assert status == 2 and "is no message-id" in err
+    assert status == 2 and "is not a message-id" in err
     assert run("return", "dead", "--message", "s-1-1", "--count", "1")[0] == 2
     many = [word for number in range(101) for word in ("--message", f"s-1-{number}")]
     status, _, err = run("return", "dead", *many)

@@ -53,7 +53,7 @@ def test_what_is_out_is_shown_a_page_at_a_time_and_extended(run: Run, client: Cl
         assert message is not None
         client.ack(message)
     assert run("unacked", "timed")[1] == "No message of timed is out.\n"
-    assert run("unacked", "timed", "--after", "0-0")[1] == "No message of timed is out behind that place.\n"
+    assert run("unacked", "timed", "--after", "0-0")[1] == "No message of timed is out after that place.\n"
 
 
 def test_what_cannot_be_extended_is_refused(run: Run, client: Client) -> None:

@@ -50,13 +50,13 @@ def test_an_absolute_path_is_one(tmp_path: Path) -> None:
     [
         ("3", "is 3; it must be an Avro schema as JSON"),
         ('"missing.avsc"', 'missing.avsc", which cannot be read (No such file or directory); name a file with an Avro'),
-        ('"."', "which is no file"),
+        ('"."', "which is not a file"),
         ('"latin.avsc"', "which is not UTF-8 at byte 1"),
-        ('"text.avsc"', 'text.avsc", and what stands there is "order", which is no JSON'),
-        ('"wrong.avsc"', 'wrong.avsc", and what stands there is no Avro schema: there is no type {"type": "int3"}'),
-        ('"large.avsc"', f'large.avsc", and what stands there is a schema of more than {SCHEMA_MAX_BYTES} bytes'),
-        ("""'{"type": "int3"}'""", 'is no Avro schema: there is no type {"type": "int3"}'),
-        ("'[\"null\"'", "which is no JSON"),
+        ('"text.avsc"', 'text.avsc", and its content is "order", which is not JSON'),
+        ('"wrong.avsc"', 'wrong.avsc", and its content is not an Avro schema: there is no type {"type": "int3"}'),
+        ('"large.avsc"', f'large.avsc", and its content is a schema of more than {SCHEMA_MAX_BYTES} bytes'),
+        ("""'{"type": "int3"}'""", 'is not an Avro schema: there is no type {"type": "int3"}'),
+        ("'[\"null\"'", "which is not JSON"),
     ],
 )
 @pytest.mark.parametrize("table", ["queue", "log"])
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told_with_its_path(tmp_path: Path, table: str, written
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="which is no file"):
+    with pytest.raises(ValueError, match="which is not a file"):
         schema_in(tmp_path)("pipe")
 
 

@@ -338,15 +338,15 @@ children = ["{queue}q", "/log/l"]
         ("queue = 3", "queue is 3; it must be tables, such as [queue.NAME]"),
         ("queue.a = 3", 'queue.a is 3; it must be a table: [queue."a"]'),
         ("server = []", "server is []; it must be a table"),
-        ("[sever]", 'sever is no table of this file; did you mean "server"?'),
+        ("[sever]", 'sever is not a table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, logging, http, limits, create, journal, node, peer, tls, "
+            "zzz is not a table of this file; it has server, logging, http, limits, create, journal, node, peer, tls, "
             "jwt, queue, log, exchange, fanout, topic, user.",
         ),
         ("[queue.orders.dead]", 'put a name with dots in quotes: [queue."orders.dead"]'),
-        ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
-        ("[topic.a]\npersistent = true", "is no setting of this table; it has scope"),
+        ("[queue.a]\nmax_message = 1", 'is not a setting of this table; did you mean "max_messages"?'),
+        ("[topic.a]\npersistent = true", "is not a setting of this table; it has scope"),
         ('[queue."/topic/a"]', "is '/topic/a', the address of something else; write NAME or /queue/NAME"),
         ('[topic."/queue/a"]', "is '/queue/a', the address of something else; write NAME or /topic/NAME"),
         ('[queue.a]\n[queue."/queue/a"]', 'is there twice, as "a" and as its address; keep one of them'),
@@ -356,18 +356,18 @@ children = ["{queue}q", "/log/l"]
         ('[queue."a\\u0007"]', "has a name that has the control character U+0007"),
         ('[fanout."a.*"]\nchildren = ["q"]\n[queue.q]', "has a name with a wildcard"),
         ("[fanout.f]", "has no children"),
-        ("[exchange.'a/b']", "has a name that has a `/`; behind the name of an exchange that begins its routing key"),
+        ("[exchange.'a/b']", "has a name that has a `/`; after the name of an exchange that begins its routing key"),
         ("[exchange.'a.#']", "has a name that has a wildcard; an exchange has one name"),
         ("[exchange.'/queue/a']", "is '/queue/a', the address of something else; write NAME or /exchange/NAME"),
         ("[queue.a]\ndead_letter = '/topic/d'", "the address of something else; write NAME or /queue/NAME"),
         (
             "[exchange.x]\ndurable = true",
-            "exchange.x.durable is no setting of this table; it has type, alternate, internal, bindings",
+            "exchange.x.durable is not a setting of this table; it has type, alternate, internal, bindings",
         ),
         ("node = 3", "node is 3; it must be a table"),
         ("peer.b = 3", 'peer.b is 3; it must be a table: [peer."b"]'),
-        ('[peer."b c"]', 'peer."b c" has a name that is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -'),
-        ("[peer.b]\nadress = 'peer://b:1'", 'peer.b.adress is no setting of this table; did you mean "address"?'),
+        ('[peer."b c"]', 'peer."b c" has a name that is not a valid name for a node; that has 1 to 64 of A-Z'),
+        ("[peer.b]\nadress = 'peer://b:1'", 'peer.b.adress is not a setting of this table; did you mean "address"?'),
     ],
 )
 def test_a_mistake_is_said_once(tmp_path: Path, text: str, sentence: str) -> None:

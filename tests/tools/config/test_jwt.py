@@ -56,7 +56,7 @@ def test_a_table_is_read_and_written_again(tmp_path: Path) -> None:
         ('algorithms = ["ES256", "EdDSA"]', "", "jwt has no algorithms; name those"),
         ('issuer = "https://login.example"', "", "jwt has no issuer; name whose"),
         ('audience = "radiator"', "", "jwt has no audience; name for whom"),
-        ('"keys.json"', '"keys.json"\nkeyz = 1', 'jwt.keyz is no setting of this table; did you mean "keys"?'),
+        ('"keys.json"', '"keys.json"\nkeyz = 1', 'jwt.keyz is not a setting of this table; did you mean "keys"?'),
         ('"keys.json"', "3", "jwt.keys is 3; it must be the path of a file"),
         ('["ES256", "EdDSA"]', '"ES256"', 'jwt.algorithms is "ES256"; it must be a list'),
         ('["ES256", "EdDSA"]', "[]", "jwt.algorithms is []; it must be a list"),
@@ -64,8 +64,8 @@ def test_a_table_is_read_and_written_again(tmp_path: Path) -> None:
         ('["ES256", "EdDSA"]', '["ES256", "none"]', 'jwt.algorithms has "none"'),
         ('["ES256", "EdDSA"]', '["es256"]', 'jwt.algorithms has "es256"'),
         ('["ES256", "EdDSA"]', '["ES256", "ES256"]', 'jwt.algorithms has "ES256" twice'),
-        ('["ES256", "EdDSA"]', '["ES256", "HS256"]', "a shared secret (HS...) beside those with public keys; keep one"),
-        ('["ES256", "EdDSA"]', '["HS256", "RS256"]', "a shared secret (HS...) beside those with public keys; keep one"),
+        ('["ES256", "EdDSA"]', '["ES256", "HS256"]', "a shared secret (HS...) and some with public keys; keep one"),
+        ('["ES256", "EdDSA"]', '["HS256", "RS256"]', "a shared secret (HS...) and some with public keys; keep one"),
         ('"radiator"', '""', 'jwt.audience is ""; it must be the audience (aud) as tokens have it'),
         ('"radiator"', '["radiator"]', 'jwt.audience is ["radiator"]'),
         ('"https://login.example"', "3", "jwt.issuer is 3; it must be the issuer (iss)"),
@@ -84,7 +84,7 @@ def test_a_claim_as_long_as_may_be_and_one_longer(tmp_path: Path) -> None:
 
 
 def test_no_user_takes_tokens_that_nobody_verifies(tmp_path: Path) -> None:
-    right = "add [jwt] with keys, algorithms, issuer and audience to config.toml, or take it out."
+    right = "add [jwt] with keys, algorithms, issuer and audience to config.toml, or remove it."
     (found,) = mistakes(tmp_path, SHOP)
     assert found == f"{tmp_path}/config.toml, line 2: user.shop.jwt is true, and there is no [jwt]; {right}"
     users = tmp_path / "users.toml"

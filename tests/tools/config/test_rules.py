@@ -137,17 +137,17 @@ WRONG = {
         ENCRYPTED + TLS + "client_certificates = 'maybe'",
         'tls.client_certificates is "maybe"; it must be one of "none", "optional", "required".',
     ),
-    "a child that is no log": (
+    "a child that is not a log": (
         "[create]\nqueues = true\n[log.event]\n[fanout.f]\nchildren = ['/log/events']",
-        'fanout.f.children names "/log/events", which is no log; did you mean "/log/event"?',
+        'fanout.f.children names "/log/events", which is not a log; did you mean "/log/event"?',
     ),
     "a binding to no log": (
         "[create]\nqueues = true\n[exchange.x]\nbindings = [{queue = '/log/events'}]",
-        'exchange.x.bindings names "/log/events", which is no log; declare [log."events"].',
+        'exchange.x.bindings names "/log/events", which is not a log; declare [log."events"].',
     ),
     "a log with the name of the journal": (
         "[log.journal]\npartitions = 2",
-        "log.journal has a name that is that of the journal; its settings stand in [journal].",
+        "log.journal has a name that is that of the journal; its settings are in [journal].",
     ),
     "a log with a name that is kept": ("[log.'$checkout/q/g']", "has a name that is kept for the broker itself."),
     "a log that is a pattern": ("[log.'a.*']", 'log."a.*" has a name that has a wildcard, and a log has one name.'),
@@ -157,7 +157,7 @@ WRONG = {
         "limits.max_destinations is 1, but the file declares 2 queues, logs,",
     ),
     "a setting that no log has": ("[log.a]\npartition = 2", 'did you mean "partitions"?'),
-    "a setting that the journal does not have": ("[journal]\npartitions = 2", "journal.partitions is no setting of"),
+    "a setting that the journal does not have": ("[journal]\npartitions = 2", "journal.partitions is not a setting of"),
     "an open listener": (
         "server.listen = ['stomp://0.0.0.0:0']",
         "server.listen has stomp://0.0.0.0:0, which other machines can reach",
@@ -358,16 +358,16 @@ WRONG = {
         NODE + "peer.b.address = 'peer://10.0.0.2'",
         'peer.b.address is "peer://10.0.0.2"; write an address as peer://HOST:PORT',
     ),
-    "a misspelt address": (NODE + "peer.b.adress = 'peer://10.0.0.2:1'", "peer.b.adress is no setting of this table"),
+    "a misspelt address": (NODE + "peer.b.adress = 'peer://10.0.0.2:1'", "peer.b.adress is not a setting of this"),
     "a peer's name with a dot": (
         NODE + "peer.b.c.address = 'peer://10.0.0.2:1'",
-        "peer.b.c is no setting; put a name with",
+        "peer.b.c is not a setting; put a name with",
     ),
     "a wrong listen": (
         NODE + "node.listen = 'stomp://10.0.0.2:1'\npeer.b = {}",
         'node.listen has the scheme "stomp"',
     ),
-    "a misspelt listen": (NODE + "node.lisen = 'peer://10.0.0.2:1'\npeer.b = {}", "node.lisen is no setting of this"),
+    "a misspelt listen": (NODE + "node.lisen = 'peer://10.0.0.2:1'\npeer.b = {}", "node.lisen is not a setting of"),
     "a wrong listen that is advertised": (
         PEER + "node.listen = 'peer://10.0.0.1'\nnode.discover = true\nnode.advertise = 'peer://10.0.0.1:1'",
         'node.listen is "peer://10.0.0.1"',

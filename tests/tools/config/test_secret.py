@@ -87,7 +87,7 @@ def test_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo", 0o600)
     for path in (tmp_path, tmp_path / "fifo", Path("/dev/zero")):
-        assert "which is no file; make one:" in why_not(path)
+        assert "which is not a file; make one:" in why_not(path)
 
 
 def test_a_link_to_a_file_is_followed(file: Path) -> None:

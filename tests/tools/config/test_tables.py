@@ -10,7 +10,7 @@ def test_what_is_right_is_kept_and_all_else_is_a_mistake() -> None:
     assert settings(("t",), {"is_on": True, "count": 4, "is_onn": True}, CHECKS, mistakes) == {"is_on": True}
     assert mistakes.found == [
         (("t", "count"), "is 4; it must be a whole number from 1 to 3"),
-        (("t", "is_onn"), 'is no setting of this table; did you mean "is_on"?'),
+        (("t", "is_onn"), 'is not a setting of this table; did you mean "is_on"?'),
     ]
 
 

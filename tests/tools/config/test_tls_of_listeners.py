@@ -44,16 +44,16 @@ def test_what_is_left_out_is_that_of_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (TLS + '[tls."stomps://127.0.0.1:77"]', 'is no listener; did you mean "stomps://127.0.0.1:7"?'),
+        (TLS + '[tls."stomps://127.0.0.1:77"]', 'is not a listener; did you mean "stomps://127.0.0.1:7"?'),
         (TLS + '[tls."stomp://127.0.0.1:9"]', "is a listener without TLS; write stomps:// in both places"),
         (TLS + '[tls."stmps://127.0.0.1:7"]', 'is the table of a listener, whose address has the scheme "stmps"'),
         (TLS + "[tls.sertificate]", 'is the table of a listener, whose address is "sertificate"; write an address as'),
-        (TLS + '[tls."peers://127.0.0.1:7"]', "is no listener"),
+        (TLS + '[tls."peers://127.0.0.1:7"]', "is not a listener"),
         (TLS + OWN + '[tls."stomps://[::1]:08"]', "is there twice, as stomps://[::1]:8 too; keep one of them"),
         (TLS + OWN + 'certificate = "x"', "has a certificate of its own and no key; name both, or neither"),
         (TLS + OWN + 'key = "x"', "has a key of its own and no certificate; name both, or neither"),
         (TLS + OWN + "key = 3", "is 3; it must be the path of a file"),
-        (TLS + OWN + 'peer_ca = "x"', "peer_ca is no setting of this table"),
+        (TLS + OWN + 'peer_ca = "x"', "peer_ca is not a setting of this table"),
         (TLS + "[tls.key]", "tls.key is {}; it must be the path of a file"),
         (OWN + 'certificate = "x"\nkey = "y"', "tls has no certificate; name the file"),
         (

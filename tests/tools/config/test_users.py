@@ -88,16 +88,16 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
     [
         ("user = 3", "user is 3; it must be tables"),
         ("[user]", 'add one, such as [user."shop"]'),
-        ("[user]\na = 3", "user.a is no table"),
+        ("[user]\na = 3", "user.a is not a table"),
         ("[user.a]", "user.a can never log in; give it one of password, tokens, jwt, certificate, unix"),
         ("[user.a]\nrole = 'viewer'", "user.a can never log in"),
         (A.replace(".a", '."a b"'), "has a name that is not 1 to 64"),
         (A.replace(".a", f".{'x' * 65}"), "has a name that is not 1 to 64"),
-        ("[user.a]\npassword = 'hunter2'", "user.a.password is no PHC text of scrypt"),
-        ("[user.a]\npassword = 3", "user.a.password is no text"),
+        ("[user.a]\npassword = 'hunter2'", "user.a.password is not a PHC text of scrypt"),
+        ("[user.a]\npassword = 3", "user.a.password is not text"),
         ("[user.a]\npassword = '$scrypt$ln=20,r=8,p=1$YWFhYWFhYWFhYWFhYWFhYQ$YWFhYWFhYWFhYWFhYWFhYQ'", "ln must be"),
-        ("[user.a]\ntokens = []", "user.a.tokens is no list of tokens"),
-        (f"[user.a]\ntokens = ['{SHA256}']", "user.a.tokens is no list of tokens"),
+        ("[user.a]\ntokens = []", "user.a.tokens is not a list of tokens"),
+        (f"[user.a]\ntokens = ['{SHA256}']", "user.a.tokens is not a list of tokens"),
         ("[user.a]\ntokens = [{ sha256 = 'x' }]", "not 64 digits"),
         (f"[user.a]\ntokens = [{{ sha256 = '{SHA256.upper()}' }}]", "not 64 digits"),
         (f"[user.a]\ntokens = [{{ sha256 = '{SHA256}', unti = 2027-01-01 }}]", "other settings than"),
@@ -120,7 +120,7 @@ TOKEN = f'{{ sha256 = "{SHA256}" }}'
         (A + "max_memory_bytes = 16383", "it must be a size from 16KiB to 64TiB"),
         (A + "max_unacked_bytes = 0", "it must be a size from 1 to 64TiB"),
         (A + "max_messages_per_s = 0.5", "it must be a whole number from 1"),
-        (A + "max_queues = 5", "is no setting"),
+        (A + "max_queues = 5", "is not a setting"),
         (A + "pasword = 'x'", 'did you mean "password"?'),
         (f"[user.anonymous]\npassword = '{PASSWORD}'", "anonymous is whoever gives no login"),
         ("server.allow_anonymous = true", '[user."anonymous"] with read'),
@@ -151,7 +151,7 @@ def test_rules_are_judged_each_by_its_right(tmp_path: Path) -> None:
     found = mistakes(tmp_path, A + 'write = ["/queue/a", "b"]\nadmin = ["/queue/a"]\nread = ["/#"]')
     assert len(found) == 2
     assert 'user.a.write has "b", which begins with no `/`: a rule is a whole address' in found[0]
-    assert 'user.a.admin has "/queue/a", which is no rule of `admin`' in found[1]
+    assert 'user.a.admin has "/queue/a", which is not a rule of `admin`' in found[1]
     assert loaded(tmp_path, A + 'admin = ["/#"]').users["a"].rules.admin == ("/#",)
 
 
@@ -226,8 +226,8 @@ def test_what_has_no_effect_in_that_file_is_told_by_its_name(tmp_path: Path) -> 
         (None, 0o600, "cannot be read: No such file"),
         ("", 0o600, "has no users: add one"),
         ("[user]", 0o600, "it must be tables"),
-        ("[users.a]", 0o600, "users is no table of this file"),
-        (A + "[server]", 0o600, "server is no table of this file"),
+        ("[users.a]", 0o600, "users is not a table of this file"),
+        (A + "[server]", 0o600, "server is not a table of this file"),
         ("x", 0o600, "is not TOML"),
         (A + "role = 'root'", 0o600, "line 3: user.a.role"),
         (A, 0o644, "chmod 600 users.toml"),
@@ -251,10 +251,10 @@ def test_a_file_that_is_none_or_no_utf8(tmp_path: Path) -> None:
     assert set(loaded(tmp_path, FILE).users) == {"a"}
     (tmp_path / "users.toml").unlink()
     os.mkfifo(tmp_path / "users.toml", 0o600)
-    assert "no regular file" in mistakes(tmp_path, FILE)[0]
+    assert "not a regular file" in mistakes(tmp_path, FILE)[0]
     (tmp_path / "users.toml").unlink()
     (tmp_path / "users.toml").mkdir()
-    assert "no regular file" in mistakes(tmp_path, FILE)[0]
+    assert "not a regular file" in mistakes(tmp_path, FILE)[0]
 
 
 # ---- what is shown

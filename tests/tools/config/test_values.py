@@ -89,7 +89,7 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
         ("stomp://host:1/path", "write an address as"),
         ("stomp://host:-1", "write an address as"),
         ("stomp://host:65536", "has the port 65536"),
-        ("stomp://[nonsense]:1", "no IPv6 address"),
+        ("stomp://[nonsense]:1", "not an IPv6 address"),
         (
             "stmps://host:1",
             'has the scheme "stmps"; it must be one of "stomp", "stomp+unix", "stomps", "http", "http+unix", "https", '
@@ -104,9 +104,9 @@ def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
         ("stomp+unix:a?mode=0660", "nobody else reaches a path in data_dir, whatever its mode"),
         ("stomp+unix:../a", "a path that is not absolute stays in data_dir; write an absolute path"),
         ("stomp+unix:a/..", "a path that is not absolute stays in data_dir; write an absolute path"),
-        ("stomp+unix:/a?", "behind the ? of a unix socket stands"),
-        ("stomp+unix:/a?moed=0660", "behind the ? of a unix socket stands"),
-        ("stomp+unix:/a?mode=0660&mode=0600", "behind the ? of a unix socket stands"),
+        ("stomp+unix:/a?", "after the ? of a unix socket comes"),
+        ("stomp+unix:/a?moed=0660", "after the ? of a unix socket comes"),
+        ("stomp+unix:/a?mode=0660&mode=0600", "after the ? of a unix socket comes"),
         ("stomp+unix:/a?mode=0440", 'whose mode is "0440"; it must be octal, from 0600 to 0677'),
         ("stomp+unix:/a?mode=rw", 'whose mode is "rw"'),
         ("stomp+unix:/a?group=", 'whose group is ""'),
@@ -145,7 +145,7 @@ def test_a_name_of_a_node_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", ".a", "a b", "a/b", "ä", "a,b", "a\n", "x" * 65])
 def test_what_is_no_name_of_a_node_is_refused(name: str) -> None:
-    assert node_name_mistake(name).startswith("is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -")
+    assert node_name_mistake(name).startswith("is not a valid name for a node; that has 1 to 64 of A-Z a-z 0-9 . _ -")
 
 
 @pytest.mark.parametrize(

@@ -58,15 +58,15 @@ def test_parts_that_are_not_here_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[]", "an object with `queues` is needed"),
         ({"queues": {}}, "an object with `queues` is needed"),
         ({"queues": [1]}, "queues[0] is 1: it must be an object."),
         ({"queues": [{"name": "q", "durable": 1}]}, "queues[0]: durable is 1: it must be true or false."),
         ({"queues": [{"name": "q", "arguments": [1]}]}, "queues[0]: arguments is [1]: it must be an object."),
         ({"queues": [], "bindings": 5}, "bindings is 5: it must be a list."),
-        ({"queues": [], "policies": [policy("p", "(", {})]}, 'the pattern "(" is no regular expression.'),
+        ({"queues": [], "policies": [policy("p", "(", {})]}, 'the pattern "(" is not a regular expression.'),
         ({"queues": [], "policies": [policy("p", "", {}, priority="x")]}, 'priority is "x": it is a whole number.'),
     ],
 )
