@@ -388,7 +388,7 @@ def test_a_refusal_of_the_other_side_ends_the_link() -> None:
 
 
 def test_each_code_of_a_refusal_is_known_and_in_the_protocol() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "PROTOCOL.md").read_text().partition("codes of a REFUSAL")[2]
+    text = (Path(__file__).parents[3] / "docs" / "PROTOCOL.md").read_text().partition("Codes of a REFUSAL")[2]
     rows = re.findall(r"^\| (`[a-z`, -]+) \|", text, re.MULTILINE)
     assert sorted(code.strip("`") for row in rows for code in row.split(", ") if code != "`code`") == sorted(CODES)
     for code in CODES:
