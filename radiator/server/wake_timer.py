@@ -1,11 +1,11 @@
-"""A timer that keeps the earliest of the times that were asked of it."""
+"""A timer for the earliest of several times."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 class WakeTimer:
-    """then: called once at that time; after it the next one may be asked for. Times are monotonic seconds."""
+    """then: called once, at the earliest time asked for; then the next may be asked for. Times: monotonic seconds."""
 
     __slots__ = ("_due_s", "_loop", "_then", "_timer")
 
@@ -16,7 +16,7 @@ class WakeTimer:
         self._due_s = 0.0
 
     def at(self, due_s: float, now_s: float) -> None:
-        """Wanted at that time, or earlier."""
+        """Asks for a call at that time, unless an earlier one is due."""
         if self._timer is not None:
             if self._due_s <= due_s:
                 return
@@ -26,7 +26,7 @@ class WakeTimer:
         self._timer.start(self._is_due, update=True)  # else it counts from when the hub last looked at the clock
 
     def stop(self) -> None:
-        """Nothing is wanted any more."""
+        """Cancels the call."""
         if self._timer is not None:
             self._timer.close()
             self._timer = None

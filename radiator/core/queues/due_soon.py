@@ -1,7 +1,8 @@
-"""Queues of which something is due within a second: a message expires at the head, or a delay is over.
+"""Queues with something due within a second: a message that expires at the head, or a delay that ends.
 
-The rounds (rounds.py) look at all queues, some four times a second. What is due before the next look has a time here,
-at which the broker has a turn for it. What is missing here is late, and never lost: the next look finds it.
+The rounds (rounds.py) look at every queue some four times a second. A queue with something due before its next look is
+registered here, and the broker takes a turn at that time. What is not registered is handled late, but never lost: the
+next look finds it.
 """
 
 from typing import Any, Protocol
@@ -12,11 +13,13 @@ from radiator.model.limits import DUE_STEP_MS, TICK_S
 from radiator.model.writes import Ledger
 
 NEVER_MS = 2**63 - 1
-SOON_MS = int(4 * TICK_S * 1000)  # before that comes the next look at the queue, also where there are very many
+SOON_MS = int(4 * TICK_S * 1000)  # the next look at the queue comes earlier, however many queues there are
 
 
 class TimedQueue(Protocol):
-    """due_soon_ms: its time here; NEVER_MS: it has none. is_expiring: its expired messages are being removed."""
+    """due_soon_ms: the time at which it is registered; NEVER_MS: it is not. is_expiring: a background task is removing
+    its expired messages.
+    """
 
     due_soon_ms: int
     is_expiring: bool
@@ -24,12 +27,12 @@ class TimedQueue(Protocol):
     next_due_ms: int
 
     def head(self) -> Entry | None:
-        """The READY entry in memory that is next."""
+        """Returns the READY entry in memory that is next."""
 
 
 class DueSoon:
-    """Each queue is here once at most, at the earliest of its times. All are milliseconds since the epoch, as messages
-    have them: whatever the clock does, a queue is taken out when it shows that time.
+    """Registers each queue once at most, at the earliest of its times. Times are milliseconds since the epoch, as in
+    messages: if the clock is set, a queue is still taken out when the clock shows its time.
     """
 
     __slots__ = ("times",)
@@ -38,7 +41,7 @@ class DueSoon:
         self.times: Deadlines[TimedQueue] = Deadlines(DUE_STEP_MS)
 
     def add(self, queue: TimedQueue, due_ms: int, now_ms: int) -> None:
-        """Something of the queue is due at that time."""
+        """Registers the queue for that time, unless it is registered for an earlier one or the time is far off."""
         if due_ms < queue.due_soon_ms and due_ms <= now_ms + SOON_MS:
             if queue.due_soon_ms != NEVER_MS:
                 self.times.remove(queue, queue.due_soon_ms)
@@ -46,29 +49,29 @@ class DueSoon:
             self.times.add(queue, due_ms)
 
     def watch_head(self, queue: TimedQueue, now_ms: int) -> None:
-        """Called when another message may be its head, if some of its messages expire."""
+        """Called when a queue with messages that expire may have another head."""
         if queue.is_expiring:
-            return  # its end looks at the head again; before that, a further turn would do nothing
+            return  # the task looks at the head again when it ends; a turn before that would do nothing
         head = queue.head()
-        # of one that may not wait the turn in which it became READY sees to its end (passing.py)
+        # a message that may not wait is ended by the turn in which it became READY (passing.py)
         if head is not None and 0 < head.message.expires_ms < queue.due_soon_ms and head.is_over:
             self.add(queue, head.message.expires_ms, now_ms)
 
     def watch(self, queue: TimedQueue, now_ms: int) -> None:
-        """Called when what was due of it is done, or has begun and goes on by itself."""
+        """Called when everything that was due is done, or has begun and continues by itself."""
         if queue.next_due_ms > now_ms:
             self.add(queue, queue.next_due_ms, now_ms)
         if queue.ledger.stored_expiring:
             self.watch_head(queue, now_ms)
 
     def take(self, now_ms: int) -> Any:
-        """Takes out a Queue (its file imports this one) of which something is due; None: there is none."""
+        """Removes and returns a Queue (its file imports this one) with something due; None: there is none."""
         for queue in self.times.take_due(now_ms, 1):
             queue.due_soon_ms = NEVER_MS
             return queue
         return None
 
     def first_in_s(self, now_ms: int) -> float | None:
-        """In how many seconds the first is due; None: none is."""
+        """Returns the seconds until the first is due; None: none is registered."""
         first_ms = self.times.first
         return None if first_ms is None else max(0.0, (first_ms - now_ms) / 1000)
