@@ -282,7 +282,7 @@ def test_a_certificate_ends_by_the_clock_of_the_broker_too(tmp_path: Path) -> No
             assert "has run out" in wire.read("ERROR", timeout_s=5)["message"]
         with pytest.raises((OSError, Gone)):
             broker.answers(context, given)
-        broker.wait_for_log('reason="the client\'s certificate is over, or its CA"')
+        broker.wait_for_log('reason="the client\'s certificate has expired, or its CA"')
         broker.move(0)
         assert broker.answers(context, given) == "CONNECTED"
 
@@ -376,7 +376,7 @@ def test_the_end_of_a_ca_ends_what_was_recognised_by_it_and_its_tickets(
         assert "has run out" in there.read("ERROR", timeout_s=15)["message"]
     assert end_s - 1 <= time.time() < end_s + 3
     assert not broker.gets_in(context, session)
-    broker.wait_for_log('reason="the client\'s certificate is over, or its CA"')
+    broker.wait_for_log('reason="the client\'s certificate has expired, or its CA"')
     assert not broker.gets_in(context)
     broker.wait_for_log("not accepted: certificate has expired")
 

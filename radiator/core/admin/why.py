@@ -362,7 +362,7 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
     if share.staying:
         return "resting", (
             f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "
-            f"and move on only to nodes that have asked for {STARVING_S:g} s; {_askers(share)}."
+            f"and move on only to nodes that have been asking for {STARVING_S:g} s; {_askers(share)}."
         )
     return "asked-elsewhere", (
         f"{ready}, and nobody is subscribed here; {_askers(share)}. `radiator why` there says more."

@@ -46,11 +46,11 @@ def test_what_a_declaration_leads_to_is_made_unless_it_is_told_not_to() -> None:
     [
         (
             {"queue": "new", "create": False},
-            "`create` is false, and there is no `dead_letter` beside it: leave it out.",
+            "`create` is false, and there is no `dead_letter` with it: leave it out.",
         ),
         ({"queue": "new", "dead_letter": None, "create": True}, "`create` is true, and there is no `dead_letter`"),
-        ({"queue": "q", "passive": True, "create": False}, "there is no `dead_letter` beside it"),
-        ({"fanout": "f", "create": False}, "there is no `children` beside it"),
+        ({"queue": "q", "passive": True, "create": False}, "there is no `dead_letter` with it"),
+        ({"fanout": "f", "create": False}, "there is no `children` with it"),
         ({"exchange": "new", "create": False}, "an exchange leads to no queue by its settings: leave it out."),
         ({"log": "new", "create": True}, "`create` is true, and a log leads to no queue by its settings"),
         ({"queue": "new", "create": "banana"}, '`create` must be true or false; it is "banana".'),

@@ -77,7 +77,7 @@ def test_what_rests_after_its_links_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     nodes["a"].say(send(1, "work"))
     nodes.run()
     verdict, sentence = why(nodes, "a")
-    assert verdict == "resting" and "wanted for 2 s; node b waits for messages." in sentence
+    assert verdict == "resting" and "have been asking for 2 s; node b waits for messages." in sentence
 
 
 def test_no_link() -> None:
