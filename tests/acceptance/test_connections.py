@@ -220,7 +220,7 @@ def test_a_link_is_shown_with_the_node_and_is_not_closed(tmp_path: Path) -> None
         (link,) = (one for one in client.admin({"do": "connections"})["connections"] if one["protocol"] == "peer")
         assert (link["user"], link["recognised_by"], link["client"]) == ("b", "link-proof", None)
         assert client.admin({"do": "connections", "user": "b"})["count"] == 1
-        with pytest.raises(Refusal, match=r"link with node b, which .* take \[peer.b\] out of the conf") as refused:
+        with pytest.raises(Refusal, match=r"link with node b, which .* remove \[peer.b\] from the conf") as refused:
             client.admin({"do": "disconnect", "number": link["number"]})
         assert refused.value.code == "linked"
         (still,) = (one for one in client.admin({"do": "connections"})["connections"] if one["protocol"] == "peer")

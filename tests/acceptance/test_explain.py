@@ -122,7 +122,9 @@ def test_a_story_survives_a_kill(tmp_path: Path) -> None:
         one = lived(broker)
         _, answer = over_http(broker, f"message={one}")
         broker.kill()
+        since = len(broker.log.splitlines())
         broker.start()
+        broker.wait_for_log("listening address=http://", since=since)
         assert over_http(broker, f"message={one}") == (200, answer)
 
 

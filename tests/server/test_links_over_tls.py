@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import select
 import shutil
 import signal
 import socket
@@ -73,16 +74,26 @@ class Between:
                 with contextlib.suppress(OSError):
                     dialler = self._context.wrap_socket(plain, server_side=True)
                     acceptor = self._trusting.wrap_socket(socket.create_connection(("127.0.0.1", self._target)))
-                    for source, target in ((dialler, acceptor), (acceptor, dialler)):
-                        threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+                    threading.Thread(target=self._pass_on, args=(dialler, acceptor), daemon=True).start()
 
-    def _pass(self, source: ssl.SSLSocket, target: ssl.SSLSocket) -> None:
+    def _pass_on(self, dialler: ssl.SSLSocket, acceptor: ssl.SSLSocket) -> None:
+        """By one thread: OpenSSL lets no two use one connection, not even one to read and one to write."""
+        others = {dialler: acceptor, acceptor: dialler}
         with contextlib.suppress(OSError):
-            while data := source.recv(65_536):
-                if source.server_side:
-                    self.passed_on += data
-                target.sendall(data)
-        for one in (source, target):
+            while True:
+                for source in [one for one in others if one.pending()] or select.select([*others], [], [])[0]:
+                    source.settimeout(0)
+                    try:
+                        data = source.recv(65_536)
+                    except ssl.SSLWantReadError:
+                        continue
+                    if not data:
+                        raise ConnectionResetError
+                    if source is dialler:
+                        self.passed_on += data
+                    others[source].settimeout(10)
+                    others[source].sendall(data)
+        for one in others:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
