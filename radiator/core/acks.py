@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
-from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
+from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle, settle_in_turn
 from radiator.core.reading import Reading, one_slice
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.states import Event
@@ -57,7 +57,7 @@ class Acks:
             named = named_by(connection, command, self.context.store_id)
             if len(named) <= 1:
                 if named and type(command) is Nack:
-                    if self.context.dead_letters_cost >= COMMANDS_PER_TURN:
+                    if self.context.settled_cost >= COMMANDS_PER_TURN:
                         return FLUSH
                     if needs_bytes(command, named[0]):
                         return self.read_back(named)
@@ -86,7 +86,7 @@ class Acks:
         at_once = min(left, self.turn_left)
         queues: dict[ConsumedQueue, None] = {}
         count, is_lacking = 0, False
-        while deliveries and count < at_once and context.dead_letters_cost < COMMANDS_PER_TURN:
+        while deliveries and count < at_once and context.settled_cost < COMMANDS_PER_TURN:
             delivery = deliveries[0]
             if connection.unacked.get(delivery.message_id) is delivery:
                 is_lacking = needs_bytes(command, delivery)
@@ -164,5 +164,8 @@ class Acks:
 def settle_in(queues: dict[ConsumedQueue, None], command: Ack | Nack, delivery: Delivery) -> None:
     """Settles a delivery by this command, and adds its queue to `queues`."""
     delivery.leave_window()
-    settle(command, delivery)
+    if type(command) is Ack:
+        settle(command, delivery)
+    else:
+        settle_in_turn(command, delivery)
     queues[delivery.subscription.queue] = None

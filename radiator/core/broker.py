@@ -127,7 +127,7 @@ class Broker:
         context, parts = self.context, self.parts
         context.turn = turn = Turn()
         context.turn_number += 1
-        context.handled = context.dead_letters_cost = 0
+        context.handled = context.dead_letters_cost = context.settled_cost = 0
         context.now_s, context.now_ms = now_s, parts.clock.at(now_s, now_ms)
         if not context.is_stopping:
             if parts.rounds.looks is not None:

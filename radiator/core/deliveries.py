@@ -81,6 +81,16 @@ def settle(command: Ack | Nack, delivery: Delivery) -> None:
         queue.reject(delivery)
 
 
+def settle_in_turn(command: Ack | Nack, delivery: Delivery) -> None:
+    """As `settle`, for a command that goes on in the next turn once commands like it have made too many dead letters in
+    this one. Those that others make do not count: a flood of them would keep it waiting for as long as it lasts.
+    """
+    context = delivery.subscription.queue.context
+    before = context.dead_letters_cost
+    settle(command, delivery)
+    context.settled_cost += context.dead_letters_cost - before
+
+
 def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
     """Whether it must be read back before it can be settled so."""
     if isinstance(command, Ack) or not delivery.is_out:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
 from radiator.core.deadlines import Deadlines
-from radiator.core.deliveries import needs_bytes, settle
+from radiator.core.deliveries import needs_bytes, settle_in_turn
 from radiator.core.lease_owner import Lease, Owner
 from radiator.core.reading import Reading, one_slice
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
@@ -124,7 +124,7 @@ class Settlements:
         """Settles as much as the turn and the batch have room for. None: all is done."""
         context, settlements = self.context, settling.command.settlements
         while len(settling.verdicts) < len(settlements):
-            if context.handled >= STEP_MESSAGES or context.dead_letters_cost >= COMMANDS_PER_TURN:
+            if context.handled >= STEP_MESSAGES or context.settled_cost >= COMMANDS_PER_TURN:
                 return FLUSH
             if len(context.open.writes) >= ACKED_PER_BATCH or context.open.size >= BATCH_BYTES:
                 return self.batch_wait_list
@@ -142,7 +142,7 @@ class Settlements:
                     return self.read_back(one_slice(self._lacking(lease.owner, settling)))
                 self.forget(lease)
                 lease.delivery.leave_window()
-                settle(word, lease.delivery)
+                settle_in_turn(word, lease.delivery)
                 queue = lease.delivery.subscription.queue
                 settling.queues[queue] = None
                 settling.is_persistent = settling.is_persistent or queue.is_persistent

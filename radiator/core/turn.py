@@ -188,6 +188,7 @@ class TurnContext:
         "open",
         "passing",
         "sequence",
+        "settled_cost",
         "store_id",
         "turn",
         "turn_number",
@@ -206,6 +207,7 @@ class TurnContext:
         self.turn_number = 0
         self.handled = 0  # messages that long-running tasks have handled in this turn
         self.dead_letters_cost = 0  # the cost of the dead letters made in this turn, measured against COMMANDS_PER_TURN
+        self.settled_cost = 0  # the part of it that NACKs and settlements have caused (deliveries.py)
         self.open = Batch(1)
         # what has become READY in this turn, and may not wait
         self.passing: list[Passing] = []

@@ -295,6 +295,24 @@ def test_acks_do_not_wait_for_dead_letters_of_others() -> None:
     assert node.numbers("q")["acked"] == before + 1
 
 
+@pytest.mark.parametrize("way", ["nack", "several", "acks"])
+def test_none_waits_for_dead_letters_that_others_make(way: str) -> None:
+    """They would go on for as long as SENDs push messages out of a full queue, whose clients have their turns first."""
+    node, out = dying(3)
+    node.admin(9, do="declare", queue="full", max_messages=1, overflow="dead-letter", dead_letter_exchange="")
+    flood = [send(9, "full") for _ in range(COMMANDS_PER_TURN + 1)]
+    command = {
+        "nack": nack(out[0], requeue=False),
+        "several": all_of(out, Nack, requeue=False),
+        "acks": all_of(out),
+    }[way]
+    node.auto = False
+    node.turn([Read(9, flood), Read(1, [command])])
+    numbers = node.numbers("q")
+    assert node.broker.context.dead_letters_cost >= COMMANDS_PER_TURN
+    assert numbers["unacked"] == (2 if way == "nack" else 0) and not node.broker.backlog
+
+
 def test_commands_that_settle_several_share_the_time_of_a_turn() -> None:
     node = Node()
     node.open(1, 2, 3)

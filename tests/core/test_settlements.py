@@ -5,6 +5,7 @@ import pytest
 from radiator.core.settlements import Tokens
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
+from radiator.model.commands import Read
 from radiator.model.leases import LEASE_OVER, Action, LeasedMessage, Settlement
 from radiator.model.limits import (
     ACKED_PER_BATCH,
@@ -195,6 +196,16 @@ def test_what_it_rejects_into_an_exchange_takes_more_of_a_turn() -> None:
         node.turn([])
         made.append(node.numbers("q")["dead_lettered"])
     assert made == [0, -(-COMMANDS_PER_TURN // 3), 100]
+
+
+def test_it_does_not_wait_for_dead_letters_that_others_make() -> None:
+    node = node_with(1)
+    (leased,) = take(node, 1)
+    node.admin(2, do="declare", queue="full", max_messages=1, overflow="dead-letter", dead_letter_exchange="")
+    node.auto = False
+    flood = [send(2, "full") for _ in range(COMMANDS_PER_TURN + 1)]
+    node.turn([Read(2, flood), Read(1, [settle(1, done(leased))])])
+    assert node.broker.context.dead_letters_cost >= COMMANDS_PER_TURN and node.numbers("q")["acked"] == 1
 
 
 def test_it_waits_while_the_open_batch_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
