@@ -110,9 +110,10 @@ def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
         return False
     kept, kept_bytes = held_fast(queue)
     most, most_bytes = settings.max_messages, settings.max_bytes
-    if most is not None and kept < most < messages + queue.reserved:
-        return True
-    return most_bytes is not None and kept_bytes < most_bytes < size + queue.reserved_bytes
+    if (most is not None and kept >= most) or (most_bytes is not None and kept_bytes >= most_bytes):
+        return False  # none of it would be left
+    too_many = most is not None and messages + queue.reserved > most
+    return too_many or (most_bytes is not None and size + queue.reserved_bytes > most_bytes)
 
 
 def held_text(queue: BoundedQueue) -> str:

@@ -374,6 +374,15 @@ def test_a_transaction_is_refused_where_delayed_messages_take_the_bound(kind: di
     assert node.refusal(9).code == "queue-full"
 
 
+@KINDS
+def test_so_it_is_where_they_take_one_of_two_bounds(kind: dict[str, object]) -> None:
+    """All of it would be dropped as soon as it is ready."""
+    node = node_of("drop-oldest", max_messages=3, max_bytes=10, **kind)
+    node.say(send(9, "q", b"0123456789", delay_ms=60_000))
+    node.say(*transacted(4))
+    assert node.refusal(9).code == "queue-full" and node.numbers("q")["accepted"] == 1
+
+
 def test_others_are_taken_while_more_than_has_room_waits_for_the_disk() -> None:
     declared = queue(persistent=False, bounds_count="ready", overflow="drop-oldest", max_messages=3)
     node = Node(declared)
