@@ -213,6 +213,21 @@ def test_batch_is_awaited_by_who_observes_the_queue_as_links_to_other_nodes_do()
     assert not node.broker.is_batch_awaited
 
 
+def test_batch_is_awaited_by_who_waits_for_room_that_can_be_made_once_it_is_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is beyond the window must be read back before it can be dropped."""
+    monkeypatch.setattr(window, "WINDOW_MESSAGES", 1)
+    node = Node(Declarations(queues={"q": QueueSettings(max_messages=3, overflow="drop-oldest")}))
+    node.open(1)
+    node.auto = False
+    node.say(*(send(1, "q") for _ in range(4)))
+    assert node.broker.has_batch and not node.broker.is_batch_awaited
+    node.say(send(1, "q"))
+    node.answer()
+    assert node.paused == {1} and not node.read_requests and node.broker.is_batch_awaited
+
+
 def test_batch_is_awaited_by_a_get_that_came_before_what_it_stores_was_ready() -> None:
     node = Node(auto=False)
     node.open(1, 2)

@@ -152,8 +152,9 @@ class DurableQueue(Queue):
         bounds.came_back(self)  # delays may be over, consumers gone that had room, or more have come than had room
 
     def unawaited(self, part: QueueChanges) -> int:
-        # with priorities or partitions `ready` and `returned` are empty: there a new message may go before ready ones
-        is_next = self.observers or len(self.ready) + len(self.returned) < len(self.subscriptions)
+        # with priorities or partitions `ready` and `returned` are empty: there a new message may go before ready ones;
+        # who waits for room may wait for what must be read back before it can be dropped
+        is_next = self.observers or self.waiters or len(self.ready) + len(self.returned) < len(self.subscriptions)
         return len(part.removing) + (0 if is_next else len(part.storing) + part.beyond)
 
     def make_ready(self, part: QueueChanges) -> None:
