@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from radiator.core.queues.entry import Entry, PassingEntry
+from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, READY, QueueSettings
@@ -71,7 +71,7 @@ class PassingQueue(EvictingQueue, Protocol):
         """Takes out the next message; None: it has expired."""
 
 
-Passing = tuple[PassingQueue, PassingEntry]
+Passing = tuple[PassingQueue, Entry]
 """A message that may not wait, with its queue."""
 
 

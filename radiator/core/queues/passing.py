@@ -23,11 +23,12 @@ def end_turn(context: TurnContext) -> bool:
     return bool(passing)
 
 
-def end(queue: PassingQueue, entry: PassingEntry) -> None:
+def end(queue: PassingQueue, entry: Entry) -> None:
     """Called when the turn in which that entry became READY is over. An entry with others before it expires when its
     turn comes.
     """
-    entry.is_fresh = False
+    if isinstance(entry, PassingEntry):
+        entry.is_fresh = False
     if queue.is_gone or entry.state is not State.READY:
         return
     if queue.keeps_nothing:

@@ -304,7 +304,10 @@ class Queue(Consumable):
         entry.redelivered = entry.was_out = True
         self.keep_count(entry)
         self.to_place(entry)
-        bounds.came_back(self)
+        if self.keeps_nothing:
+            self.context.passing.append((self, entry))  # another consumer may get it, in this turn
+        else:
+            bounds.came_back(self)
 
     def to_place(self, entry: Entry) -> None:
         """Puts a READY entry at its own place, in memory."""

@@ -7,7 +7,7 @@ import pytest
 
 from radiator.core.queues.unsendable import HEADERS_GROWTH, fits, of_unsendable
 from radiator.model.amqp_properties import properties_of, stored_block
-from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, Send
+from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, Read, Send
 from radiator.model.getting import Get, SetWindow
 from radiator.model.headers import ESCAPING_NONE
 from radiator.model.replies import Scope
@@ -55,6 +55,25 @@ def test_one_byte_too_much_closes_the_channel_and_is_left_to_others(mode: str, k
     assert [one.message.body for one in others][-1] == b"large" and others[-1].redeliveries == 0
     node.say(*(ack(one) for one in others))
     assert node.numbers("q")["messages"] == 0
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("counts", ["stored", "ready"])
+@pytest.mark.parametrize("kind", [{}, {"max_priority": 3}, {"partition_key": ("header:k",)}])
+def test_of_a_queue_that_keeps_nothing_it_goes_to_another_consumer_or_nobody(
+    kind: dict[str, object], counts: str, persistent: bool
+) -> None:
+    node = Node(queue(max_messages=0, overflow="drop-oldest", bounds_count=counts, persistent=persistent, **kind))
+    node.open(2, 9)
+    small(node, 1)
+    node.say(subscribe(1, "q", prefetch_count=5), subscribe(2, "q", prefetch_count=2))
+    node.turn([Read(9, [of_size(MOST + 1, b"large"), send(9, "q", b"next")])])
+    assert node.refusal(1).code == "too-large" and sorted(node.bodies(2)) == [b"large", b"next"]
+    small(node, 3)
+    node.say(subscribe(3, "q"), of_size(MOST + 1, b"dropped"))
+    assert node.refusal(3).code == "too-large" and node.bodies(2) == []
+    numbers = node.numbers("q")
+    assert (numbers["unacked"], numbers["messages"], numbers["dropped"]) == (2, 2, 1)
 
 
 def test_another_consumer_gets_it_at_once() -> None:
