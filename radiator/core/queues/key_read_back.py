@@ -90,7 +90,9 @@ class KeyReadBack(ReadBack):
         partitions = self.partitions
         partition = partitions.of(entry.message)
         partitions.keep(entry.position, partition)
-        if self.queue.purge.takes(entry):
+        # while earlier ones of its key are on the disk alone, it is purged with them: a read of these finds it too, and
+        # its Remove may not be on the disk by then
+        if not partition.behind and self.queue.purge.takes(entry):
             return
         if partitions.has_place(partition, self.window.count):
             self.window.add(entry.size)

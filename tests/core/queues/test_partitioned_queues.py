@@ -298,6 +298,17 @@ def test_a_purge_reaches_what_was_passed_over_and_spares_what_comes_later(small:
     assert node.numbers("q")["messages"] == 0 and is_clean(node) and not node.disk.platter.keys
 
 
+def test_a_purge_of_a_key_that_is_behind_and_beyond_the_window_counts_each_message_once(small: None) -> None:
+    """What is read back beyond is not off the disk yet when those before it are read back by their key."""
+    node = keyed()
+    say(node, " ".join([*(f"a{number}" for number in range(9)), "b1 b2 b3 b4 b5 b6 c1 d1 e1 a9 a10 a11"]))
+    assert durable(node).window.beyond and partitions_of(node).behind
+    assert node.admin(9, do="purge", queue="q")["purged"] == 21
+    say(node, "a100 b100 a101")
+    node.say(consume(1))
+    assert drained(node) == ["a100", "b100", "a101"] and is_clean(node) and not node.disk.platter.keys
+
+
 @pytest.mark.parametrize("small_bytes", [False, True])
 def test_a_purge_while_bytes_are_on_the_disk_alone(
     small_bytes: bool, small: None, monkeypatch: pytest.MonkeyPatch
