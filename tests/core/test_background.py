@@ -179,6 +179,24 @@ def test_what_expires_into_an_exchange_does_in_smaller_slices(length: int, most:
     assert node.numbers("dead")["messages"] == 400
 
 
+def test_delayed_messages_that_expire_into_an_exchange_do_in_smaller_slices() -> None:
+    memory = QueueSettings(persistent=False)
+    node = Node(queues(q=replace(DEAD_LETTERS.queues["q"], persistent=False), dead=memory))
+    node.open(1)
+    for _ in range(400):
+        node.say(send(1, "q", delay_ms=300, expires_ms=node.now_ms + 300))
+    node.now_s += 1
+    node.now_ms += 1000
+    node.auto = False
+    node.turn([])
+    most = COMMANDS_PER_TURN // 3 + 1
+    assert 0 < node.numbers("q")["dead_lettered"] <= 2 * most, "one slice at once, and one behind it"
+    assert most_in_a_turn(node, 400) <= most
+    node.auto = True
+    node.turn([])
+    assert node.numbers("dead")["messages"] == 400 and node.broker.background == deque()
+
+
 def test_lost_messages_that_die_come_in_smaller_slices() -> None:
     declared = queues(q=replace(DEAD_LETTERS.queues["q"], max_redeliveries=0), dead=QueueSettings())
     node = Node(declared)

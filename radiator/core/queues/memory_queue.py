@@ -13,7 +13,7 @@ from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.states import MEMORY_MOVES, Event, State, move
 from radiator.core.turn import TurnContext, entry_for
 from radiator.model.journal import CameFrom
-from radiator.model.limits import STEP_MESSAGES
+from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
 from radiator.model.message import Message
 from radiator.model.settings import QueueSettings
 
@@ -95,10 +95,13 @@ class MemoryQueue(Queue):
         self.next_due_ms = self.delayed[0][0] if self.delayed else 0
 
     def release_due(self) -> bool:
-        """Moves due messages DELAYED -> READY, at their own places, unless they have expired; at most STEP_MESSAGES."""
+        """Moves due messages DELAYED -> READY, at their own places, unless they have expired; at most STEP_MESSAGES,
+        fewer if they become dead letters.
+        """
         context, now_ms = self.context, self.context.now_ms
+        before = context.dead_letters_cost
         for _ in range(STEP_MESSAGES):
-            if not 0 < self.next_due_ms <= now_ms:
+            if not 0 < self.next_due_ms <= now_ms or context.dead_letters_cost - before >= COMMANDS_PER_TURN:
                 break
             context.handled += 1
             _, _, entry = heapq.heappop(self.delayed)
@@ -108,6 +111,7 @@ class MemoryQueue(Queue):
             else:
                 move(entry, Event.DUE, MEMORY_MOVES)
                 self.to_place(entry)
+        context.handled += context.dead_letters_cost - before
         self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
         self.pump()
         came_back(self)
