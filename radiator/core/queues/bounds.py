@@ -171,6 +171,8 @@ def came_back(queue: PassingQueue) -> None:
             queue.refill(is_needed=True)
             return
         push_out(queue, entry, Event.DROP)
+    if queue.keeps_nothing:
+        queue.refill()  # what is only on the disk goes too
 
 
 def has_too_much(queue: PassingQueue) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from radiator.core.queues.entry import Stub
 from radiator.core.queues.passing import end, end_turn
 from radiator.core.states import Event
-from radiator.model.commands import AUTO
+from radiator.model.commands import AUTO, Read
 from radiator.model.limits import STEP_MESSAGES
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST
 from tests.core.bare import consumer, durable, in_memory, message, out, stored
@@ -224,3 +224,22 @@ def test_one_that_was_taken_or_whose_queue_is_gone_is_let_be() -> None:
     ((_, passing),) = queue_.context.passing
     end(queue_, passing)
     assert entry.is_over and queue_.ledger.expired == 0
+
+
+@pytest.mark.parametrize("prefetch_count", [0, 2, 50])
+@COUNTS
+@LETS_GO
+@KINDS
+def test_of_more_at_once_than_the_window_holds_a_queue_for_none_keeps_nothing(
+    kind: dict[str, object], overflow: str, counts: str, prefetch_count: int, small: None
+) -> None:
+    settings = settings_of(kind)
+    node = Node(queue(max_messages=0, overflow=overflow, dead_letter="dead", bounds_count=counts, **settings))
+    node.open(1, 2, 9)
+    if prefetch_count:
+        node.say(subscribe(1, "q", prefetch_count=prefetch_count))
+    node.turn([Read(9, [send(9, "q", b"%d" % number) for number in range(30)])])
+    numbers = node.numbers("q")
+    assert numbers["ready"] == 0 and numbers["unacked"] == len(node.messages(1))
+    assert numbers["dropped"] + numbers["dead_lettered"] == 30 - numbers["unacked"]
+    assert numbers["unacked"] == min(30, prefetch_count)
