@@ -6,11 +6,12 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from radiator.core.connections import Subscription
+from radiator.core.connections import Delivery, Subscription
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.partitions import Partitions
 from radiator.core.queues.passing import is_passing
 from radiator.core.queues.queue import Queue
+from radiator.core.states import Event
 from radiator.model.errors import Refusal
 from radiator.model.settings import QueueSettings
 
@@ -128,6 +129,11 @@ class Partitioned(Queue):
 
     def to_place(self, entry: Entry) -> None:
         self.partitions.add(entry)
+
+    def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
+        Queue.ack(self, delivery, event)  # each message comes here, and each `super()` makes an object
+        if event is Event.WRITTEN:
+            self.pump()  # its consumer had room all the time, so nothing else offers it more before the next commit
 
     def left_out(self, entry: Entry) -> None:
         # inlined, without `super().left_out`: each message comes here

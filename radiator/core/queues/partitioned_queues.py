@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from radiator.core.connections import Delivery
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
@@ -47,11 +46,6 @@ class PartitionedMemoryQueue(MemoryQueue, Partitioned):
     def remove(self, entry: Entry, event: Event) -> None:
         super().remove(entry, event)
         self.partitions.gone(entry.position)
-
-    def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
-        super().ack(delivery, event)
-        if event is Event.WRITTEN:
-            self.pump()  # its consumer had room all the time, so nothing else offers it more
 
     def delay(self, entry: Entry, due_ms: int) -> None:
         super().delay(entry, due_ms)

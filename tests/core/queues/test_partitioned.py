@@ -36,6 +36,20 @@ def test_of_a_key_the_next_comes_when_the_one_before_is_acked(persistent: bool) 
 
 
 @BOTH
+def test_of_a_key_the_next_comes_to_a_consumer_without_acks_when_the_one_before_is_written(persistent: bool) -> None:
+    """Not when its removal is on the disk: a batch that only removes waits for others."""
+    node = keyed(persistent)
+    say(node, "a1 a2 a3")
+    node.auto = False
+    node.say(consume(1, ack=AUTO))
+    seen = [names(node)]
+    for _ in range(2):
+        node.turn([])
+        seen.append(names(node))
+    assert seen == ["a1", "a2", "a3"] and node.broker.has_batch == persistent
+
+
+@BOTH
 def test_other_keys_and_messages_without_one_go_on_meanwhile(persistent: bool) -> None:
     node = keyed(persistent)
     node.say(consume(1))
