@@ -58,7 +58,7 @@ from radiator.model.commands import Event as ServerEvent
 from radiator.model.errors import Refusal
 from radiator.model.getting import FindAsker, Get, SetWindow
 from radiator.model.leases import Receive, Settle
-from radiator.model.limits import UNAWAITED_QUEUES, Limits
+from radiator.model.limits import BATCH_BYTES, UNAWAITED_QUEUES, Limits
 from radiator.model.reads import Found
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye
@@ -263,13 +263,14 @@ class Broker:
     def is_batch_awaited(self) -> bool:
         """Whether anything waits for the open batch. Nothing does if it only removes messages that were acked without
         a receipt, or left without a command (by expiry, say), and stores, without a receipt, what no consumer is ready
-        to take. If it touches so many queues that checking would take longer than a commit, the answer is yes.
+        to take. If it is full, or touches so many queues that checking would take longer than a commit, the answer is
+        yes.
         """
         batch = self.context.open
         if batch.held or batch.then or self.admission.batch_wait_list.waiters or self.acks.batch_wait_list.waiters:
             return True
-        if len(batch.parts) > UNAWAITED_QUEUES:
-            return True
+        if batch.size >= BATCH_BYTES or len(batch.parts) > UNAWAITED_QUEUES:
+            return True  # tasks that remove or move many messages go on when it is sealed
         return len(batch.writes) > sum(stored.unawaited(part) for stored, part in batch.parts.items())
 
     @property

@@ -167,6 +167,19 @@ def test_batch_is_not_awaited_for_what_is_stored_beyond_the_window(monkeypatch: 
     assert node.stored("q") == [b"x"] and node.broker.has_batch and not node.broker.is_batch_awaited
 
 
+def test_a_full_batch_is_taken_to_be_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(auto=False)
+    node.open(1)
+    node.say(send(1, "q", receipt=b"r"))
+    node.seal()
+    node.commit()
+    node.say(send(1, "q", b"x" * 100))
+    monkeypatch.setattr("radiator.core.broker.BATCH_BYTES", node.broker.context.open.size + 1)
+    assert not node.broker.is_batch_awaited
+    node.say(send(1, "q", b"x" * 100))
+    assert node.broker.is_batch_awaited
+
+
 def test_batch_of_very_many_queues_is_taken_to_be_awaited() -> None:
     node = Node(auto=False)
     node.open(1)
