@@ -102,8 +102,8 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 
 def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether so much at once, with what is reserved, is more than would find room in the empty queue, and comes in all
-    the same: where the bounds count what is ready, the oldest go once it is (came_back), some of it among them.
+    """Whether this much at once, with what is reserved, exceeds even an empty queue's bound and is accepted all the
+    same: if the bounds count ready messages, the oldest are dropped once these are ready (came_back), some of them too.
     """
     settings = queue.settings
     if settings.bounds_count != READY or settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
@@ -176,7 +176,7 @@ def came_back(queue: PassingQueue) -> None:
 
 
 def has_too_much(queue: PassingQueue) -> bool:
-    """Whether the oldest that is ready must go: where the queue keeps nothing, whatever nobody has got."""
+    """Whether the oldest ready message must go: any that no consumer took, if the queue keeps nothing."""
     if queue.keeps_nothing:
         return queue.head() is not None
     return queue.settings.bounds_count == READY and not queue.has_capacity(0, 0)

@@ -153,7 +153,7 @@ class DurableQueue(Queue):
 
     def unawaited(self, part: QueueChanges) -> int:
         # with priorities or partitions `ready` and `returned` are empty: there a new message may go before ready ones;
-        # who waits for room may wait for what must be read back before it can be dropped
+        # a producer may wait for room until what is stored here can be read back and dropped
         is_next = self.observers or self.waiters or len(self.ready) + len(self.returned) < len(self.subscriptions)
         return len(part.removing) + (0 if is_next else len(part.storing) + part.beyond)
 
