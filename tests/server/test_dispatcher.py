@@ -119,6 +119,34 @@ def test_no_more_often_than_the_interval_says_and_at_once_for_the_stop(running: 
     assert b"receipt-id:2" in read(client)
 
 
+def test_what_needs_no_receipt_is_committed_though_nobody_waits_for_it(running: Running) -> None:
+    client = running.connected()
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n\nx\0")
+    assert b"receipt-id:r" in read(client)
+    before = len(running.commits)
+    client.send(b"SEND\ndestination:/queue/q\n\nx\0")
+    until(lambda: len(running.commits) == before + 1)
+
+
+def test_what_needs_no_receipt_waits_for_more_until_somebody_can_take_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radiator.server.dispatcher.UNAWAITED_MAX_S", 60.0)
+    running = Running(tmp_path)
+    client, consumer = running.connected(), running.connected()
+    client.send(b"SEND\ndestination:/queue/q\nreceipt:r\n\n1\0")
+    assert b"receipt-id:r" in read(client)
+    before = len(running.commits)
+    for _ in range(5):
+        client.send(b"SEND\ndestination:/queue/q\n\n2\0")
+        gevent.sleep(0.01)
+    assert len(running.commits) == before
+    consumer.send(b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:auto\n\n\0")
+    until(lambda: running.broker.destinations.queues.all["q"].ledger.acked == 6)
+    assert len(running.commits) > before
+    running.close()
+
+
 def test_what_the_broker_notes_is_logged_with_whose_it_is(running: Running) -> None:
     client = running.connected()
     client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a.*\n\n\0")
