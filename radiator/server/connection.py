@@ -353,13 +353,13 @@ class ServerConnection:
             return
         if not self.look_at_s:
             self._wake(time.monotonic())
-        if self._channels is not None:
-            self._outbox.append(self._session.take_outgoing())
+        if self._channels is not None and (outgoing := self._session.take_outgoing()):
+            self._outbox.append(outgoing)
         if self._state == _ENDING:
             self._session.forget()  # else a part of a frame stays in memory while the client takes its time
         if self._holds & _UNANSWERED and not self._session.is_full:
             self._release(_UNANSWERED)
-        elif self._session.has_unread and self._channels is not None and not self._holds:
+        elif self._channels is not None and not self._holds and self._session.has_unread:
             self._shared.loop.run_callback(self._read_on)
         if self._writer is None:
             self._write()

@@ -76,11 +76,8 @@ MUTANTS = (
         "full-for-ever",
         "A session that holds much is full though it can go on.",
         function="AmqpSession.is_full",
-        old="""
-            if self.has_unread:
-                return False
-        """,
-        new="",
+        old="return self._busy.held_bytes > AMQP_HELD_BYTES and not self.has_unread",
+        new="return self._busy.held_bytes > AMQP_HELD_BYTES",
     ),
     Mutant(
         "heard-behind-the-end",
@@ -134,9 +131,9 @@ MUTANTS = (
                     if self._shared.out:
                         self._outgoing += self._shared.out
                         self._shared.out.clear()
-                    for channel in self._confirming.values():
-                        self._outgoing.append(channel.confirmed())
-                    self._confirming.clear()
+                    if self._confirming:
+                        self._outgoing += [channel.confirmed() for channel in self._confirming.values()]
+                        self._confirming.clear()
                 """,
                 new="""
                     for channel in self._confirming.values():

@@ -4,28 +4,26 @@ from radiator.protocols.amqp.channel import Channel
 
 
 class BusyChannels:
-    """The channels that hold frames or part of a message, by their number on the wire. ready: those that can go on with
-    what they hold. held_bytes: of frames; content_bytes: of messages received in part.
+    """The channels that hold frames or part of a message, by their number on the wire. sizes: the bytes that each holds
+    of frames, and of a message. ready: those that can go on with what they hold. held_bytes: of all frames;
+    content_bytes: of all messages received in part.
     """
 
-    __slots__ = ("_sizes", "content_bytes", "held_bytes", "ready")
+    __slots__ = ("content_bytes", "held_bytes", "ready", "sizes")
 
     def __init__(self) -> None:
-        self._sizes: dict[int, tuple[int, int]] = {}
+        self.sizes: dict[int, tuple[int, int]] = {}
         self.ready: dict[int, None] = {}
         self.held_bytes = self.content_bytes = 0
-
-    def __contains__(self, wire: int) -> bool:
-        return wire in self._sizes
 
     def note(self, channel: Channel) -> None:
         """Updates the entry of a channel: what it holds, or whether it can go on, may have changed."""
         wire = channel.wire
-        if wire in self._sizes:
+        if wire in self.sizes:
             self.forget(wire)
-        sizes = channel.held_bytes, channel.content_bytes
-        if channel.held or sizes[1] or channel.is_last:
-            self._sizes[wire] = sizes
+        content_bytes = channel.content_bytes
+        if channel.held or content_bytes or channel.is_last:
+            sizes = self.sizes[wire] = channel.held_bytes, content_bytes
             self.held_bytes += sizes[0]
             self.content_bytes += sizes[1]
             if channel.can_go_on:
@@ -33,7 +31,7 @@ class BusyChannels:
 
     def forget(self, wire: int) -> None:
         """Drops the entry of a channel that holds nothing."""
-        held_bytes, content_bytes = self._sizes.pop(wire, (0, 0))
+        held_bytes, content_bytes = self.sizes.pop(wire, (0, 0))
         self.held_bytes -= held_bytes
         self.content_bytes -= content_bytes
         self.ready.pop(wire, None)

@@ -195,7 +195,7 @@ class Channel:
         commands.append(Fail(self.number, str(failure)))
 
     def _give_up(self) -> None:
-        """Forgets the message that was being received."""
+        """Forgets the message that is being received."""
         self._connection.forget(self._publishing)
         self._publishing = None
 
@@ -222,6 +222,7 @@ class Channel:
             raise BrokenAmqp(spec.UNEXPECTED_FRAME, "a content header came where no method has announced it")
         self._announce(publishing, payload)
         if not publishing.body_bytes:
+            self._give_up()
             self._published(publishing, b"", commands)
         else:
             self._connection.count(publishing, len(publishing.properties))
@@ -239,13 +240,13 @@ class Channel:
             self._connection.count(publishing, len(payload))
             body += payload
         elif size == publishing.body_bytes:
+            self._give_up()
             self._published(publishing, bytes(body) + payload if body else payload, commands)
         else:
             sentence = f"a body of {size} bytes came where the header says {publishing.body_bytes}"
             raise BrokenAmqp(spec.FRAME_ERROR, sentence)
 
     def _published(self, publishing: Publishing, body: bytes, commands: list[Heard]) -> None:
-        self._give_up()
         more_keys: tuple[str, ...] = ()
         try:
             block, properties = stored_block(publishing.properties)

@@ -118,7 +118,7 @@ class AmqpSession:
     def buffered_bytes(self) -> int:
         """The bytes of unfinished frames and messages, and of held frames."""
         size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes
-        return size + sum(len(frame.payload) for frame in self._early)
+        return size + sum(len(frame.payload) for frame in self._early) if self._early else size
 
     @property
     def frame_bytes(self) -> int:
@@ -128,9 +128,7 @@ class AmqpSession:
     @property
     def is_full(self) -> bool:
         """Whether so much is held that nothing more may be read, and none of it can be processed yet."""
-        if self.has_unread:
-            return False
-        return self._busy.held_bytes > AMQP_HELD_BYTES
+        return self._busy.held_bytes > AMQP_HELD_BYTES and not self.has_unread
 
     @property
     def has_unread(self) -> bool:
@@ -151,11 +149,11 @@ class AmqpSession:
         if self._state == _ENDED:
             return []
         try:
-            for frame in self._take_early():
-                if self._state != _ENDED:
-                    self._take(frame, commands)
-            for wire in [*self._busy.ready]:
-                self._go_on(wire, commands)
+            if self._early:
+                self._take_early(commands)
+            if self._busy.ready:
+                for wire in [*self._busy.ready]:
+                    self._go_on(wire, commands)
             if data:
                 self._read(data, commands)
         except BrokenAmqp as failure:
@@ -190,9 +188,9 @@ class AmqpSession:
         if self._shared.out:
             self._outgoing += self._shared.out
             self._shared.out.clear()
-        for channel in self._confirming.values():
-            self._outgoing.append(channel.confirmed())
-        self._confirming.clear()
+        if self._confirming:
+            self._outgoing += [channel.confirmed() for channel in self._confirming.values()]
+            self._confirming.clear()
         if not self._outgoing:
             return b""
         outgoing = b"".join(self._outgoing)
@@ -231,9 +229,11 @@ class AmqpSession:
                 elif self._state != _ENDED:
                     self._take(frame, commands)
 
-    def _take_early(self) -> list[AmqpFrame]:
+    def _take_early(self, commands: list[Heard]) -> None:
         early, self._early = self._early, []
-        return early
+        for frame in early:
+            if self._state != _ENDED:
+                self._take(frame, commands)
 
     def _take(self, frame: AmqpFrame, commands: list[Heard]) -> None:
         wire = frame.channel
@@ -475,12 +475,13 @@ class AmqpSession:
                 return self._closed(spec.CONNECTION_FORCED, _STOPPING)
             return b""
         frames = self._encode(channel, reply)
-        self._note(channel)
+        if self._busy.sizes:
+            self._note(channel)
         return frames
 
     def _note(self, channel: Channel) -> None:
         """Updates the busy channels: a reply may let this one go on, or end it."""
-        if channel.wire in self._busy and self._channels.get(channel.wire) is channel:
+        if channel.wire in self._busy.sizes and self._channels.get(channel.wire) is channel:
             self._busy.note(channel)
 
     def _encode(self, channel: Channel, reply: Reply) -> bytes:

@@ -65,10 +65,10 @@ def test_nothing_is_counted_twice_and_nothing_that_is_forgotten() -> None:
     (channel,) = session._channels.values()
     for _ in range(2):
         busy.note(channel)
-        assert 1 in busy and busy.content_bytes == session.buffered_bytes and not busy.ready
+        assert 1 in busy.sizes and busy.content_bytes == session.buffered_bytes and not busy.ready
     for _ in range(2):
         busy.forget(1)
-        assert 1 not in busy and busy.content_bytes == busy.held_bytes == 0
+        assert 1 not in busy.sizes and busy.content_bytes == busy.held_bytes == 0
 
 
 def test_a_read_costs_the_same_however_many_channels_hold_half_a_message() -> None:
