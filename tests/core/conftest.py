@@ -13,6 +13,7 @@ import radiator.core.logs.read_ahead
 import radiator.core.logs.retention
 import radiator.core.queues.delayed
 import radiator.core.queues.durable_queue
+import radiator.core.queues.evicting
 import radiator.core.queues.key_read_back
 import radiator.core.queues.memory_queue
 import radiator.core.queues.partition_window
@@ -46,6 +47,7 @@ _USERS = (
     radiator.core.routing.admission,
     radiator.core.queues.delayed,
     radiator.core.queues.durable_queue,
+    radiator.core.queues.evicting,
     radiator.core.queues.key_read_back,
     radiator.core.logs.log,
     radiator.core.logs.log_consumer,

@@ -460,6 +460,9 @@ class Log:
     def evict(self, messages: int, size: int) -> None:
         """Nothing to do: only retention drops the oldest."""
 
+    def came_in(self) -> None:
+        """Nothing to do: a log has no bounds."""
+
     @property
     def memory_bytes(self) -> int:
         return 0

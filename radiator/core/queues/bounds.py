@@ -12,7 +12,7 @@ OVERFLOW = "overflow"  # a dead-letter-reason
 
 
 class BoundedQueue(Protocol):
-    """The part of a queue that its bounds need."""
+    """The part of a queue that its bounds need. is_evicting: a background task drops what is beyond them."""
 
     name: str
     settings: QueueSettings
@@ -20,6 +20,7 @@ class BoundedQueue(Protocol):
     reserved: int
     reserved_bytes: int
     keeps_nothing: bool
+    is_evicting: bool
 
     def uncounted(self) -> tuple[int, int]:
         """Counts the messages, and their bytes, that its bounds leave out."""
@@ -88,7 +89,11 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
     producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
-    if queue.keeps_nothing or drops_later(queue, messages, size):
+    if queue.keeps_nothing:
+        return True
+    if queue.is_evicting:
+        return False  # or more would come in than a slice drops
+    if drops_later(queue, messages, size):
         return True
     too_many = settings.max_messages is not None and messages > settings.max_messages
     too_large = settings.max_bytes is not None and size > settings.max_bytes
@@ -103,7 +108,7 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
     """Whether this much at once, with what is reserved, exceeds even an empty queue's bound and is accepted all the
-    same: if the bounds count ready messages, the oldest are dropped once these are ready (came_back), some of them too.
+    same: if the bounds count ready messages, the oldest, some of these too, are dropped once these are ready.
     """
     settings = queue.settings
     if settings.bounds_count != READY or settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
@@ -158,37 +163,6 @@ def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
 def pushes_out(queue: EvictingQueue, size: int) -> bool:
     """Whether an unacked message of that size pushes out a message, perhaps itself, when it becomes ready again."""
     return queue.keeps_nothing or (queue.settings.bounds_count == READY and not queue.has_capacity(1, size))
-
-
-def came_back(queue: PassingQueue) -> None:
-    """Called when unacked or delayed messages became ready: drops the oldest if the bounds count what is ready."""
-    if queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
-        return
-    while has_too_much(queue):
-        # if many are only on the disk, looking for one that is in memory would take long, for each that comes back
-        entry = None if queue.must_read_oldest() else queue.oldest()
-        if entry is None:
-            queue.refill(is_needed=True)
-            return
-        push_out(queue, entry, Event.DROP)
-    if queue.keeps_nothing:
-        queue.refill()  # what is only on the disk goes too
-
-
-def has_too_much(queue: PassingQueue) -> bool:
-    """Whether the oldest ready message must go: any that no consumer took, if the queue keeps nothing."""
-    if queue.keeps_nothing:
-        return queue.head() is not None
-    return queue.settings.bounds_count == READY and not queue.has_capacity(0, 0)
-
-
-def evict(queue: EvictingQueue, messages: int, size: int) -> None:
-    """Drops the oldest until there is room for that much more; drops none of a queue that keeps nothing."""
-    while not (queue.keeps_nothing or queue.has_capacity(messages, size)):
-        entry = queue.oldest()
-        if entry is None:
-            return
-        push_out(queue, entry, Event.DROP)
 
 
 def push_out(queue: EvictingQueue, entry: Entry, event: Event) -> None:

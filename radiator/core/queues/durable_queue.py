@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from radiator.core.connections import Delivery
-from radiator.core.queues import bounds
+from radiator.core.queues import bounds, evicting
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.delayed import Delayed
 from radiator.core.queues.due import Due
@@ -149,7 +149,7 @@ class DurableQueue(Queue):
         if self.purge.through:
             self.purge.go_on()
         self.pump()
-        bounds.came_back(self)  # delays may be over, consumers gone that had room, or more have come than had room
+        evicting.came_back(self)  # delays may be over, consumers gone that had room, or more have come than had room
 
     def unawaited(self, part: QueueChanges) -> int:
         # with priorities or partitions `ready` and `returned` are empty: there a new message may go before ready ones;
@@ -254,7 +254,7 @@ class DurableQueue(Queue):
         if self.has_due:
             self.delayed.ask()  # its reads take turns with those of messages beyond the window
         self.pump()
-        bounds.came_back(self)
+        evicting.came_back(self)
 
     def peek_head(self) -> Entry | None:
         head = self.head()

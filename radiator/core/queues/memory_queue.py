@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from radiator.core.queues.bounds import came_back
 from radiator.core.queues.entry import Entry, cost_of
+from radiator.core.queues.evicting import came_back
 from radiator.core.queues.finding import Finder, MemoryFinder
 from radiator.core.queues.picking import InOneLine, MemoryPicker, Picker
 from radiator.core.queues.queue import Queue, QueuePorts

@@ -8,18 +8,21 @@ from radiator.core.queues.bounds import PassingQueue, push_out
 from radiator.core.queues.entry import Entry, PassingEntry
 from radiator.core.states import Event, State
 from radiator.core.turn import TurnContext
-from radiator.model.limits import STEP_MESSAGES
+from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
 
 
 def end_turn(context: TurnContext) -> bool:
-    """Expires or drops such messages that became READY in this turn and that nobody got. Returns whether another turn
-    must do the rest.
+    """Expires or drops such messages that became READY in this turn and that nobody got: at most STEP_MESSAGES, fewer
+    if they become dead letters. Returns whether another turn must do the rest.
     """
-    passing = context.passing
-    some = passing[:STEP_MESSAGES]
-    del passing[:STEP_MESSAGES]
-    for queue, entry in some:
+    passing, before = context.passing, context.dead_letters_cost
+    some = 0
+    for queue, entry in passing[:STEP_MESSAGES]:
+        if context.dead_letters_cost - before >= COMMANDS_PER_TURN:
+            break
         end(queue, entry)
+        some += 1
+    del passing[:some]
     return bool(passing)
 
 

@@ -14,7 +14,7 @@ from math import inf
 from radiator.core.connections import Delivery, Subscription
 from radiator.core.journal_writer import JournalWriter, node_client
 from radiator.core.producer import Producer
-from radiator.core.queues import bounds
+from radiator.core.queues import bounds, evicting
 from radiator.core.queues.capacity import LOOKED_AT, have_capacity
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.dedup import Dedup
@@ -55,16 +55,16 @@ class Queue(Consumable):
     next_due_ms: when the first delayed message is due, 0: there is none; has_due: some are due, and wait only for room.
     given: the settings that it was declared with at run time, as JSON. made_in: the number of the batch that stores its
     existence; 0: none, or one of an earlier start. maker: the user that made it. named: its consumers that have names;
-    None: it never had one. due_soon_ms, is_expiring: see TimedQueue.
+    None: it never had one. due_soon_ms, is_expiring: see TimedQueue. is_evicting: see BoundedQueue.
     """
 
     dedup: Dedup | None = None
     has_lanes = False  # True: READY messages are in lanes, and `ready` and `returned` stay empty
 
     __slots__ = (
-        "calm_after", "damaged", "dead_letter", "due_soon_ms", "given", "has_due", "is_declared", "is_expiring",
-        "journal", "keeps_nothing", "ledger", "made_in", "maker", "named", "next_due_ms", "redelivered", "reply_id",
-        "reserved", "reserved_bytes", "unblocked", "unused_since_s", "waiters",
+        "calm_after", "damaged", "dead_letter", "due_soon_ms", "given", "has_due", "is_declared", "is_evicting",
+        "is_expiring", "journal", "keeps_nothing", "ledger", "made_in", "maker", "named", "next_due_ms", "redelivered",
+        "reply_id", "reserved", "reserved_bytes", "unblocked", "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -73,7 +73,7 @@ class Queue(Consumable):
         self.ledger = Ledger()
         self.waiters: deque[Producer] = deque()
         self.reserved = self.reserved_bytes = 0
-        self.is_declared = self.has_due = self.is_expiring = False
+        self.is_declared = self.has_due = self.is_expiring = self.is_evicting = False
         self.due_soon_ms = NEVER_MS
         self.unused_since_s = ports.context.now_s
         self.dead_letter = ports.dead_letter
@@ -81,10 +81,9 @@ class Queue(Consumable):
         self.next_due_ms = self.redelivered = self.damaged = self.made_in = 0
         self.calm_after: int | None = None
         self.keeps_nothing = settings.keeps_nothing
-        self.given = ""
         self.maker: Usage | None = None
         self.named: NamedConsumers | None = None
-        self.reply_id = ""
+        self.given = self.reply_id = ""
 
     @property
     def address(self) -> str:
@@ -296,7 +295,7 @@ class Queue(Consumable):
             else:
                 self.keep_count(entry)
                 self.to_place(entry)
-                bounds.came_back(self)
+                evicting.came_back(self)
 
     def put_back(self, entry: Entry) -> None:
         """Puts it back at its own place, with its count unchanged. If it has expired, that is found there later."""
@@ -307,7 +306,7 @@ class Queue(Consumable):
         if self.keeps_nothing:
             self.context.passing.append((self, entry))  # another consumer may get it, in this turn
         else:
-            bounds.came_back(self)
+            evicting.came_back(self)
 
     def to_place(self, entry: Entry) -> None:
         """Puts a READY entry at its own place, in memory."""
@@ -448,10 +447,12 @@ class Queue(Consumable):
         return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
 
     def evict(self, messages: int, size: int) -> None:
-        """Drops (or dead-letters) the oldest messages that are not in flight. The queue may still exceed its bound by
-        dead letters of other queues of the same plan that came in since `judge`: dead letters always may.
-        """
-        bounds.evict(self, messages, size)
+        """Drops (or dead-letters) the oldest messages that are not in flight (evicting.py)."""
+        evicting.evict(self, messages, size)
+
+    def came_in(self) -> None:
+        """Called when more may have become ready at once than the queue has room for."""
+        evicting.came_in(self)
 
     def oldest(self) -> Entry | None:
         """Takes out the oldest entry in memory that is not in flight, if there is one."""

@@ -83,3 +83,6 @@ class Target(Protocol):
 
     def evict(self, messages: int, size: int) -> None:
         """Removes the oldest messages until that much fits, which `judge` has allowed."""
+
+    def came_in(self) -> None:
+        """Called when more may have become ready at once than it has room for: the oldest may go."""

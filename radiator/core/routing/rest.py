@@ -15,7 +15,6 @@ from radiator.core.routing.plan import Plan
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Ack, Nack
 from radiator.model.message import Message
-from radiator.model.settings import DEAD_LETTER, DROP_OLDEST
 
 
 class RestPort(Protocol):
@@ -112,5 +111,5 @@ class Rest:
         for one in touched:
             one.pump()
         for queue in dict.fromkeys(queue for queue, _, _ in self.puts):
-            if queue.settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not queue.is_gone:
-                queue.evict(0, 0)  # more than it has room for may have come at once
+            if not queue.is_gone:
+                queue.came_in()

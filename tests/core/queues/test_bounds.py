@@ -1,5 +1,7 @@
 """The bounds of a queue: who waits at them, who is refused, and what is dropped."""
 
+from dataclasses import replace
+
 import pytest
 
 from radiator.core.queues.bounds import judge_full, may_evict, too_large
@@ -158,6 +160,7 @@ class Full:
         self.name = "q"
         self.settings = QueueSettings(overflow=overflow, dead_letter="dead", **(bounds or {"max_messages": 3}))
         self.keeps_nothing = self.settings.keeps_nothing
+        self.is_evicting = False
         self.ledger = Ledger(stored=held, stored_bytes=held)
         self.reserved = self.reserved_bytes = 0
         self.refills = 0
@@ -204,6 +207,16 @@ def test_the_oldest_go_but_for_what_is_in_flight(overflow: str, kept: int, messa
         return
     with pytest.raises(Refusal, match=f"too many of its messages .{kept}. are unacked or delayed"):
         judge_full(Full(overflow, kept), messages, messages)
+
+
+@pytest.mark.parametrize("messages", [1, 4])
+def test_while_a_task_drops_the_oldest_producers_wait(messages: int) -> None:
+    """Even for a transaction that would be let in beyond the bound."""
+    full = Full(DROP_OLDEST, max_messages=3)
+    full.settings = replace(full.settings, bounds_count="ready")
+    assert judge_full(full, messages, messages) is True
+    full.is_evicting = True
+    assert judge_full(full, messages, messages) is False
 
 
 def test_what_must_be_dropped_from_the_disk_is_read_back_first() -> None:

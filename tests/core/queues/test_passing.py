@@ -1,16 +1,18 @@
 """Messages that wait for nobody: delivered in the turn in which they become READY, or expired, or dropped."""
 
+from itertools import pairwise
+
 import pytest
 
 from radiator.core.queues.entry import Stub
 from radiator.core.queues.passing import end, end_turn
 from radiator.core.states import Event
 from radiator.model.commands import AUTO, Read
-from radiator.model.limits import STEP_MESSAGES
-from radiator.model.settings import DEAD_LETTER, DROP_OLDEST
+from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, QueueSettings
 from tests.core.bare import consumer, durable, in_memory, message, out, stored
 from tests.core.node import Node
-from tests.core.words import ack, nack, queue, send, subscribe, unsubscribe
+from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe, unsubscribe
 
 KINDS = pytest.mark.parametrize("kind", [
     {}, {"max_priority": 3}, {"partition_key": "header:k"}, {"single_active_consumer": True},
@@ -243,3 +245,22 @@ def test_of_more_at_once_than_the_window_holds_a_queue_for_none_keeps_nothing(
     assert numbers["ready"] == 0 and numbers["unacked"] == len(node.messages(1))
     assert numbers["dropped"] + numbers["dead_lettered"] == 30 - numbers["unacked"]
     assert numbers["unacked"] == min(30, prefetch_count)
+
+
+@BOTH
+@pytest.mark.parametrize("bound", NOTHING)
+def test_dead_letters_of_very_many_at_once_go_a_slice_a_turn(bound: dict[str, int], persistent: bool) -> None:
+    by_exchange = {"dead_letter_exchange": "", "dead_letter_key": "dead"}
+    q = QueueSettings(persistent=persistent, overflow="dead-letter", bounds_count="ready", **by_exchange, **bound)  # type: ignore[arg-type]
+    node = Node(queues(q=q, dead=QueueSettings(persistent=persistent)))
+    node.open(1)
+    node.turn([Read(1, [begin(1), *(send(1, "q", b"%d" % number, transaction=b"t") for number in range(900))])])
+    node.auto = False
+    node.turn([Read(1, [commit(1)])])
+    seen = [0, node.numbers("q")["dead_lettered"]]
+    while node.step():
+        seen.append(node.numbers("q")["dead_lettered"])
+    slices = 3 if persistent else 1  # of the commit, of the task behind it, and of those that may not wait
+    most = slices * (COMMANDS_PER_TURN // 3 + 1)
+    assert seen[-1] == 900 and max(now - before for before, now in pairwise(seen)) <= most
+    assert len(node.stored("dead")) == (900 if persistent else 0) and node.numbers("dead")["messages"] == 900

@@ -1,0 +1,114 @@
+"""Drops the oldest messages of a queue that holds more than its bounds. Where these count what is ready, very many may
+have to go at once, after a large transaction say: this goes on in slices, and producers wait until it is done.
+"""
+
+from typing import Protocol
+
+from radiator.core.queues.bounds import BoundedQueue, PassingQueue, push_out
+from radiator.core.states import Event
+from radiator.core.turn import TurnContext
+from radiator.model.limits import BATCH_BYTES, COMMANDS_PER_TURN, STEP_MESSAGES
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, READY
+
+
+class EvictedQueue(PassingQueue, BoundedQueue, Protocol):
+    """The part of a queue that dropping its oldest messages needs."""
+
+    context: TurnContext
+
+    def unblock_waiters(self) -> None:
+        """Called when there may be room for waiting producers."""
+
+
+def evict(queue: EvictedQueue, messages: int, size: int) -> None:
+    """Drops the oldest until there is room for that much more; drops none of a queue that keeps nothing. If the bounds
+    count what is ready, it drops one slice: the rest goes once the new messages are ready (came_back). The queue may
+    still exceed its bound by dead letters of other queues of the same plan that came in since `judge`: dead letters
+    always may.
+    """
+    context, dropped = queue.context, 0
+    before = context.dead_letters_cost
+    while not (queue.keeps_nothing or queue.has_capacity(messages, size)):
+        is_slice = dropped >= STEP_MESSAGES or context.dead_letters_cost - before >= COMMANDS_PER_TURN
+        entry = None if is_slice and queue.settings.bounds_count == READY else queue.oldest()
+        if entry is None:
+            return
+        dropped += 1
+        push_out(queue, entry, Event.DROP)
+
+
+def came_in(queue: EvictedQueue) -> None:
+    """Called when a transaction has brought messages that are ready at once. A queue that keeps nothing drops none yet:
+    consumers may take them until the turn ends (passing.py).
+    """
+    if not queue.keeps_nothing:
+        came_back(queue)
+
+
+def came_back(queue: EvictedQueue) -> None:
+    """Called when messages became ready: drops the oldest if the bounds count what is ready, and it is too much. What
+    this turn has no time for is dropped by a background task.
+    """
+    if queue.is_evicting or not has_too_much(queue):
+        return
+    context = queue.context
+    is_turn_full = context.handled >= STEP_MESSAGES or context.dead_letters_cost >= COMMANDS_PER_TURN
+    if is_turn_full or drop_slice(queue):
+        queue.is_evicting = True
+        context.schedule(Evicting(queue))
+
+
+def has_too_much(queue: EvictedQueue) -> bool:
+    """Whether the oldest ready message must go: any that no consumer took, if the queue keeps nothing."""
+    if queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
+        return False
+    if queue.keeps_nothing:
+        return queue.head() is not None
+    return queue.settings.bounds_count == READY and not queue.has_capacity(0, 0)
+
+
+def drop_slice(queue: EvictedQueue) -> bool:
+    """Drops the oldest ready messages that are too much: at most STEP_MESSAGES, fewer if they become dead letters.
+    Returns whether more can go. What is only on the disk is asked for, and goes when it has been read back.
+    """
+    context = queue.context
+    before = context.dead_letters_cost
+    for _ in range(STEP_MESSAGES):
+        is_slice = context.open.size >= BATCH_BYTES or context.dead_letters_cost - before >= COMMANDS_PER_TURN
+        if is_slice or not has_too_much(queue):
+            break
+        # if many are only on the disk, looking for one that is in memory would take long, for each that comes back
+        entry = None if queue.must_read_oldest() else queue.oldest()
+        if entry is None:
+            queue.refill(is_needed=True)
+            return False
+        context.handled += 1
+        push_out(queue, entry, Event.DROP)
+    if queue.keeps_nothing:
+        queue.refill()  # what is only on the disk goes too
+    return has_too_much(queue)
+
+
+class Evicting:
+    """A background task that drops the oldest ready messages of a queue, until no more can go or its bounds hold."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: EvictedQueue) -> None:
+        self.queue = queue
+
+    @property
+    def is_done(self) -> bool:
+        return not self.queue.is_evicting
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.queue.context.open.size < BATCH_BYTES
+
+    def step(self) -> None:
+        queue, context = self.queue, self.queue.context
+        before = context.dead_letters_cost
+        queue.is_evicting = not queue.is_gone and drop_slice(queue)
+        context.handled += context.dead_letters_cost - before
+        if self.is_done:
+            queue.unblock_waiters()
