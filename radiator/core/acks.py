@@ -7,7 +7,7 @@ from itertools import islice
 from radiator.core.connections import Connection, ConsumedQueue, Delivery
 from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle, settle_in_turn
 from radiator.core.reading import Reading, one_slice
-from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
+from radiator.core.routing.waiting import FLUSH, REST, Waitable, WaitList
 from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
@@ -105,7 +105,9 @@ class Acks:
             return self.read_back(
                 one_slice([one for one in islice(deliveries, STEP_MESSAGES) if needs_bytes(command, one)])
             )
-        return FLUSH if count < left else self.batch_wait_list
+        if count == left:
+            return self.batch_wait_list
+        return REST if count else FLUSH
 
     def settle_last(
         self,

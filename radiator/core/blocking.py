@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from radiator.core.connections import Connection
 from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
-from radiator.core.routing.waiting import FLUSH, Waitable, WaitList, name_of_waitable
+from radiator.core.routing.waiting import FLUSH, REST, Waitable, WaitList, name_of_waitable
 from radiator.core.transactions.applying import PreparedDelivery
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Administer, Command, PublishAll, Read, Send
@@ -128,7 +128,7 @@ class Blocking:
                 return False
             blocked = self.carry_out(connection, connection.blocked[0])
             self.left -= 1
-            if blocked is FLUSH:
+            if blocked is FLUSH or blocked is REST:
                 commands = list(connection.blocked)
                 self.unblock(connection)
                 self.context.post(Resume(connection.number))

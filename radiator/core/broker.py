@@ -20,7 +20,7 @@ from radiator.core.parts import Machine, Parts
 from radiator.core.queues import passing
 from radiator.core.reload import Reloading
 from radiator.core.routing.publishing import publish
-from radiator.core.routing.waiting import FLUSH, Waitable
+from radiator.core.routing.waiting import FLUSH, REST, Waitable
 from radiator.core.turn import Batch, Turn, reply_cost_bytes
 from radiator.model.addresses import REPLY
 from radiator.model.commands import (
@@ -83,6 +83,7 @@ class Broker:
         """
         self.backlog: deque[ServerEvent] = deque()
         self.is_over = False  # the broker has stopped and has told every connection
+        self.has_begun = False  # whether the turn has done a part of the command at which it ended
         self.parts = parts = Parts(
             declarations,
             limits,
@@ -139,7 +140,7 @@ class Broker:
         handlers = self._handlers
         for index, event in enumerate(events):
             if not handlers[type(event)](event):
-                self.put_behind(events[index + 1 :])
+                self.put_behind(events[:index], events[index + 1 :])
                 break
         usages = parts.usages
         usages.acting = None
@@ -221,13 +222,15 @@ class Broker:
                 found[event.connection] = found.get(event.connection, 0) + commands
         return found
 
-    def put_behind(self, later: list[ServerEvent]) -> None:
+    def put_behind(self, earlier: list[ServerEvent], later: list[ServerEvent]) -> None:
         """Adds to the backlog the events after a Read within which the turn ended. The rest of that Read comes after
-        them, unless they include events of the same connection.
+        them, unless they include events of the same connection, or other Reads left no time for any of it: it comes
+        first then, as clients whose commands fill a turn each could otherwise keep it waiting for ever.
         """
         rest = self.backlog[-1]
         assert isinstance(rest, Read)
-        is_last = all(getattr(event, "connection", None) != rest.connection for event in later)
+        had_time = self.has_begun or not any(type(event) is Read for event in earlier)
+        is_last = had_time and all(getattr(event, "connection", None) != rest.connection for event in later)
         if is_last:
             self.backlog.extendleft(reversed(later))
         else:
@@ -329,7 +332,8 @@ class Broker:
             except Refusal as refusal:
                 connection.refused(self.context, command, refusal)
                 continue
-            if blocked is FLUSH:
+            if blocked is FLUSH or blocked is REST:
+                self.has_begun = blocked is REST
                 self.backlog.append(Read(event.connection, commands[index:], event.buffered_bytes))
                 return False
             if blocked is not None:

@@ -10,7 +10,7 @@ from radiator.core.deadlines import Deadlines
 from radiator.core.deliveries import needs_bytes, settle_in_turn
 from radiator.core.lease_owner import Lease, Owner
 from radiator.core.reading import Reading, one_slice
-from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
+from radiator.core.routing.waiting import FLUSH, REST, Waitable, WaitList
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Ack, Nack
 from radiator.model.errors import Refusal
@@ -123,9 +123,10 @@ class Settlements:
     def _go_on(self, owner: Owner | None, settling: Settling) -> Waitable | None:
         """Settles as much as the turn and the batch have room for. None: all is done."""
         context, settlements = self.context, settling.command.settlements
+        before = len(settling.verdicts)
         while len(settling.verdicts) < len(settlements):
             if context.handled >= STEP_MESSAGES or context.settled_cost >= COMMANDS_PER_TURN:
-                return FLUSH
+                return REST if len(settling.verdicts) > before else FLUSH
             if len(context.open.writes) >= ACKED_PER_BATCH or context.open.size >= BATCH_BYTES:
                 return self.batch_wait_list
             settlement = settlements[len(settling.verdicts)]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from radiator.model.commands import AUTO, CLIENT, Closed, Committed, Disconnect, Read, Stop, Written
+from radiator.model.commands import AUTO, CLIENT, Ack, Closed, Committed, Disconnect, Read, Stop, Written
+from radiator.model.limits import COMMANDS_PER_TURN, PREFETCH_COUNT_MAX
 from radiator.model.replies import Bye, Receipt
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
@@ -219,3 +220,53 @@ def test_receipt_is_given_for_every_kind_of_frame() -> None:
     node.open(1)
     node.say(subscribe(1, "/topic/t", receipt=b"1"))
     assert node.take(1) == [Receipt(1, b"1")]
+
+
+def test_none_waits_for_ever_behind_clients_whose_commands_fill_a_turn_each() -> None:
+    """Three that ack as many at once as a turn settles, each the next as soon as its last command is done."""
+    clients = (1, 2, 3)
+    node = Node(queues(**{str(number): QueueSettings(persistent=False) for number in clients}))
+    node.open(*clients, 9)
+    ids: dict[int, list[bytes]] = {}
+    for number in clients:
+        node.say(subscribe(number, str(number), prefetch_count=PREFETCH_COUNT_MAX))
+        node.turn([Read(9, [send(9, str(number)) for _ in range(4 * COMMANDS_PER_TURN)])])
+        ids[number] = [deliver.message_id for deliver in node.messages(number)]
+    node.auto = False
+    for _ in range(9):
+        idle = [number for number in clients if number not in node.broker.behind]
+        some = {number: ids[number][:COMMANDS_PER_TURN] for number in idle}
+        for number in idle:
+            del ids[number][:COMMANDS_PER_TURN]
+        node.turn([Read(number, [Ack(number, first, more=(*more,))]) for number, (first, *more) in some.items()])
+    assert [node.numbers(str(number))["acked"] for number in clients] == [3 * COMMANDS_PER_TURN] * 3
+
+
+def waiting(node: Node) -> list[int]:
+    """Whose Reads come first in the next turn, in order."""
+    return [event.connection for event in node.broker.backlog if isinstance(event, Read)]
+
+
+def test_the_rest_of_a_long_command_comes_behind_what_others_have_said() -> None:
+    """Unless others have used up the turn before it was reached: it comes first then, and behind them again."""
+    node = Node(queue(persistent=False))
+    node.open(1, 2, 9)
+    node.say(subscribe(1, "q", prefetch_count=PREFETCH_COUNT_MAX))
+    node.turn([Read(9, [send(9, "q") for _ in range(3 * COMMANDS_PER_TURN)])])
+    first, *more = (deliver.message_id for deliver in node.messages(1))
+    node.auto = False
+    node.turn([Read(2, [send(2, "other")]), Read(1, [Ack(1, first, more=(*more,))]), Read(9, [send(9, "other")])])
+    assert waiting(node) == [9, 1]
+    out_of_time(node)
+    assert waiting(node) == [1]
+    out_of_time(node, left=1)
+    assert waiting(node) == [1] and node.numbers("q")["acked"] == COMMANDS_PER_TURN + 1
+    out_of_time(node, Read(9, [send(9, "other")]))
+    assert waiting(node) == [9, 1]  # if it went first each time, it would end each turn before others have had one
+
+
+def out_of_time(node: Node, *events: Read, left: int = 0) -> None:
+    """The next turn, in which others have left no time, or so little, for commands that ack several."""
+    acks = node.broker.parts.acks
+    acks.turn_number, acks.turn_left = node.broker.context.turn_number + 1, left
+    node.turn([*events])

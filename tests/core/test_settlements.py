@@ -208,6 +208,22 @@ def test_it_does_not_wait_for_dead_letters_that_others_make() -> None:
     assert node.broker.context.dead_letters_cost >= COMMANDS_PER_TURN and node.numbers("q")["acked"] == 1
 
 
+def test_its_rest_comes_behind_what_others_have_said_unless_they_have_left_no_time_for_any_of_it() -> None:
+    some = ((1, COMMANDS_PER_TURN), (2, 2 * COMMANDS_PER_TURN + 1))
+    node = node_with(sum(most for _, most in some), dead_letter="d")
+    node.open(3)
+    filling, long = ([done(one, REJECT) for one in take(node, number, most=most)] for number, most in some)
+    node.auto, other = False, Read(3, [send(3, "other")])
+    node.turn([Read(1, [settle(1, *filling)]), Read(2, [settle(2, *long)]), other])
+    assert [*node.broker.behind] == [2, 3]
+    node.turn([])
+    assert [*node.broker.behind] == [3, 2]
+    node.turn([other])
+    assert [*node.broker.behind] == [3, 2]
+    node.turn([])
+    assert not node.broker.backlog and node.numbers("q")["dead_lettered"] == 3 * COMMANDS_PER_TURN + 1
+
+
 def test_it_waits_while_the_open_batch_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("radiator.core.settlements.ACKED_PER_BATCH", 4)
     assert ACKED_PER_BATCH > 4

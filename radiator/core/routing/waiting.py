@@ -36,3 +36,5 @@ def name_of_waitable(waitable: Waitable) -> str:
 
 # not room but time: this turn ends here and goes on after its replies have been written
 FLUSH = WaitList("flush", is_brief=True)
+# the same, of a command of which this turn has done a part: others have their turn before the rest
+REST = WaitList("rest", is_brief=True)
