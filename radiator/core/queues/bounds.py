@@ -48,7 +48,9 @@ class EvictingQueue(BoundedQueue, Protocol):
         """Takes out the oldest entry in memory that is not in flight, if there is one."""
 
     def must_read_oldest(self) -> bool:
-        """Whether the oldest becomes a dead letter and its bytes are only on the disk."""
+        """Whether the next to be dropped must be read back first: it is only on the disk, or becomes a dead letter and
+        its bytes are only there.
+        """
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
         """Makes it a dead letter, or counts it."""

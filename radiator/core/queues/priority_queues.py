@@ -229,6 +229,10 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
     def may_evict(self, messages: int, size: int) -> bool:
         return bounds.may_evict(self, messages, size)
 
+    def must_read_oldest(self) -> bool:
+        is_on_disk_alone = self.window.beyond > 0 and self.priorities.droppable()[0] == 0
+        return is_on_disk_alone or super().must_read_oldest()
+
     def oldest(self) -> Entry | None:
         return next(filter(None, map(self.oldest_in, self.priorities.lanes)), None)
 

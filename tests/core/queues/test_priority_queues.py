@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from radiator.core.queues import priority_due
+from radiator.model.commands import Read
 from radiator.model.replies import Deliver
 from tests.core.backlogs import durable
 from tests.core.node import Node
 from tests.core.prior import back, consume, drained, got, is_clean, names, priorities, say, urgent, word
-from tests.core.words import ack, nack
+from tests.core.words import ack, begin, commit, nack
 
 BOTH = pytest.mark.parametrize("persistent", [True, False])
 
@@ -126,6 +127,22 @@ def test_a_full_queue_drops_what_is_least_urgent_and_of_that_the_oldest(persiste
     node.say(consume(1, prefetch_count=1))
     assert drained(node) == "5a 5b 3a " + " ".join(f"1{n}" for n in range(1, 10))
     assert node.numbers("q")["dropped"] == 3 and is_clean(node)
+
+
+@BOTH
+@pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
+def test_of_more_at_once_than_there_is_room_for_the_least_urgent_go(
+    overflow: str, persistent: bool, small: None
+) -> None:
+    """Though only urgent ones are in memory, and the others must be read back first."""
+    node = urgent(persistent, max_messages=3, overflow=overflow, bounds_count="ready", dead_letter="dead")
+    low = [f"0{n}" for n in range(12)]
+    sends = [word(body, transaction=b"t") for body in ("3a", "3b", *low)]
+    node.turn([Read(9, [begin(9), *sends, commit(9, receipt=b"r")])])
+    assert node.receipts(9) == [b"r"] and node.numbers("q")["messages"] == 3
+    node.say(consume(1, prefetch_count=1), consume(2, "dead"))
+    assert drained(node) == f"3a 3b {low[-1]}" and is_clean(node)
+    assert names(node, 2) == ("" if overflow == "drop-oldest" else " ".join(low[:-1]))
 
 
 def test_what_is_dropped_is_found_on_the_disk_after_a_restart(small: None) -> None:
