@@ -53,6 +53,7 @@ from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
 from radiator.storage.lmdb.reader import Reader, Snapshot
 from radiator.storage.lmdb.replay import applied
+from radiator.storage.lmdb.unreadable import reading
 from radiator.storage.report import Progress, unheard
 from radiator.storage.report import Report as Report
 
@@ -69,11 +70,12 @@ def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
         raise StoreError(f"{data_dir} is not a data directory: it has no {directory.DATA_FILE}.")
     report = Report(progress=progress)
     try:
-        _check_structure(file, report)
-        if not report.findings:
-            with Reader(Path(data_dir), despite_damage=True) as reader:
-                reader.check_structure(progress)
-                _check_tables(reader, report)
+        with reading(file):
+            _check_structure(file, report)
+            if not report.findings:
+                with Reader(Path(data_dir), despite_damage=True) as reader:
+                    reader.check_structure(progress)
+                    _check_tables(reader, report)
     except (StoreError, OSError) as error:
         report.find(str(error))
     return report

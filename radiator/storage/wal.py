@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
@@ -197,10 +197,21 @@ def _may_not_read(path: Path) -> StoreError:
     )
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Has an OSError of a read name the file: the system says only why it failed."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 class _Bytes:
     """The bytes of a file, read in pieces: a segment may be larger than the part that must be read."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._opened = _for_reading(path)
         self.size = os.fstat(self._opened.fileno()).st_size
         self._piece = bytearray(_PIECE_BYTES)
@@ -216,7 +227,8 @@ class _Bytes:
     def at(self, at: int, count: int) -> bytes:
         """Returns that many bytes from that offset on, or as many as there are."""
         if count > _PIECE_BYTES:
-            return os.pread(self._opened.fileno(), count, at)
+            with _naming(self._path):
+                return os.pread(self._opened.fileno(), count, at)
         if not self._begin <= at <= at + count <= self._begin + self._count:
             self._read(at)
         return bytes(self._piece[at - self._begin : min(at - self._begin + count, self._count)])
@@ -242,7 +254,8 @@ class _Bytes:
 
     def _read(self, at: int) -> int:
         self._begin = at
-        self._count = os.preadv(self._opened.fileno(), [self._piece], at)
+        with _naming(self._path):
+            self._count = os.preadv(self._opened.fileno(), [self._piece], at)
         return self._count
 
 
@@ -253,7 +266,7 @@ class _File:
         """Raises StoreError if it is of another store or of a newer format, or has the name of another segment."""
         self.path = path
         self.number = number
-        with _for_reading(path) as opened:
+        with _naming(path), _for_reading(path) as opened:
             data = opened.read(_ENTRIES_AT)
         self.opening = _opening_of(data)
         if self.opening is None:

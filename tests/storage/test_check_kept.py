@@ -1,10 +1,13 @@
 """Segments that log_keep keeps are checked, though no start needs them."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from radiator.model.errors import DiskFailed
 from radiator.model.settings import LogKeep
 from radiator.storage import wal
 from radiator.storage.check import check
@@ -55,6 +58,21 @@ def test_one_that_is_missing_is_found(kept: list[Path]) -> None:
 def test_the_oldest_may_be_gone_or_blank(kept: list[Path]) -> None:
     kept[0].unlink()
     kept[1].write_bytes(bytes(SEGMENT_BYTES))  # a broker was about to use it again
+    assert findings(kept) == []
+
+
+def test_one_that_the_disk_does_not_give_back_is_no_damage(kept: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    preadv = os.preadv
+
+    def failing(opened_file: int, *more: Any) -> int:
+        if os.readlink(f"/proc/self/fd/{opened_file}") == str(kept[1]):
+            raise OSError(errno.EIO, "Input/output error")
+        return preadv(opened_file, *more)
+
+    with monkeypatch.context() as patch, pytest.raises(DiskFailed) as failed:
+        patch.setattr(os, "preadv", failing)
+        findings(kept)
+    assert str(failed.value).startswith(f"{kept[1]} could not be read (Input/output error): ")
     assert findings(kept) == []
 
 

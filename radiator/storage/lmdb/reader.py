@@ -31,7 +31,7 @@ from radiator.storage.codec.tables import (
     STORE_ID,
     TABLES,
 )
-from radiator.storage.lmdb import directory
+from radiator.storage.lmdb import directory, unreadable
 from radiator.storage.lmdb.damage import contradiction
 from radiator.storage.lmdb.datafile import LIB_VERSION, checked_head
 from radiator.storage.lmdb.logs import read_logs
@@ -155,8 +155,9 @@ class Reader:
         number = records.decode_number(FORMAT, meta[FORMAT]) if self._has_log and FORMAT in meta else 0
         if not FIRST_WITH_LOG <= number <= records.FORMAT:
             return []
-        reading = reading_behind(self.file.parent, meta)
-        return [] if reading is None else list(reading.entries())
+        with unreadable.reading(self.file.parent / directory.WAL_DIRECTORY):
+            reading = reading_behind(self.file.parent, meta)
+            return [] if reading is None else list(reading.entries())
 
     def copy_to(self, opened_file: int, compact: bool, progress: Progress = unheard, expected_bytes: int = 0) -> None:
         """Writes one consistent state of the whole store into an open file. Raises StoreError.

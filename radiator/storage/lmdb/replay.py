@@ -7,6 +7,7 @@ from radiator.model.errors import StoreError
 from radiator.storage.codec import records
 from radiator.storage.codec.operations import Upsert, pieces
 from radiator.storage.codec.tables import APPLIED, BACKUP, CLEAN, META, STORE_ID
+from radiator.storage.lmdb import unreadable
 from radiator.storage.lmdb.directory import DATA_FILE, WAL_DIRECTORY, has_wal
 from radiator.storage.lmdb.writer import TreeWriter
 from radiator.storage.wal import Damaged, Place, WalReading, refuse_entries
@@ -51,10 +52,11 @@ def replay(writer: TreeWriter, data_dir: Path, meta: Mapping[bytes, bytes]) -> W
     log. Raises StoreError and DiskFailed.
     """
     try:
-        reading = reading_behind(data_dir, meta)
-        if reading is None:
-            return None
-        entries = list(reading.entries())  # all of them are sound before the first is carried out
+        with unreadable.reading(data_dir / WAL_DIRECTORY):
+            reading = reading_behind(data_dir, meta)
+            if reading is None:
+                return None
+            entries = list(reading.entries())  # all of them are sound before the first is carried out
     except Damaged as damaged:
         raise explained(damaged, data_dir, meta) from damaged
     reading.sync()

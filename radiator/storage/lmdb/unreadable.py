@@ -29,7 +29,7 @@ _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
 _kept: list[object] = []  # what C will call
 
 
-def could_not_be_read(file: Path, why: object = "") -> str:
+def could_not_be_read(file: Path | str, why: object = "") -> str:
     """The sentence for it."""
     because = f" ({why})" if why else ""
     return (
@@ -40,13 +40,13 @@ def could_not_be_read(file: Path, why: object = "") -> str:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Plain reads of a store. Raises DiskFailed where the disk fails."""
+    """Plain reads of a store, of that file or of one that the error names. Raises DiskFailed where the disk fails."""
     try:
         yield
     except OSError as error:
         if error.errno not in READ_ERRORS:
             raise
-        raise DiskFailed(could_not_be_read(file, error.strerror)) from error
+        raise DiskFailed(could_not_be_read(error.filename or file, error.strerror)) from error
 
 
 def last_words(file: Path, line: Callable[[str], str] = "radiator: {}\n".format) -> None:

@@ -1,5 +1,6 @@
 """A disk that cannot be read is told as that, with status 74, by all that read a store; and never as damage."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,13 +11,17 @@ from typing import IO, Any
 import pytest
 
 from radiator.model.errors import DiskFailed
+from radiator.model.limits import KIB
 from radiator.model.writes import StoppedClean
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
+from radiator.storage.compact import compact
 from radiator.storage.lmdb.datafile import structure_mistakes
 from radiator.storage.lmdb.store import open_store
+from radiator.storage.rename import rename
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
+from tests.storage.broken_logs import killed_copy
 from tests.storage.scribe import MAP_BYTES, Scribe
 
 PRINTED = "could not be read"
@@ -34,10 +39,11 @@ def filled(path: Path) -> Path:
 
 
 class FailingFile:
-    """An open file of a disk that gives back the heads, and nothing else."""
+    """An open file of a disk that gives back its first bytes, the heads of data.mdb, say, and nothing else."""
 
-    def __init__(self, real: IO[bytes]) -> None:
+    def __init__(self, real: IO[bytes], sound_bytes: int = HEADS_BYTES) -> None:
         self.real = real
+        self.sound_bytes = sound_bytes
 
     def __enter__(self) -> "FailingFile":
         return self
@@ -49,9 +55,51 @@ class FailingFile:
         return getattr(self.real, name)
 
     def read(self, *size: int) -> bytes:
-        if self.real.tell() >= HEADS_BYTES:
+        if self.real.tell() >= self.sound_bytes:
             raise OSError(5, "Input/output error")
         return self.real.read(*size)
+
+
+@pytest.mark.parametrize("part", ["opening", "entries", "large entry"])
+@pytest.mark.parametrize("use", ["start", "check", "backup", "compact", "rename"])
+def test_a_log_that_cannot_be_read_is_the_disk_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, part: str
+) -> None:
+    """Of a killed broker: its last entries are in no table, so that each use reads them."""
+    scribe = Scribe(tmp_path / "data")
+    queue, scribe.keeps_up = scribe.declare("orders"), False
+    scribe.fill(queue, 1, b"x" * (400 * KIB if part == "large entry" else 100))
+    data_dir = killed_copy(tmp_path / "data", tmp_path / "killed")
+    before = (data_dir / "data.mdb").read_bytes()
+    uses: dict[str, Callable[[], object]] = {
+        "start": lambda: open_store(data_dir, MAP_BYTES),
+        "check": lambda: check(data_dir),
+        "backup": lambda: backup(data_dir, tmp_path / "backup"),
+        "compact": lambda: compact(data_dir),
+        "rename": lambda: rename(data_dir, "other"),
+    }
+    opened, call = Path.open, "preadv" if part == "entries" else "pread"
+    real_call = getattr(os, call)
+
+    def failing(opened_file: int, *more: Any) -> Any:
+        if os.readlink(f"/proc/self/fd/{opened_file}").endswith(".wal"):
+            raise OSError(5, "Input/output error")
+        return real_call(opened_file, *more)
+
+    def fails(self: Path, *more: Any, **named: Any) -> Any:
+        real: Any = opened(self, *more, **named)
+        return FailingFile(real, 0) if self.suffix == ".wal" else real
+
+    sentence = rf"killed/wal/\d+\.wal {PRINTED} \(Input/output error\)"
+    with monkeypatch.context() as patch, pytest.raises(DiskFailed, match=sentence):
+        if part == "opening":
+            patch.setattr(Path, "open", fails)
+        else:
+            patch.setattr(os, call, failing)
+        uses[use]()
+    assert (data_dir / "data.mdb").read_bytes() == before
+    assert check(data_dir).findings == []
+    open_store(data_dir, MAP_BYTES).close()
 
 
 @pytest.mark.parametrize("use", ["start", "check", "structure", "restore"])
