@@ -73,6 +73,9 @@ class PassingQueue(EvictingQueue, Protocol):
     def take_head(self) -> Entry | None:
         """Takes out the next message; None: it has expired."""
 
+    def expire(self, entry: Entry) -> None:
+        """Removes a message whose time to live is over."""
+
 
 Passing = tuple[PassingQueue, Entry]
 """A message that may not wait, with its queue."""

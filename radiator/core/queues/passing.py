@@ -28,18 +28,23 @@ def end_turn(context: TurnContext) -> bool:
 
 def end(queue: PassingQueue, entry: Entry) -> None:
     """Called when the turn in which that entry became READY is over. An entry with others before it expires when its
-    turn comes.
+    turn comes. One that may wait by now, as the queue was given a bound of more than 0 meanwhile, stays.
     """
     if isinstance(entry, PassingEntry):
         entry.is_fresh = False
     if queue.is_gone or entry.state is not State.READY:
         return
     if queue.keeps_nothing:
-        oldest = queue.oldest()
-        if oldest is not None:
+        # more than this is there if the queue kept messages until its settings were read again
+        while entry.state is State.READY and (oldest := queue.oldest()) is not None:
             push_out(queue, oldest, Event.DROP)
-    elif queue.head() is entry:
-        queue.take_head()
+    elif _has_no_time(entry) and queue.head() is entry and queue.take_head() is not None:
+        queue.expire(entry)  # the clock was set back, so that it has not expired yet
+
+
+def _has_no_time(entry: Entry) -> bool:
+    """Whether its time to live is 0."""
+    return 0 < entry.message.expires_ms == entry.message.accepted_ms
 
 
 def is_passing(entry: Entry | None) -> bool:

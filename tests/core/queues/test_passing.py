@@ -1,5 +1,6 @@
 """Messages that wait for nobody: delivered in the turn in which they become READY, or expired, or dropped."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from radiator.core.queues.entry import Stub
 from radiator.core.queues.passing import end, end_turn
 from radiator.core.states import Event
-from radiator.model.commands import AUTO, Read
+from radiator.model.commands import AUTO, Read, Reread
 from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, QueueSettings
 from tests.core.bare import consumer, durable, in_memory, message, out, stored
@@ -25,6 +26,15 @@ LETS_GO = pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
 
 def settings_of(kind: dict[str, object]) -> dict[str, object]:
     return {**kind, "partition_key": ("header:k",)} if "partition_key" in kind else kind
+
+
+def reread(node: Node, **changed: object) -> Reread:
+    """config.toml, with this of the queue `q` changed."""
+    found = node.unchanged()
+    assert found.config is not None
+    declared = found.config.declarations.queues
+    declared = {**declared, "q": replace(declared["q"], **changed)}
+    return Reread(replace(found.config, declarations=replace(found.config.declarations, queues=declared)))
 
 
 def immediate(node: Node, body: bytes, **more: object) -> None:
@@ -126,6 +136,51 @@ def test_what_is_on_its_way_to_the_disk_is_not_let_go_of_by_what_is_there(kind: 
     node.commit()
     node.turn([])
     assert node.bodies(1) == [b"a", b"b"] and node.numbers("q")["dropped"] == 0
+
+
+@pytest.mark.parametrize("ttl_ms", [None, 500])
+@LETS_GO
+@BOTH
+@KINDS
+def test_what_waits_for_the_disk_stays_if_the_queue_keeps_messages_by_then(
+    kind: dict[str, object], persistent: bool, overflow: str, ttl_ms: int | None
+) -> None:
+    bounds = {"overflow": overflow, "dead_letter": "dead", "max_messages": 0, "message_ttl_ms": ttl_ms}
+    node = Node(queue(persistent=persistent, **bounds, **settings_of(kind)))
+    node.open(1, 9)
+    node.turn([Read(9, [send(9, "q", b"a"), send(9, "q", b"b")]), reread(node, max_messages=5)])
+    assert node.numbers("q")["ready"] == 2
+    node.say(subscribe(1, "q", AUTO))
+    assert node.bodies(1) == [b"a", b"b"] and node.numbers("q")["messages"] == 0
+
+
+@LETS_GO
+@BOTH
+@KINDS
+def test_all_that_is_there_goes_once_a_queue_keeps_nothing_and_something_comes(
+    kind: dict[str, object], persistent: bool, overflow: str
+) -> None:
+    bounds = {"overflow": overflow, "dead_letter": "dead", "max_messages": 5}
+    node = Node(queue(persistent=persistent, **bounds, **settings_of(kind)))
+    node.open(9)
+    node.say(*(send(9, "q", b"%d" % number) for number in range(4)))
+    node.turn([reread(node, max_messages=0)])
+    assert node.numbers("q")["ready"] == 4, "what is there stays"
+    node.say(send(9, "q", b"one more"))
+    numbers = node.numbers("q")
+    assert numbers["messages"] == 0 and numbers["dropped"] + numbers["dead_lettered"] == 5
+
+
+@KINDS
+def test_a_time_to_live_of_0_is_over_though_the_clock_is_set_back_before_the_commit(kind: dict[str, object]) -> None:
+    node = Node(queue(**settings_of(kind)))
+    node.open(1, 9)
+    node.auto = False
+    node.say(send(9, "q", b"a", expiration_ms=0))
+    node.now_ms -= 5
+    node.auto = True
+    node.turn([])
+    assert (node.numbers("q")["messages"], node.numbers("q")["expired"], node.stored("q")) == (0, 1, [])
 
 
 @pytest.mark.parametrize("bound", NOTHING)
