@@ -457,7 +457,7 @@ class DurableQueue(Queue):
     def oldest(self) -> Entry | None:
         """Takes out the oldest entry; if it becomes a dead letter, no stub: `may_evict` made sure of enough others."""
         stubs: list[tuple[int, Entry]] = []
-        due = self.window.due
+        due = {} if self.keeps_nothing else self.window.due  # a consumer may have room by the time it is READY
         if self.settings.overflow == DEAD_LETTER:
             due = {position: entry for position, entry in due.items() if not entry.is_stub}
             while self.returned and self.returned[0][1].is_stub:

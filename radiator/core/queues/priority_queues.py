@@ -243,7 +243,8 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         if oldest is not None and oldest.is_stub and needs_bytes:
             whole = (priorities.entries.get(position) for position in sorted(lane.line))
             oldest = next((entry for entry in whole if entry is not None and not entry.is_stub), None)
-        if lane.coming and (oldest is None or self.window.due):
+        # in a queue that keeps nothing a consumer may have room by the time that these are READY
+        if lane.coming and not self.keeps_nothing and (oldest is None or self.window.due):
             coming = [entry for entry in lane.coming.values() if not (needs_bytes and entry.is_stub)]
             first = min(coming, key=lambda entry: entry.position, default=None)
             if first is not None and (oldest is None or first.position < oldest.position):

@@ -138,6 +138,47 @@ def test_what_is_on_its_way_to_the_disk_is_not_let_go_of_by_what_is_there(kind: 
     assert node.bodies(1) == [b"a", b"b"] and node.numbers("q")["dropped"] == 0
 
 
+@LETS_GO
+@COUNTS
+@KINDS
+def test_nor_if_nobody_has_room_for_what_is_there_and_somebody_has_when_it_is_ready(
+    kind: dict[str, object], counts: str, overflow: str
+) -> None:
+    bounds = {"bounds_count": counts, "overflow": overflow, "dead_letter": "dead", "max_messages": 0}
+    node = Node(queue(**bounds, **settings_of(kind)))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=1), send(9, "q", b"a"))
+    node.auto = False
+    node.say(send(9, "q", b"b", headers=b"priority:3\n"))
+    node.seal()
+    node.say(send(9, "q", b"c"))
+    node.commit()
+    node.say(ack(node.message(1)))
+    node.auto = True
+    node.turn([])
+    assert node.bodies(1) == [b"c"] and node.numbers("q")["dropped"] + node.numbers("q")["dead_lettered"] == 1
+
+
+@LETS_GO
+@KINDS
+def test_nor_is_what_was_delayed_while_it_is_on_its_way_to_its_place(kind: dict[str, object], overflow: str) -> None:
+    node = Node(queue(overflow=overflow, dead_letter="dead", max_messages=0, **settings_of(kind)))
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=1), send(9, "q", b"a"), send(9, "q", b"b", delay_ms=1000))
+    node.auto = False
+    node.say(send(9, "q", b"c", headers=b"priority:3\n"))
+    node.seal()
+    node.wait(1.5)
+    while node.read_requests:
+        node.answer()
+    assert node.numbers("q")["storing"] == 2
+    node.commit()
+    node.say(ack(node.message(1)))
+    node.auto = True
+    node.turn([])
+    assert node.bodies(1) == [b"b"] and node.numbers("q")["dropped"] + node.numbers("q")["dead_lettered"] == 1
+
+
 @pytest.mark.parametrize("ttl_ms", [None, 500])
 @LETS_GO
 @BOTH
