@@ -16,30 +16,33 @@ def end_turn(context: TurnContext) -> bool:
     if they become dead letters. Returns whether another turn must do the rest.
     """
     passing, before = context.passing, context.dead_letters_cost
-    some = 0
-    for queue, entry in passing[:STEP_MESSAGES]:
-        if context.dead_letters_cost - before >= COMMANDS_PER_TURN:
+    ended = 0
+    for _ in range(STEP_MESSAGES):
+        if ended == len(passing) or context.dead_letters_cost - before >= COMMANDS_PER_TURN:
             break
-        end(queue, entry)
-        some += 1
-    del passing[:some]
+        ended += end(*passing[ended])
+    del passing[:ended]
     return bool(passing)
 
 
-def end(queue: PassingQueue, entry: Entry) -> None:
+def end(queue: PassingQueue, entry: Entry) -> bool:
     """Called when the turn in which that entry became READY is over. An entry with others before it expires when its
-    turn comes. One that may wait by now, as the queue was given a bound of more than 0 meanwhile, stays.
+    turn comes. One that may wait by now, as the queue was given a bound of more than 0 meanwhile, stays. Returns False
+    if another message went, and this must be called again.
     """
     if isinstance(entry, PassingEntry):
         entry.is_fresh = False
     if queue.is_gone or entry.state is not State.READY:
-        return
+        return True
     if queue.keeps_nothing:
-        # more than this is there if the queue kept messages until its settings were read again
-        while entry.state is State.READY and (oldest := queue.oldest()) is not None:
+        oldest = queue.oldest()
+        if oldest is not None:
             push_out(queue, oldest, Event.DROP)
+            # others are there if the queue kept messages until its settings were read again: they go too
+            return entry.state is not State.READY
     elif _has_no_time(entry) and queue.head() is entry and queue.take_head() is not None:
         queue.expire(entry)  # the clock was set back, so that it has not expired yet
+    return True
 
 
 def _has_no_time(entry: Entry) -> bool:

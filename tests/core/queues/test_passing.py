@@ -212,6 +212,23 @@ def test_all_that_is_there_goes_once_a_queue_keeps_nothing_and_something_comes(
     assert numbers["messages"] == 0 and numbers["dropped"] + numbers["dead_lettered"] == 5
 
 
+@BOTH
+def test_and_it_goes_in_slices(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent, overflow=DROP_OLDEST, max_messages=3 * STEP_MESSAGES))
+    node.open(9)
+    node.say(*(send(9, "q", b"") for _ in range(2 * STEP_MESSAGES)))
+    node.turn([reread(node, max_messages=0)])
+    node.auto = False
+    node.turn([Read(9, [send(9, "q", b"one more")])])
+    went = [node.numbers("q")["dropped"]]
+    while node.step():
+        went.append(node.numbers("q")["dropped"])
+    assert max(after - before for before, after in pairwise([0, *went])) <= STEP_MESSAGES
+    node.auto = True
+    node.turn([])
+    assert (node.numbers("q")["messages"], node.numbers("q")["dropped"]) == (0, 2 * STEP_MESSAGES + 1)
+
+
 @KINDS
 def test_a_time_to_live_of_0_is_over_though_the_clock_is_set_back_before_the_commit(kind: dict[str, object]) -> None:
     node = Node(queue(**settings_of(kind)))
