@@ -1,9 +1,9 @@
 """Start reading here: one message's life.
 
-The session makes a `Send` of a SEND frame. `Broker.turn` (broker.py) hands it to `Admission` (routing/admission.py),
-which admits it, has it wait for room with its connection, or refuses it. An admitted message gets a position, and its
-queue (queues/durable_queue.py) writes a `Put` into the open `Batch` (turn.py), which *holds* its RECEIPT. It is
-STORING (states.py).
+The session turns a SEND frame into a `Send`. `Broker.turn` (broker.py) hands it to `Admission` (routing/admission.py),
+which admits it, blocks its connection until there is room, or refuses it. An admitted message gets a position, and its
+queue (queues/durable_queue.py) writes a `Put` into the open `Batch` (turn.py), which *holds* its RECEIPT. It is STORING
+(states.py).
 
 The server takes the batch (`Broker.seal`) and has it committed: one LMDB transaction, synced. Only then does it report
 `Committed`; in that turn the held RECEIPT is sent and the message becomes READY. `Queue.pump` (queues/queue.py)

@@ -20,8 +20,9 @@ from radiator.model.replies import MESSAGE_COST_BYTES
 class Acks:
     """on_left: called with a queue that may have lost its last consumer, or its last unacked message. read_back: asks
     for the bytes of deliveries whose bytes are only on the disk; returns what the command must wait for.
-    batch_wait_list: where ACKs wait while the open batch is full. begun: by connection, a command that settles several,
-    judged once, and what is left of it. turn_left: how many messages such commands may still settle in this turn.
+    batch_wait_list: where ACKs wait while the open batch is full. begun: for each connection, the command under way
+    that settles several, and the deliveries that are left. turn_left: how many messages such commands may still settle
+    in this turn.
     """
 
     __slots__ = (
@@ -77,8 +78,8 @@ class Acks:
     def ack_several(
         self, connection: Connection, command: Ack | Nack, deliveries: deque[Delivery], left: int, is_sliced: bool
     ) -> Waitable | None:
-        """Settles the next slice of the deliveries: as many as the turn has time for. Those that came back since the
-        command was judged are skipped. Returns what the rest waits for; the RECEIPT comes with the last slice.
+        """Settles the next slice of the deliveries: as many as the turn has time for. Skips those that were returned
+        since the command began. Returns what the rest waits for; the RECEIPT comes with the last slice.
         """
         context = self.context
         if self.turn_number != context.turn_number:

@@ -1,8 +1,8 @@
-"""Answers that may be long: made row by row, one slice in a turn, however many connections ask for however many.
+"""Answers that may be long: made row by row, one slice a turn, however many connections ask for however many.
 
-A row is of one moment; two rows may be of different turns. Connections are served in turns, one answer each, and short
-answers do not wait for long ones: see ANSWER_LINES. A connection with ANSWERS_WAITING_MAX answers outstanding is
-blocked: it is not read from. An answer is begun only while its connection reads, and dropped once that is closed.
+A row shows one moment; two rows may show different turns. Connections take turns, one answer each, and short answers do
+not wait for long ones: see ANSWER_LINES. A connection with ANSWERS_WAITING_MAX answers outstanding is blocked: it is
+not read from. An answer is begun only while its connection reads, and is dropped when the connection closes.
 """
 
 import heapq
@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True, eq=False)
 class AwaitedRow:
-    """In place of a row: the answer goes on once `end` is called. found: what `end` was called with."""
+    """Stands in place of a row: the answer continues once `end` is called. found: what `end` was called with."""
 
     found: Any = None
     then: Callable[[], None] | None = None
@@ -56,7 +56,7 @@ Made = (
 
 
 def _steps(made: Made, rendering: Rendering) -> Iterator[str | AwaitedRow]:
-    """An answer that is there, or comes after PAUSEs and Waits, as the protocol writes it."""
+    """Yields the pieces of an answer as the protocol writes it: "" for a PAUSE, and each AwaitedRow as it is."""
     if not isinstance(made, Iterator):
         yield from rendering.pieces(made)
         return
@@ -73,7 +73,7 @@ def _steps(made: Made, rendering: Rendering) -> Iterator[str | AwaitedRow]:
 
 
 def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Item | PauseRow]:
-    """The same, with a PAUSE after so many: for what is looked at and makes no row."""
+    """Yields the items, with a PAUSE after each `between` of them: for items that are looked at and make no row."""
     for count, item in enumerate(items, 1):
         yield item
         if count % between == 0:
@@ -81,7 +81,7 @@ def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Ite
 
 
 def total(counts: Iterable[int]) -> Later[int]:
-    """The sum of so many numbers that it takes several slices."""
+    """Returns the sum of numbers that may be too many for one slice."""
 
     def rows() -> Iterator[int | PauseRow]:
         found = 0
@@ -98,7 +98,7 @@ def total(counts: Iterable[int]) -> Later[int]:
 def in_order(
     names: Iterable[str], after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> Iterator[str | PauseRow]:
-    """Names in their order; of those that come after one of them and that the pattern matches, at most so many."""
+    """Yields names in order, with PAUSEs: at most `limit` of those that come after `after` and that `match` matches."""
     all_of_them = [*names]
     runs = []
     for begin in range(0, len(all_of_them), LOOKED_AT_ONCE):
@@ -119,8 +119,8 @@ def in_order(
 
 
 def _matching(names: Iterable[str], pattern: str) -> Iterator[str | PauseRow]:
-    """Those that the pattern matches. A PAUSE after so many comparisons of a word with one of the pattern's: a name may
-    have 128.
+    """Yields the names that the pattern matches, and a PAUSE after each MATCH_STEPS comparisons of two words: a name
+    may have 128 words.
     """
     words, steps = pattern.count(".") + 1, 0
     for name in names:
@@ -136,14 +136,14 @@ def _matching(names: Iterable[str], pattern: str) -> Iterator[str | PauseRow]:
 
 
 class Give(Protocol):
-    """Takes the text of an answer. code: of the refusal that it is; "": it is none. more: its further parts."""
+    """Takes the text of an answer. code: of the refusal, if it is one, else "". more: its further parts."""
 
     def __call__(self, body: bytes, code: str = "", more: tuple[bytes, ...] = ()) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class AnswerQueue:
-    """A connection's long answers that were not given yet, in order. is_aside: the connection does not read."""
+    """A connection's long answers that are not given yet, in order. is_aside: they wait until the connection reads."""
 
     turnstile: WaitList = field(default_factory=lambda: WaitList("answers", is_timed=False))
     answers: "deque[Making]" = field(default_factory=deque)
@@ -152,9 +152,9 @@ class AnswerQueue:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. queue: where it goes, if it goes to one. make: begins it, and may be called again; rendering: writes
-    it; give: takes its text; refuse: takes the refusal instead. held_bytes: of what it is made from, while it is not
-    given. wait: what it waits for. slices: how many were made since it was begun.
+    """One answer. queue: the queue that it goes to, if any. make: begins it, and may be called again; rendering: writes
+    it; give: takes its text; refuse: takes the refusal instead. held_bytes: the memory of what it is made from, until
+    it is given. wait: what it waits for. slices: how many were made since it was begun.
     """
 
     connection: Connection
@@ -166,9 +166,9 @@ class Making:
     held_bytes: int = 0
     rest: Iterator[str | AwaitedRow] | None = None
     wait: AwaitedRow | None = None
-    text: BytesIO = field(default_factory=BytesIO)  # the last part, whose bytes need no copy in the end
+    text: BytesIO = field(default_factory=BytesIO)  # the last part; taking its bytes copies nothing
     parts: list[bytes] = field(default_factory=list)  # those before it
-    before_bytes: int = 0  # of these
+    before_bytes: int = 0  # the bytes of those parts
     slices: int = 0
 
     @property
@@ -208,7 +208,9 @@ class Making:
         return False
 
     def _part(self) -> BytesIO:
-        """Where the next slice goes. A message is one part: that grows in place, while to join 60 MiB takes 36 ms."""
+        """Returns the buffer of the next slice. A message has one part, which grows in place: joining 60 MiB takes 36
+        ms.
+        """
         if self.queue is None and self.text.tell() >= ANSWER_PART_BYTES:
             self.parts.append(self.text.getvalue())
             self.before_bytes += len(self.parts[-1])
@@ -216,7 +218,7 @@ class Making:
         return self.text
 
     def let_go(self) -> None:
-        """Drop what was made: it begins anew."""
+        """Drops what was made: the answer begins anew."""
         self.rest = self.wait = None
         self.text = BytesIO()
         self.parts = []
@@ -243,8 +245,8 @@ class Line:
 
 
 class Answers:
-    """All answers that are being made or wait: a background task, of one slice in a turn. schedule: begins the task;
-    unblocked: what may have room again since its waiters were last tried.
+    """All answers that are being made or wait: a background task that makes one slice a turn. schedule: begins the
+    task; unblocked: what may have room again since its waiters were last tried.
     """
 
     __slots__ = ("askers", "unblocked", "is_awake", "lines", "turn", "schedule")
@@ -253,19 +255,19 @@ class Answers:
         self.schedule = schedule
         self.unblocked = unblocked
         self.is_awake = False
-        self.askers: dict[Connection, AnswerQueue] = {}  # of whom any answer was begun, or waits
+        self.askers: dict[Connection, AnswerQueue] = {}  # connections with an answer that was begun, or waits
         self.lines: list[Line] = []
         for slices in reversed(ANSWER_LINES):
             self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
-        self.turn = 0  # whose: of these lines
+        self.turn = 0  # the index of the line whose turn it is
 
     def full(self, connection: Connection) -> WaitList | None:
-        """Where the connection must wait before it asks for more."""
+        """Returns where the connection must wait before it may ask for more; None: it need not wait."""
         asker = self.askers.get(connection)
         return None if asker is None or len(asker.answers) < ANSWERS_WAITING_MAX else asker.turnstile
 
     def begin(self, making: Making) -> None:
-        """It is made when its turn comes."""
+        """Adds an answer, which is made when its turn comes."""
         connection = making.connection
         if connection.is_idle:
             connection.wake()
@@ -278,7 +280,7 @@ class Answers:
             self.queue_up(asker)
 
     def queue_up(self, asker: AnswerQueue) -> None:
-        """Its next answer, behind those of all others."""
+        """Puts its next answer behind those of all other connections."""
         self.lines[0].waiting.append(asker.answers[0])
         self.go_on()
 
@@ -288,13 +290,15 @@ class Answers:
             self.schedule(self)
 
     def closed(self, connection: Connection) -> None:
-        """The connection is gone. Its answers are dropped when their turn comes; those that are aside, now."""
+        """Called when the connection is closed. Its answers are dropped now if they are aside, else when their turn
+        comes.
+        """
         asker = self.askers.get(connection)
         if asker is not None and asker.is_aside:
             del self.askers[connection]
 
     def outbox_drained(self, connection: Connection) -> None:
-        """The connection's outgoing buffer has drained."""
+        """Called when the connection's outgoing buffer has drained."""
         asker = self.askers.get(connection)
         if asker is not None and asker.is_aside:
             asker.is_aside = False
@@ -302,7 +306,7 @@ class Answers:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to do before an answer that waits has what it waits for."""
+        """Whether nothing can be made until an answer has what it waits for."""
         return not any(line.begun or (line.waiting and line.has_place) for line in self.lines)
 
     @property
@@ -350,14 +354,14 @@ class Answers:
         line.begun.append(making)
 
     def waited(self, making: Making, line: Line) -> None:
-        """It has what it waited for."""
+        """Called when an answer has what it waited for."""
         line.away -= 1
         making.wait = None
         line.begun.append(making)
         self.go_on()
 
     def end(self, making: Making) -> None:
-        """The answer is over: the connection's next one goes behind those of all others."""
+        """Removes an answer that is over, and puts the connection's next one behind those of all other connections."""
         connection = making.connection
         asker = self.askers[connection]
         connection.answer_bytes = 0

@@ -1,7 +1,7 @@
 """Writes the audit log: a line in the process's log, and a record in `/log/audit` where the journal is on.
 
-A record is in the open batch, beside the change that it tells of. Of each event there are so many in AUDIT_EVERY_S of
-one user or network, and in all; the others are counted, and their number is a record at the end of that time.
+A record goes into the open batch, beside the change that it is about. In AUDIT_EVERY_S an event has a bounded number of
+records for one user or network, and in all; the others are counted, and a record at the end of that time says how many.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ _HEADERS = block_of(ESCAPING_ALL, (CONTENT_TYPE, b"application/json"))
 
 
 class AuditWriter:
-    """log: that of the records; None: there are none. counts: what has happened, of each event and user or network, in
-    this period; of_event: how many records there are of each; left_out: how many there are not, because there are as
-    many as may be in all; until_s: its end. size_max: as in journal_writer.py.
+    """log: the log of the records; None: none are kept. counts: how often each event happened in this period, for each
+    user or network; of_event: how many records each event has; left_out: how many it lacks because it has
+    AUDIT_RECORDS; until_s: the period's end. size_max: as in journal_writer.py.
     """
 
     __slots__ = ("context", "counts", "left_out", "log", "of_event", "size_max", "until_s")
@@ -41,22 +41,22 @@ class AuditWriter:
     # ---- what is told -----------------------------------------------------------------------------------------------
 
     def logged_in(self, connection: Connection) -> None:
-        """A client has proved who it is."""
+        """Called when a client has proved who it is."""
         principal = connection.principal
         by = str(principal.recognised_by)
         self.context.note("info", "logged_in", connection=connection.number, user=principal.name, by=by)
         self.record(LOGIN, principal.name, **_client(connection))
 
     def login_refused(self, name: str, peer: str, network: str) -> None:
-        """Somebody has not. name: as it was given. The line about it is the server's."""
+        """Called when a login was refused. name: as it was given. The log line is the server's."""
         self.record(LOGIN_REFUSED, network, user=name, peer=peer)
 
     def forbidden(self, connection: Connection, sentence: str) -> None:
-        """A right is missing. The line about it is that of any refusal."""
+        """Called when a right is missing. The log line is that of any refusal."""
         self.record(FORBIDDEN, connection.principal.name, **_client(connection), sentence=sentence)
 
     def acted(self, connection: Connection, act: Act, on: str, outcome: str, code: str = "") -> None:
-        """An operator's act was begun, done, or refused with that code."""
+        """Called when an operator's act was begun, done, or refused with that code."""
         name = connection.principal.name
         fields = {"act": act.what, "on": on, "outcome": outcome, "code": code}
         given = {key: value for key, value in fields.items() if value}
@@ -64,13 +64,13 @@ class AuditWriter:
         self.record(ACT, name, **_client(connection), **fields)
 
     def reloaded(self, outcome: str) -> None:
-        """By a signal."""
+        """Called when a signal had config.toml read again."""
         self.record(ACT, "", act="reload", outcome=outcome, by="signal")
 
     # ---- records ----------------------------------------------------------------------------------------------------
 
     def record(self, event: str, of: str, **fields: Value) -> None:
-        """One record, unless there are too many of that event and this user or network."""
+        """Writes one record, unless the event has too many, in all or for this user or network."""
         if self.log is None or self.context.is_stopping:
             return
         key = (event, of)
@@ -93,8 +93,8 @@ class AuditWriter:
         self.log.put(Message(f"/{LOG}/{AUDIT}", _HEADERS, ESCAPING_ALL, body, now_ms))
 
     def ticked(self, keep_within: Callable[[int], bool], is_tight: bool) -> None:
-        """Time has passed: what was left out in the last period is told, and while the disk is tight the log grows no
-        more: its oldest records make room.
+        """Called as time passes: records what the last period left out. While the disk is tight the log does not grow:
+        its oldest records make room.
         """
         log = self.log
         if log is None:
@@ -130,7 +130,7 @@ def _client(connection: Connection) -> dict[str, Value]:
         "peer": connection.peer,
         "connection": connection.number,
     }
-    if connection.owner != connection.number:  # a channel, and who has logged in is its connection
+    if connection.owner != connection.number:  # a channel: its connection is what has logged in
         found["channel_of"] = connection.owner
     return found
 
@@ -148,12 +148,12 @@ class PendingAct:
         self.is_over = False
 
     def begun(self) -> None:
-        """It goes on in later turns, unless it is over."""
+        """Records that the act continues in later turns, unless it is over."""
         if not self.is_over:
             self.writer.acted(self.connection, self.act, self.on, BEGUN)
 
     def ended(self, outcome: str, code: str = "") -> None:
-        """It is over."""
+        """Records the outcome, once."""
         if not self.is_over:
             self.is_over = True
             self.writer.acted(self.connection, self.act, self.on, outcome, code)

@@ -5,7 +5,7 @@ The check is made in three places: at the broker's table of handlers, for client
 retry of a command that waits for room; at a request to /admin, once it is parsed; and at the SENDs of a prepared
 transaction, when they go into their destinations. Without an authorizer all is allowed, and no command costs more.
 
-When the users have changed, what is there already is judged again: each connection, and its subscriptions.
+When the users have changed, each open connection and its subscriptions are checked again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +39,8 @@ class Authorizer(Protocol):
 
 
 class Authorization:
-    """authorizer: None where every principal may do everything. own_uid: of the broker's process. usages: what users
-    have in use, of which the bounds are kept at the same doors.
+    """authorizer: None where every principal may do everything. own_uid: the user id of the broker's process. usages:
+    what users have in use; their bounds are checked in the same places.
     """
 
     __slots__ = ("authorizer", "guarded", "handlers", "own_uid", "usages")
@@ -54,18 +54,18 @@ class Authorization:
         self.guarded: dict[type, Handler] = {}
 
     def guard(self, handlers: dict[type, Handler]) -> Mapping[type, Handler]:
-        """The table of what carries out each type of command, each behind its check; it follows `use`."""
+        """Returns a table of the handlers, each behind its check; `use` changes that same table."""
         self.handlers = handlers
         self._fill()
         return self.guarded
 
     @property
     def users(self) -> Mapping[str, User]:
-        """Those of the configuration in force."""
+        """The users of the configuration in force."""
         return self.authorizer.users if isinstance(self.authorizer, Rights) else {}
 
     def use(self, users: Mapping[str, User]) -> bool:
-        """These are the users from now on; whether that is a change. What is there must be judged again then."""
+        """Takes these users from now on. Returns whether that is a change: what exists must be checked again then."""
         if users == self.users:
             return False
         self.authorizer = rights_of(users, self.own_uid)
@@ -84,15 +84,15 @@ class Authorization:
                 self.guarded[command] = guard(check, handler, usages)
 
     def check_request(self, connection: Connection, command: AdminCommand) -> None:
-        """What a request to /admin asks for. Raises Refusal."""
+        """Raises Refusal where the principal may not do what a request to /admin asks for."""
         if type(command) is AskRight and command.user == self.lease_owner(connection):
-            self.check_present(connection)  # about himself
+            self.check_present(connection)  # users may ask about themselves
             return
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, command)
 
     def allows(self, connection: Connection, command: AdminCommand) -> bool:
-        """Whether its principal could ask for that."""
+        """Whether the connection's principal may ask for that."""
         try:
             self.check_request(connection, command)
         except Refusal:
@@ -100,8 +100,8 @@ class Authorization:
         return True
 
     def check_ending(self, connection: Connection, destination: str) -> None:
-        """The end of a durable subscription to that destination, which may be another connection's: for who may
-        subscribe to it, and so take everything that it has collected. Raises Refusal.
+        """Raises Refusal where the principal may not end a durable subscription to that destination, even another
+        connection's. Who may subscribe to it may: they could take everything that it has collected.
         """
         if self.authorizer is not None:
             self.authorizer.check(connection.principal, Subscribe(connection.number, b"", destination))
@@ -112,20 +112,22 @@ class Authorization:
             self.authorizer.check(connection.principal, command)
 
     def lease_owner(self, connection: Connection) -> str:
-        """Whose leases a client's are: the name of its user; "": there are no users, and all clients share them."""
+        """Returns whose a client's leases are: the name of its user; "": there are no users, and all clients share
+        them.
+        """
         if self.authorizer is None:
             return ""
         principal = connection.principal
         return ANONYMOUS if principal.recognised_by is RecognisedBy.NOTHING else principal.name
 
     def check_owner(self, owner: Connection, name: str) -> None:
-        """Raises Refusal where the leases of that name are nobody's any more."""
+        """Raises Refusal where nobody owns the leases of that name any more."""
         self.check_present(owner)
         if self.lease_owner(owner) != name:
             raise Refusal(FORBIDDEN, "There are users now, and each lease belongs to one of them.")
 
     def act_for(self, owner: Connection, connection: Connection) -> None:
-        """That owner of leases is who this client is."""
+        """Gives that owner of leases the principal of this client."""
         owner.principal = connection.principal
 
     def check_present(self, connection: Connection) -> None:
@@ -134,8 +136,8 @@ class Authorization:
             self.authorizer.check(connection.principal, Disconnect(connection.number))
 
     def check_login(self, connection: Connection) -> int | None:
-        """Returns when what its client has logged in with runs out, as Principal.until_ms. Raises Refusal where that
-        stands in its user's table no more.
+        """Returns when the credential that its client logged in with runs out, as Principal.until_ms. Raises Refusal if
+        its user no longer has that credential.
         """
         principal = connection.principal
         user = self.users.get(principal.name)
@@ -152,13 +154,13 @@ class Authorization:
         raise Refusal(FORBIDDEN, sentence)
 
     def check_renewed(self, connection: Connection, principal: Principal) -> None:
-        """Raises Refusal where it would be somebody else who has logged in again on that connection."""
+        """Raises Refusal if another user than its own has logged in again on that connection."""
         name = connection.principal.name
         if principal.name != name:
             raise Refusal(FORBIDDEN, f"This connection is that of {name}, and stays so: open another one.")
 
     def run_out(self, connection: Connection) -> Refusal:
-        """What is said to who has logged in with a secret that has run out by now."""
+        """Returns the refusal for a client whose credential has run out."""
         name = connection.principal.name
         return Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another one.")
 
@@ -173,13 +175,13 @@ class Authorization:
             self.authorizer.check(connection.principal, again)
 
     def check_prepared(self, principal: Principal | None, sends: Sequence[Send]) -> None:
-        """SENDs that this principal has prepared, before they go into their destinations; None: they were judged when
-        their transaction was committed, before the last start. Raises Refusal.
+        """Raises Refusal where this principal may no longer send what it has prepared, before that goes into its
+        destinations. None: it was checked when the transaction was committed, before the last start.
         """
         if self.authorizer is not None and principal is not None:
             for send in sends:
                 self.authorizer.check(principal, send)
-        # what they make is made by who has prepared them; the turn's end forgets that
+        # what they create counts for the user who prepared them; the end of the turn resets this
         self.usages.acting = self.usages.of(principal)
 
 
@@ -193,7 +195,7 @@ def _guarded(check: Check, handler: Handler, usages: Usages) -> Handler:
 
 
 def _guarded_send(check: Check, handler: Handler, usages: Usages) -> Handler:
-    """Of what counts for max_messages_per_s: once, when it is carried out or refused."""
+    """Guards what counts for max_messages_per_s: it counts once, when it is carried out or refused."""
 
     def guarded(connection: Connection, command: Command) -> Waitable | None:
         usages.acting = usage = connection.usage

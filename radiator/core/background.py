@@ -1,6 +1,6 @@
 """Work that may be long: returning the messages of a lost connection, sweeping a deleted queue, releasing delayed
-messages, moving messages. It goes on in slices, one a turn, each small enough for one batch; the events of others are
-carried out in between.
+messages, moving messages. It goes on in slices, one a turn, each small enough for one batch; other events are handled
+in between.
 """
 
 from collections import deque
@@ -79,7 +79,7 @@ class Requeue:
         self.left.extend(some)
 
     def finish(self) -> None:
-        """The broker stops: return all at once. What would have to be read back counts as still out."""
+        """Called when the broker stops: returns all at once. What would have to be read back stays unacked."""
         while self.left:
             delivery = self.left.popleft()
             if not self.is_lacking(delivery):
@@ -90,7 +90,9 @@ class Requeue:
         return delivery.is_out and delivery.subscription.queue.needs_bytes(delivery.entry, self.event)
 
     def give(self, delivery: Delivery) -> ConsumedQueue:
-        """Return it, and take it off its connection's window; one that was found damaged is no longer out."""
+        """Takes it off its connection's window and returns it to its queue, unless it was found damaged. Returns the
+        queue.
+        """
         queue = delivery.subscription.queue
         delivery.leave_window()
         if delivery.is_out and not queue.is_gone:
@@ -99,7 +101,7 @@ class Requeue:
 
 
 class Expiring:
-    """Removes expired messages from the head of a queue, up to the first that has not."""
+    """Removes expired messages from the head of a queue, up to the first that has not expired."""
 
     __slots__ = ("context", "queue")
 
@@ -139,7 +141,9 @@ class Expiring:
 
 
 class ReleaseDelayed:
-    """Releases delayed messages of a memory queue, if many are due. (A persistent queue's come as they are read.)"""
+    """Releases delayed messages of a memory queue, when many are due. (Those of a persistent queue are released as they
+    are read.)
+    """
 
     __slots__ = ("queue",)
 
@@ -160,7 +164,8 @@ class ReleaseDelayed:
 
 
 class Moving:
-    """`move FROM TO`: out of one queue and into the other, each slice in one batch; it stops when the target is full.
+    """`move FROM TO`: moves messages from one queue into another, each slice in one batch; stops when the target is
+    full.
 
     done: called with the number of messages moved, once they are on the disk.
     """
@@ -218,7 +223,7 @@ class Moving:
 
 
 class BackgroundTasks(deque[BackgroundTask]):
-    """All that go on, in the order of their turns."""
+    """All tasks that are under way, in the order of their turns."""
 
     def step_all(self, context: TurnContext) -> None:
         """One slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES."""
@@ -235,7 +240,7 @@ class BackgroundTasks(deque[BackgroundTask]):
         return context.open.size < BATCH_BYTES and any(task.can_go_on for task in self)
 
     def stop(self) -> None:
-        """The broker stops: return what is left of lost connections at once."""
+        """Called when the broker stops: returns what is left of lost connections at once."""
         for task in self:
             if isinstance(task, Requeue):
                 task.finish()

@@ -25,7 +25,8 @@ class Blocking:
     carry_out: carries out one command, and returns what it must wait for. postpone: a Read whose commands go on before
     all others of the next turn. go_on_prepared: the same as `go_on` for a prepared transaction that waits here too.
     turn_number, left: how much may still go on in this turn, in commands. going_on: what was being tried when the last
-    turn was full, and is tried first in the next: of two lists whose waiters wait for each other's, one empties first.
+    turn was full; it is tried first in the next, so that of two lists whose waiters move from one to the other, one
+    empties first.
     """
 
     __slots__ = (
@@ -61,7 +62,7 @@ class Blocking:
         return bool(self.unblocked) or self.going_on is not None
 
     def block(self, connection: Connection, commands: list[Command], waitable: Waitable) -> None:
-        """The first of these commands must wait for that, and the others behind it."""
+        """Blocks a connection: the first of these commands must wait for that, and the others behind it."""
         connection.blocked.extend(commands)
         connection.blocked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer | PublishAll))
         connection.blocked_since_s = self.context.now_s
@@ -73,12 +74,12 @@ class Blocking:
         self.context.post(Pause(connection.number, cause))
 
     def add(self, connection: Connection, commands: list[Command]) -> None:
-        """What a blocked connection had said before its reader stopped."""
+        """Adds the commands that a blocked connection had sent before its reader stopped."""
         connection.blocked.extend(commands)
         connection.blocked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer | PublishAll))
 
     def unblock(self, connection: Connection) -> None:
-        """It waits no longer; what it has not carried out is forgotten."""
+        """Ends the wait of a connection; its commands that were not carried out are forgotten."""
         waitable = connection.waits_for
         assert isinstance(waitable, Waitable)
         waitable.waiters.remove(connection)
@@ -92,12 +93,12 @@ class Blocking:
         del self.connections[connection.number]
 
     def wake_waiters(self, waitable: Waitable) -> None:
-        """Those who wait for it are tried again, by `retry`."""
+        """Has `retry` try again those that wait for it."""
         if waitable.waiters:
             self.unblocked[waitable] = None
 
     def retry(self) -> None:
-        """Commands go on, first come, first served, as far as there is room and the turn is not full. Where a
+        """Carries out waiting commands, first come, first served, while there is room and the turn is not full. Where a
         connection's commands need much room each, only one of them goes before the next connection's.
         """
         if self.turn_number != self.context.turn_number:
@@ -113,7 +114,7 @@ class Blocking:
                 self.going_on = waitable
 
     def go_on(self, producer: Producer, waitable: Waitable) -> bool:
-        """Carry out what it has waiting. False: it still waits for this very room, or for the next turn."""
+        """Carries out what the producer has waiting. False: it still waits for this very room, or for the next turn."""
         self.left -= COMMANDS_PER_TURN // READS_PER_TURN
         if isinstance(producer, Connection):
             return self.go_on_connection(producer, waitable)
@@ -121,7 +122,7 @@ class Blocking:
         return self.go_on_prepared(producer, waitable)
 
     def go_on_connection(self, connection: Connection, waitable: Waitable) -> bool:
-        """Its commands, in order."""
+        """Carries out its commands, in order."""
         went_on = False
         while connection.blocked and not connection.is_closing:
             if went_on and self.left <= 0:
@@ -152,22 +153,24 @@ class Blocking:
     # ---- for how long -----------------------------------------------------------------------------------------------
 
     def refuse_late(self) -> Iterator[int]:
-        """After block_timeout_s a SEND is refused as with `reject`. Yields what each step costs, as in rounds.py."""
+        """Refuses each SEND that has waited for block_timeout_s, as with `reject`. Yields what each step costs, as in
+        rounds.py.
+        """
         for connection in [*self.connections.values()]:
             if self.context.now_s - connection.blocked_since_s < self.limits.block_timeout_s:
                 return
             yield 1
-            # it may have gone on, or gone, while others had their turns; what was read with it has waited as long
+            # it may have gone on, or closed, since the last step; commands read with its first have waited as long
             while connection.number in self.connections and self.refuse_first(connection):
                 yield REFUSED_LOOKS
 
     def refuse_first(self, connection: Connection) -> bool:
-        """Refuse its first command if that has waited for too long; the commands behind it go on if its `on-refusal`
+        """Refuses its first command if that has waited for too long; the commands behind it go on if its `on-refusal`
         asks for that. False: it has not waited for too long.
         """
         now_s, limit_s, waitable = self.context.now_s, self.limits.block_timeout_s, connection.waits_for
         if (isinstance(waitable, WaitList) and not waitable.is_timed) or now_s - connection.blocked_since_s < limit_s:
-            return False  # it needs no room, and ends
+            return False  # this wait is not for room, and ends by itself
         assert isinstance(waitable, Waitable)
         name = name_of_waitable(waitable)
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
@@ -182,7 +185,7 @@ class Blocking:
         self.admission.forget_found(connection)
         self.go_on(connection, waitable)
         self.wake_waiters(waitable)
-        if connection.waits_for not in (None, waitable):  # for other room it has only begun to wait
+        if connection.waits_for not in (None, waitable):  # it has only begun to wait for other room
             connection.blocked_total_s += now_s - connection.blocked_since_s
             connection.blocked_since_s = now_s
             self.connections[connection.number] = self.connections.pop(connection.number)

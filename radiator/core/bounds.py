@@ -1,7 +1,7 @@
-"""The bounds of the whole broker, with their use: a row for each in BOUNDS, and no other place says which there are.
+"""The bounds of the whole broker, and how much of each is used: BOUNDS has a row for each, and is the only list of
+them.
 
-docs/OPERATING.md has the same rows. What one connection or one message may have is no bound of the broker, and has no
-row.
+docs/OPERATING.md has the same rows. The bounds of one connection or one message are not among them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,11 +37,11 @@ from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.settings import AUDIT, JOURNAL
 
 CONNECTIONS, BYTES = "connections", "bytes"
-"""Two of the units; the others are what is counted, too."""
+"""Two of the units; the others too name what is counted."""
 
 
 class BoundsPort(StatsPort, Protocol):
-    """All whose bounds are told."""
+    """The parts whose bounds are listed."""
 
     @property
     def leases(self) -> Leases: ...
@@ -58,7 +58,7 @@ class BoundsPort(StatsPort, Protocol):
 
 @dataclass(slots=True)
 class Looked:
-    """Where the numbers of one answer are taken from. server, disk: by name, as they were when it was begun."""
+    """Where the numbers of one answer are taken from. server, disk: by name, as they were when the answer was begun."""
 
     port: BoundsPort
     server: Mapping[str, tuple[int | None, int | None]] = field(init=False)
@@ -73,8 +73,8 @@ Used = int | None | Iterable[int]
 
 @dataclass(slots=True, frozen=True)
 class BoundKind:
-    """One bound. limit, used: take what there is now; used: of several, each with that bound, the use of each. None:
-    nobody knows. The other fields are BrokerBound's.
+    """One bound. limit, used: return the value as of now. used: the use of each, where each of several has that bound.
+    None: it is not known. The other fields are BrokerBound's.
     """
 
     name: str
@@ -86,7 +86,7 @@ class BoundKind:
 
 
 def bounds(port: BoundsPort) -> Iterator[BrokerBound | PauseRow]:
-    """All rows; PAUSE where a slice should end."""
+    """Yields all rows, and a PAUSE where a slice should end."""
     looked = Looked(port)
     for row in BOUNDS:
         used = None if row.used is None else row.used(looked)
@@ -105,7 +105,7 @@ def bounds(port: BoundsPort) -> Iterator[BrokerBound | PauseRow]:
 
 
 def _server(name: str, unit: str, reached: str) -> BoundKind:
-    """One that the server keeps."""
+    """A bound that the server keeps."""
     nothing = None, None
     return BoundKind(
         name,
@@ -117,7 +117,7 @@ def _server(name: str, unit: str, reached: str) -> BoundKind:
 
 
 def _fixed(name: str, limit: int, unit: str, reached: str, used: Callable[[Looked], Used] | None) -> BoundKind:
-    """A constant of model/limits.py."""
+    """A bound that is a constant of model/limits.py."""
     return BoundKind(name, unit, reached, lambda looked: limit, used)
 
 
@@ -142,7 +142,7 @@ def _nodes(looked: Looked) -> int | None:
 
 
 def _outbox_bound(looked: Looked) -> int | None:
-    """That of each is the same."""
+    """Returns the bound of any outbox: all have the same."""
     outboxes = looked.port.destinations.queues.outboxes
     return next((one.settings.max_bytes for one in outboxes.values()), None)
 

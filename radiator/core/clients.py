@@ -83,8 +83,8 @@ class Clients:
         self.authorization = authorization
         self.usages = usages
         self.audit = audit
-        self.until_ms: dict[int, int] = {}  # of connections that end by themselves, by number
-        self.next_end_ms = inf  # none of them ends before
+        self.until_ms: dict[int, int] = {}  # when each login runs out, by the connection's number
+        self.next_end_ms = inf  # none of them runs out before
         self.unheeded_noted: set[str] = set()  # destinations
 
     # ---- reports of the server --------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Clients:
         return True
 
     def identify(self, connection: Connection, command: Identify) -> None:
-        """What follows on it is in another name, and counts as that user's."""
+        """Has what follows on the connection be done by, and count for, another user."""
         if connection.usage is not None:
             self.usages.closed(connection.usage, connection)
             connection.usage = None
@@ -141,7 +141,9 @@ class Clients:
         self.audit.logged_in(connection)
 
     def renew(self, connection: Connection, command: Renew) -> None:
-        """It ends, with its channels, when the new secret runs out. Raises Refusal for another user's."""
+        """Has the connection and its channels end when the new secret runs out. Raises Refusal if that is another
+        user's.
+        """
         self.authorization.check_renewed(connection, command.principal)
         before, connection.principal = connection.principal, command.principal
         try:
@@ -153,7 +155,7 @@ class Clients:
             channel.principal = command.principal
 
     def ends_at(self, number: int, until_ms: int | None) -> None:
-        """The connection's login runs out then; None: it does not, whatever it was before."""
+        """Sets when the connection's login runs out; None: it does not, even if an earlier one would."""
         if until_ms is None:
             self.until_ms.pop(number, None)
         else:
@@ -161,12 +163,12 @@ class Clients:
             self.next_end_ms = min(self.next_end_ms, until_ms)
 
     def login_refused(self, event: LoginRefused) -> bool:
-        """In the audit log."""
+        """Records it in the audit log."""
         self.audit.login_refused(event.name, event.peer, event.network)
         return True
 
     def ticked(self) -> None:
-        """Ends connections whose login has run out, so many at a time."""
+        """Ends connections whose login has run out, ENDED_AT_ONCE at a time."""
         now_ms = self.context.now_ms
         if now_ms < self.next_end_ms:
             return
@@ -185,7 +187,9 @@ class Clients:
         return True
 
     def written(self, event: Written) -> bool:
-        """The outgoing buffer got smaller; an `auto` message whose last byte is with the operating system is acked."""
+        """Called when the outgoing buffer got smaller: acks `auto` messages whose last byte the operating system has
+        taken.
+        """
         connection = self.connections.get(event.connection)
         if connection is None or self.context.is_stopping:
             return True
@@ -202,7 +206,7 @@ class Clients:
         return True
 
     def closed(self, event: Closed) -> bool:
-        """Its unacked messages come back; whatever else it had open leaves no trace."""
+        """Called when a connection is closed: returns its unacked messages, and drops whatever else it had open."""
         connection = self.connections.pop(event.connection, None)
         self.until_ms.pop(event.connection, None)
         if connection is None or self.context.is_stopping:
@@ -265,7 +269,7 @@ class Clients:
         return self.cluster.heard(connection, command.word)
 
     def unheeded(self, connection: Connection, command: Unheeded) -> None:
-        """In the log, once a destination; but not of a queue whose keys or priorities are taken from that header."""
+        """Logs an unheeded header once for each destination, unless a queue takes its keys or priorities from it."""
         noted, address = self.unheeded_noted, command.destination
         if address not in noted and len(noted) < UNHEEDED_NOTED and not self.is_key(address, command.header):
             noted.add(address)

@@ -19,9 +19,9 @@ STAND_BY = "stand-by"
 
 
 class Crowd:
-    """Those who consume, as they stood when they were looked at. at: how many stand where; worst: of those whose window
-    is full the one with most unacked; holders: the connections, or owners of leases, that have something of the queue;
-    hot: the key with most messages.
+    """The consumers, as they stood when they were looked at. at: how many stand where; worst: the one with most
+    unacked, of those whose window is full; holders: the connections, or owners of leases, with unacked messages of the
+    queue; hot: the key with most messages.
     """
 
     __slots__ = ("at", "holders", "hot", "worst")
@@ -33,7 +33,7 @@ class Crowd:
         self.hot = Hot()
 
     def look(self, consumers: list[Subscription]) -> Iterator[PauseRow]:
-        """At all of them, with PAUSEs."""
+        """Looks at all of them, with PAUSEs."""
         for one in rested(consumers):
             if one is PAUSE:
                 yield PAUSE
@@ -44,7 +44,7 @@ class Crowd:
                 self.worst = one
 
     def look_at_holders(self, asked: Queue) -> Iterator[PauseRow]:
-        """At what is out longest, with PAUSEs."""
+        """Looks at who holds what is unacked for longest, with PAUSEs."""
         for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
             if delivery is PAUSE:
                 yield PAUSE
@@ -71,14 +71,14 @@ def unacked_of(one: Subscription) -> int:
 
 
 def window_of(one: Subscription) -> int | None:
-    """None: it has none (ack:auto), or no bound."""
+    """Returns the window that limits it; None: it has none (ack:auto), or no bound."""
     if one.ack == AUTO:
         return None
     return one.connection.shared_window or None if _is_bound_by_shared(one) else one.prefetch_count
 
 
 def _is_bound_by_shared(one: Subscription) -> bool:
-    """Whether the connection's window has less room than its own, if it has both."""
+    """Whether the connection's window limits it: it is its only one, or has less room than its own."""
     connection = one.connection
     if not one.is_shared or one.prefetch_count is None or not connection.shared_window:
         return one.is_shared and one.prefetch_count is None
@@ -86,7 +86,7 @@ def _is_bound_by_shared(one: Subscription) -> bool:
 
 
 def listed(consumers: Iterable[Subscription]) -> list[Consumer]:
-    """The first of them."""
+    """Returns the first WHY_CONSUMERS of them."""
     return [
         Consumer(
             connection=one.connection.number,

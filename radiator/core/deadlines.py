@@ -21,7 +21,7 @@ class Deadlines(Generic[T]):
         self.keys: list[int] = []
 
     def add(self, thing: T, due: float) -> None:
-        """It is over at that time."""
+        """Adds a thing that is over at that time."""
         key = ceil(due / self.step)
         bucket = self.buckets.get(key)
         if bucket is None:
@@ -30,7 +30,7 @@ class Deadlines(Generic[T]):
         bucket[thing] = None
 
     def remove(self, thing: T, due: float) -> None:
-        """It has ended otherwise. due: as it was added; it may be gone already."""
+        """Removes a thing that has ended otherwise. due: as for `add`; it may have been removed already."""
         bucket = self.buckets.get(ceil(due / self.step))
         if bucket is not None:
             bucket.pop(thing, None)
@@ -43,7 +43,7 @@ class Deadlines(Generic[T]):
         return self.keys[0] * self.step if self.keys else None
 
     def take_due(self, now: float, most: int) -> list[T]:
-        """Takes out what is over, at most so much."""
+        """Removes and returns things that are over, at most `most`."""
         found: list[T] = []
         while self.keys and self.keys[0] * self.step <= now and len(found) < most:
             bucket = self.buckets[self.keys[0]]

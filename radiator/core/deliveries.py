@@ -8,7 +8,7 @@ from radiator.model.message import is_id_of, is_topic_id
 
 
 def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
-    """The deliveries that it settles; none where it has no effect (`auto` subscriptions, topics).
+    """Returns the deliveries that the command settles; none where it has no effect (`auto` subscriptions, topics).
 
     `client`: this message and all sent before it on the same subscription, except those that wait in a transaction;
     with `more` the messages that it names, each alone. Raises Refusal for a message that is not unacked on this
@@ -35,8 +35,8 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
 
 
 def _named(connection: Connection, command: Ack | Nack, message_id: bytes, store_id: str) -> Delivery | None:
-    """That one, if it is to be settled. Raises Refusal."""
-    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
+    """Returns the delivery of that message, if the command settles it. Raises Refusal."""
+    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not match is ignored
     delivery = connection.unacked.get(message_id)
     if delivery is None:
         if _means_nothing(connection, command, message_id, store_id):
@@ -54,7 +54,7 @@ def _named(connection: Connection, command: Ack | Nack, message_id: bytes, store
 
 
 def _means_nothing(connection: Connection, command: Ack | Nack, message_id: bytes, store_id: str) -> bool:
-    """Topic messages are never unacked; an `auto` message was acked when it was sent."""
+    """Whether the command has no effect: topic messages are never unacked; an `auto` message was acked when written."""
     if is_topic_id(message_id):
         return connection.had_topic  # also of one that was published on another node
     if not is_id_of(message_id, store_id):
@@ -67,7 +67,7 @@ def _means_nothing(connection: Connection, command: Ack | Nack, message_id: byte
 
 
 def settle(command: Ack | Nack, delivery: Delivery) -> None:
-    """The outcome, in the delivery's queue; it has left its connection's window already."""
+    """Carries out the command in the delivery's queue. The delivery has left its connection's window already."""
     queue = delivery.subscription.queue
     if queue.is_gone:
         return
@@ -92,7 +92,7 @@ def settle_in_turn(command: Ack | Nack, delivery: Delivery) -> None:
 
 
 def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
-    """Whether it must be read back before it can be settled so."""
+    """Whether its message must be read back before this command can settle it."""
     if isinstance(command, Ack) or not delivery.is_out:
         return False
     event = Event.NACK if command.requeue else Event.GIVE_UP
@@ -100,7 +100,7 @@ def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
 
 
 def bytes_stored_anew(command: Ack | Nack, delivery: Delivery) -> int:
-    """What it adds to the batch that settles it so: as a dead letter, or as a delayed message."""
+    """Returns the bytes that this command stores again to settle it: as a dead letter, or as a delayed message."""
     queue = delivery.subscription.queue
     if isinstance(command, Ack):
         return 0

@@ -1,4 +1,4 @@
-"""Whether the disk has room for more. While it has not, SENDs to persistent queues wait; nothing else does."""
+"""Whether the disk has room for more. While it does not, SENDs to persistent queues wait; nothing else does."""
 
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import Waitable
@@ -44,7 +44,7 @@ class DiskPressure:
         self.judge()
 
     def measured(self, event: Tick) -> None:
-        """As it was read now."""
+        """Takes the figures that a Tick has read."""
         self.free_bytes = event.disk_free_bytes
         self.file_system_free_bytes = event.file_system_free_bytes
         self.reusable_bytes = event.reusable_bytes
@@ -55,13 +55,13 @@ class DiskPressure:
         self.judge()
 
     def wrote(self, batch: Batch) -> None:
-        """It is about to be written. The marks must hold between two Ticks too."""
+        """Called when a batch is about to be written: the marks must hold between two Ticks too."""
         self.store_used_bytes += batch.disk_bytes
         self.free_bytes -= min(batch.disk_bytes, max(0, self.free_bytes))
         self.judge()
 
     def judge(self) -> None:
-        """Whether SENDs to persistent queues must wait; a log line when that changes."""
+        """Decides whether SENDs to persistent queues must wait, and logs a change."""
         wait_list = self.admission.disk_wait_list
         left_bytes = self.admission.disk_left_bytes = min(
             self.high_water_bytes - self.store_used_bytes, self.free_bytes - self.free_min
@@ -78,7 +78,7 @@ class DiskPressure:
             self.unblocked[wait_list] = None
 
     def numbers(self) -> dict[str, int]:
-        """As they stand in the log and in `stats`."""
+        """The figures as the log and `stats` have them."""
         return {
             "used_bytes": self.store_used_bytes,
             "map_size": self.map_size,

@@ -1,4 +1,4 @@
-"""What becomes of the consumers of a queue that is deleted, and of what is unacked with them; a slice in a turn."""
+"""Ends the consumers of a deleted queue, and takes what is unacked with them off their windows; a slice a turn."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from radiator.model.replies import Ended
 
 
 class Farewell:
-    """subscriptions: those that may be told; out: what leaves its window, and is unacked all the same, so that an ACK
-    or NACK of it has no effect and is not refused.
+    """subscriptions: those whose clients are told if they asked for it; out: what leaves its window but stays unacked,
+    so that an ACK or NACK of it has no effect and is not refused.
     """
 
     __slots__ = ("context", "out", "subscriptions", "touched")
@@ -46,7 +46,7 @@ class Farewell:
             connection.offer()
 
     def _report(self, subscription: Subscription) -> None:
-        """Where its connection has not ended it meanwhile."""
+        """Tells its client, if that asked for it and has not ended the subscription meanwhile."""
         if subscription.is_get:
             subscription.ended()
             return

@@ -1,9 +1,9 @@
 """Get: the next ready message of a queue, for a client that takes messages one by one; and SetWindow.
 
-A Get is a consumer of its queue for as long as it takes, which is no time where what is ready is in memory. Where it is
-on the disk alone, the connection waits until that is read back, or others have got it. A message that may not wait
-(queues/passing.py) is for consumers that have room, and never for a Get: where one becomes READY while a Get waits,
-that leaves the ring, and joins it again when the message is gone.
+A Get is a consumer of its queue until it is answered, which is at once if what is ready is in memory. If that is on the
+disk alone, the connection waits until it is read back, or others have got it. A message that may not wait
+(queues/passing.py) is for consumers with room, never for a Get: if one becomes READY while a Get waits, the Get leaves
+the ring, and joins it again when the message is gone.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,8 +46,8 @@ class Getter(Subscription):
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether it would take what is ready, which is on the disk alone, or what was sent before it and is on the way
-        to the disk.
+        """Whether the message that it would take is on the disk alone, or was sent before it and is being written to
+        the disk.
         """
         if self.is_taken or self.source.is_gone or not self.is_listed:
             return False
@@ -86,7 +86,7 @@ class Getting:
         self.full: dict[Connection, WaitList] = {}
 
     def set_window(self, connection: Connection, command: SetWindow) -> None:
-        """What has room in it goes out behind the RECEIPT. Raises Refusal."""
+        """Sets the shared window. What now has room in it goes out behind the RECEIPT. Raises Refusal."""
         if not 0 <= command.messages <= PREFETCH_COUNT_MAX:
             raise Refusal(
                 "bad-request", f"The window is {command.messages}: it must be 0 (no bound) to {PREFETCH_COUNT_MAX}."
@@ -126,7 +126,7 @@ class Getting:
         return None
 
     def _begun(self, connection: Connection, command: Get, queue: Queue) -> Getter:
-        """A consumer that gets nothing before it has joined."""
+        """Returns a consumer, which gets nothing before it has joined the ring."""
         getter = Getter(
             connection,
             command.receipt,
@@ -157,7 +157,7 @@ class Getting:
         return self.context.now_s - getter.since_s >= RECEIVE_LOAD_S
 
     def _end(self, getter: Getter) -> None:
-        """It consumes no more."""
+        """Ends it as a consumer."""
         del self.getters[getter.connection]
         queue = getter.source
         queue.ignore(getter.look)
@@ -168,19 +168,21 @@ class Getting:
     # ---- what it waits for ------------------------------------------------------------------------------------------
 
     def drained(self, connection: Connection) -> None:
-        """Its outgoing buffer has room again."""
+        """Called when its outgoing buffer has room again."""
         waiting = self.full.pop(connection, None)
         if waiting is not None:
             self.wake(waiting)
 
     def ticked(self) -> None:
-        """Nobody waits for a disk that has nothing to say."""
+        """Wakes each Get that has waited for the disk for RECEIVE_LOAD_S: it is answered without."""
         for getter in self.getters.values():
             if self._is_late(getter):
                 self.wake(getter.waiting)
 
     def closed(self, connection: Connection) -> None:
-        """What it has taken is unacked, and comes back as all else; it takes nothing more."""
+        """Called when a connection is closed: ends its Get. A message that it took is unacked, and returns as any
+        other.
+        """
         self.full.pop(connection, None)
         getter = self.getters.get(connection)
         if getter is not None:

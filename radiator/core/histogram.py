@@ -4,7 +4,7 @@ from bisect import bisect_left
 
 from radiator.model.numbers import LatencyNumbers
 
-# upper ends of the buckets in milliseconds; what is longer than the last is counted behind them
+# upper ends of the buckets in milliseconds; one more counts what is longer than the last
 COMMIT_BUCKETS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 # a message's times are whole milliseconds, and one may wait for hours
 DELIVERY_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000, 3_600_000)
@@ -27,7 +27,7 @@ class Histogram:
         self.repeats = 0
 
     def add(self, ms: float) -> None:
-        """One more. Below 0, where clocks do not agree: counted as 0."""
+        """Counts one time. If clocks disagree it may be below 0, and counts as 0."""
         if self.repeats:
             self._count(self.last_ms, self.repeats)
             self.repeats = 0

@@ -30,7 +30,7 @@ _BACK = {
     Event.OVERDUE: (journal.RETURNED, journal.ACK_TIMEOUT),
     Event.UNUSED: (journal.RETURNED, journal.UNUSED),
 }
-_tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
+_tuple = tuple.__new__  # a third of the cost of naming a NamedTuple's fields; for the three events of every message
 
 
 class JournalLog(Stored, Protocol):
@@ -39,7 +39,7 @@ class JournalLog(Stored, Protocol):
     partitions: list[Partition]
 
     def append_events(self, events: list[JournalEvent]) -> None:
-        """Append these, all of this batch at once."""
+        """Appends all events of this batch at once."""
 
 
 class JournaledQueue(Protocol):
@@ -66,19 +66,20 @@ class JournalWriter:
     # ---- the batch --------------------------------------------------------------------------------------------------
 
     def seal(self) -> None:
-        """The open batch is complete: its events go with it."""
+        """Called when the open batch is complete: adds its events to it."""
         if self.events and self.log is not None:
             # D27: the events are in the batch of the changes that they are about
             events, self.events = self.events, []
             self.log.append_events(events)
 
     def flush(self) -> None:
-        """Has the open batch take the events even where it has nothing else: a delivery changes nothing on the disk."""
+        """Has the open batch take the events even if it is otherwise empty: a delivery changes nothing on the disk."""
         if self.events and self.log is not None:
             self.context.part(self.log)
 
     def ticked(self, keep_within: Callable[[int], bool], is_tight: bool) -> None:
-        """Time has passed. keep_within: removes the log's oldest segments while it is larger; returns whether it did.
+        """Called as time passes. keep_within: removes the log's oldest segments while it is larger; returns whether it
+        did.
 
         While the disk is tight the journal does not grow: its oldest records make room for new ones.
 
@@ -106,8 +107,8 @@ class JournalWriter:
         number: int = 0,
         address: str = "",
     ) -> None:
-        """An event of the entry. other, where: the position and the queue under which the message goes on; address:
-        what it went to, where that was not the queue.
+        """Writes an event of the entry. other, where: the position and the queue under which the message goes on;
+        address: what it went to, where that was not the queue.
         """
         position, attempt, size, ms = entry.position, entry.redeliveries, entry.size, self.context.now_ms
         self.events.append(
@@ -117,7 +118,7 @@ class JournalWriter:
     def accepted(
         self, queue: str, position: int, message: Message, size: int, came_from: CameFrom | None, due_ms: int = 0
     ) -> None:
-        """The queue has it. due_ms: it is delayed until then; 0: it is not."""
+        """Called when the queue has accepted the message. due_ms: it is delayed until then; 0: it is not."""
         reason, other, where, client, attempt = came_from or _SENT
         address = message.destination
         if address.startswith("/queue/"):
@@ -134,7 +135,7 @@ class JournalWriter:
             self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
 
     def copied(self, queue: str, position: int, message: Message, copies: int) -> None:
-        """It is one of that many copies of one SEND to a fanout."""
+        """Called for each of the copies of one SEND to a fanout. copies: how many there are."""
         shared_id = message.field(FANOUT_MESSAGE_ID)
         assert shared_id is not None, "the router has given one to each copy"
         common, ms = position_in(shared_id), self.context.now_ms
@@ -144,14 +145,14 @@ class JournalWriter:
         )
 
     def delivered(self, queue: str, entry: Entry, subscription: Subscription) -> None:
-        """A consumer has been sent it."""
+        """Called when it was sent to a consumer."""
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         ms = self.context.now_ms
         values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0, "", "")
         self.events.append(_tuple(JournalEvent, values))
 
     def acked(self, queue: str, delivery: Delivery, event: Event) -> None:
-        """Its consumer is done with it."""
+        """Called when its consumer has acked it, or when an `auto` one was written."""
         entry, subscription = delivery.entry, delivery.subscription
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         reason, ms = journal.WRITTEN if event is Event.WRITTEN else "", self.context.now_ms
@@ -159,26 +160,26 @@ class JournalWriter:
         self.events.append(_tuple(JournalEvent, values))
 
     def given_back(self, queue: str, delivery: Delivery, event: Event, reason: str = "") -> None:
-        """Its consumer has returned it; the next event says what becomes of it."""
+        """Called when it returns from its consumer; the next event says what becomes of it."""
         what, why = _BACK[event]
         entry, client = delivery.entry, delivery.subscription.client or client_of(delivery.subscription)
         values = (what, self.context.now_ms, queue, entry.position, client, entry.redeliveries, entry.size)
         self.events.append(JournalEvent(*values, reason=reason or why))
 
     def handed_over(self, queue: str, position: int, size: int, attempt: int, node: str) -> None:
-        """Another node has stored it."""
+        """Called when another node has stored it."""
         values = (journal.ACKED, self.context.now_ms, queue, position, node_client(node), attempt, size)
         self.events.append(JournalEvent(*values, reason=journal.HANDED_OVER))
 
     def checked_out(self, queue: str, entry: Entry, log: str, group: str) -> None:
-        """The group has it now, as a record of the log."""
+        """Called when the group has it, as a record of the log."""
         values = (journal.CHECKED_OUT, self.context.now_ms, queue, entry.position, group[:CLIENT_CHARACTERS])
         self.events.append(JournalEvent(*values, entry.redeliveries, entry.size, other_queue=log))
 
     # ---- whole queues -----------------------------------------------------------------------------------------------
 
     def started(self, log: JournalLog, queues: Iterable[JournaledQueue], was_clean: bool) -> None:
-        """The broker has started, and found these queues. From now on events are appended to the log."""
+        """Called when the broker has started, and found these queues. From now on events are appended to the log."""
         self.log = log
         reason = journal.CLEAN if was_clean else journal.UNCLEAN
         self._started("", Ledger(), reason)
@@ -195,24 +196,24 @@ class JournalWriter:
         )
 
     def deleted(self, queue: JournaledQueue) -> None:
-        """The queue is deleted with all its messages. This is its last event."""
+        """Called when the queue is deleted with all its messages. This is its last event."""
         size, stored = queue.ledger.stored_bytes, queue.ledger.stored
         self.events.append(JournalEvent(journal.DELETED, self.context.now_ms, queue.name, 0, size=size, number=stored))
         queue.journal = None
 
 
 def client_of(subscription: Subscription) -> str:
-    """How the journal names a consumer, made once for each."""
+    """Returns the journal's name for a consumer, made once for each."""
     name = subscription.name[: 4 * CLIENT_CHARACTERS].decode("utf-8", "replace")
     subscription.client = f"{subscription.connection.number}/{name}"[:CLIENT_CHARACTERS]
     return subscription.client
 
 
 def lease_client(user: str) -> str:
-    """How the journal names a user to whom messages are leased."""
+    """Returns the journal's name for a user to whom messages are leased."""
     return f"user/{user}"[:CLIENT_CHARACTERS]
 
 
 def node_client(node: str) -> str:
-    """How the journal names another node."""
+    """Returns the journal's name for another node."""
     return f"node/{node}"[:CLIENT_CHARACTERS]

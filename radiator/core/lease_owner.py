@@ -1,4 +1,4 @@
-"""Whose leases they are: to queues an Owner is a connection, and each Receive that waits a consumer of its own."""
+"""The owners of leases: to queues an Owner is a connection, and each Receive that waits is a consumer of it."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,20 +11,20 @@ from radiator.model.leases import LeasedMessage, Receive
 from radiator.model.limits import Limits
 from radiator.model.replies import MESSAGE_COST_BYTES, Answered, Deliver, SendToPeer
 
-LEASE_COST_BYTES = 512  # what a lease costs in memory beside what any unacked message does
-RECEIVING_COST_BYTES = 2 * SUBSCRIPTION_COST_BYTES  # and a Receive that waits
+LEASE_COST_BYTES = 512  # memory of a lease, besides what any unacked message takes
+RECEIVING_COST_BYTES = 2 * SUBSCRIPTION_COST_BYTES  # memory of a Receive that waits
 
 
 class LeasesPort(Protocol):
-    """What an Owner calls of all leases (leases.py)."""
+    """The part of Leases (leases.py) that an Owner uses."""
 
     limits: Limits
 
     def lease(self, receiving: "Receiving", deliver: Deliver, size: int) -> None:
-        """That Receive has been given this message."""
+        """Called when that Receive has been given this message."""
 
     def end(self, owner: "Owner", refusal: Refusal) -> None:
-        """All of that owner ends."""
+        """Ends all Receives and leases of that owner."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,7 @@ class Receiving(Subscription):
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether it has nothing since that is being read back."""
+        """Whether it has no message yet because the next one is being read back."""
         return not self.messages and not self.source.is_exhausted and self.source.peek_head() is None
 
 
@@ -101,12 +101,12 @@ class Owner(Connection):
 
     @property
     def subscriptions_count(self) -> int:
-        """A Receive is no subscription of its user: it ends by itself."""
+        """0: a Receive does not count as a subscription of its user, since it ends by itself."""
         return 0
 
     @property
     def is_used(self) -> bool:
-        """Whether there is anything of it."""
+        """Whether it has leases, or Receives that wait."""
         return bool(self.unacked or self.queue_subscriptions)
 
     @property
@@ -116,12 +116,12 @@ class Owner(Connection):
     def post(
         self, context: TurnContext, deliver: Deliver | SendToPeer | Answered, size: int, delivery: Delivery | None
     ) -> None:
-        """A message is leased: it goes into the answer of the Receive that it was given to."""
+        """Puts a leased message into the answer of the Receive that it was given to."""
         assert isinstance(deliver, Deliver) and deliver.subscription is not None, "queues give it messages by name"
         receiving = self.queue_subscriptions[deliver.subscription]
         assert isinstance(receiving, Receiving), "it has no other subscriptions"
         self.all.lease(receiving, deliver, size)
 
     def refuse(self, context: TurnContext, code: str, sentence: str, *_: object, **__: object) -> None:
-        """It holds too much memory, or is no user any more: its Receives are refused, and its messages come back."""
+        """Called when it holds too much memory, or its user is gone: refuses its Receives, and returns its messages."""
         self.all.end(self, Refusal(code, sentence))

@@ -1,8 +1,8 @@
 """Leases: Receive and Settle, for clients without a connection that could own what is unacked (docs/HTTP.md).
 
-A lease is an unacked delivery that belongs to a user: to an Owner, which is to its queues what a connection is, and
-lasts while anything of it does. A Receive is a consumer of its queue until it is answered, at the end of the turn in
-which messages came, or when its time is over. Where there are no users, all clients share one Owner.
+A lease is an unacked delivery that belongs to a user: to an Owner, which queues treat as a connection, and which exists
+while it has leases or waiting Receives. A Receive is a consumer of its queue until it is answered, at the end of the
+turn in which messages came, or when its time is over. If there are no users, all clients share one Owner.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,9 +45,9 @@ from radiator.model.replies import MESSAGE_COST_BYTES, Deliver
 
 
 class Leases:
-    """owners: by user. asked: the Receive of a connection that waits. filled: those to be answered. held: of a
-    connection whose last answer waits for a batch, that batch and what is leased by the answer. begin: has a background
-    task go on; on_left, read_back, batch_wait_list: as in acks.py.
+    """owners: by user. asked: by connection, its Receive that waits. filled: Receives to be answered. held: by
+    connection whose last answer waits for a batch, that batch and the leases in the answer. begin: begins a background
+    task; on_left, read_back, batch_wait_list: as in acks.py.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Leases:
     # ---- Receive ----------------------------------------------------------------------------------------------------
 
     def receive(self, connection: Connection, command: Receive) -> Waitable | None:
-        """Makes it a consumer until it is answered; or what it must wait for first. Raises Refusal."""
+        """Makes the Receive a consumer until it is answered, or returns what it must wait for first. Raises Refusal."""
         _check(command)
         if connection in self.asked:
             raise Refusal("too-many-receives", "A Receive of this connection waits already: one at a time.")
@@ -137,12 +137,12 @@ class Leases:
         return None
 
     def _queue(self, command: Receive) -> Queue:
-        """The queue that it names, created as by a SUBSCRIBE. Raises Refusal."""
+        """Returns the queue that it names, created as by a SUBSCRIBE. Raises Refusal."""
         kind, name = split(command.destination)
         return self.kinds[kind].leased(command.destination, name)
 
     def lease(self, receiving: Receiving, deliver: Deliver, size: int) -> None:
-        """It has been given this message."""
+        """Leases the message that was given to that Receive."""
         owner = receiving.connection
         assert isinstance(owner, Owner), "only an Owner has Receivings"
         self.last_number = number = self.last_number + 1
@@ -167,7 +167,9 @@ class Leases:
         self.filled[receiving] = None
 
     def answer(self) -> bool:
-        """At the end of a turn: answers Receives that have something, or whose time is over; whether there are more."""
+        """Called at the end of a turn: answers Receives that have messages, or whose time is over. Returns whether more
+        are left.
+        """
         for _ in range(min(len(self.filled), OFFERS_PER_TURN)):
             receiving = next(iter(self.filled))
             del self.filled[receiving]
@@ -185,8 +187,8 @@ class Leases:
         return bool(self.filled)
 
     def _over(self, receiving: Receiving) -> list[Lease]:
-        """It consumes no more. Returns what it has taken, and lets go of all else: what is leased keeps the Receiving,
-        maybe for hours, and cycles of references stay until they are collected.
+        """Ends it as a consumer. Returns what it has taken, and drops all else: each lease keeps the Receiving, maybe
+        for hours, and cycles of references stay until they are collected.
         """
         self.filled.pop(receiving, None)
         self.waits.remove(receiving, receiving.due_s)
@@ -199,7 +201,7 @@ class Leases:
         return leases
 
     def refuse(self, receiving: Receiving, refusal: Refusal) -> None:
-        """It is answered with that; what it has taken comes back, and counts as never leased."""
+        """Refuses the Receive. What it has taken is returned, and counts as never leased."""
         asker, command = receiving.asker, receiving.command
         self.give_back(self._over(receiving), Event.UNUSED)
         if not asker.is_closing:
@@ -213,7 +215,7 @@ class Leases:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def give_back(self, leases: Iterable[Lease], event: Event) -> None:
-        """They are over, and their messages come back by that event, a slice in a turn."""
+        """Ends these leases, and returns their messages by that event, a slice a turn."""
         out = []
         owners: dict[Owner, None] = {}
         for lease in leases:
@@ -231,7 +233,9 @@ class Leases:
             self.begin(Requeue(self.context, event, out, given_back))
 
     def closed(self, connection: Connection) -> None:
-        """What is leased stays so, but for an answer that was not sent: nobody has its tokens."""
+        """Called when a connection is closed. What is leased stays leased, except in an answer that was not sent:
+        nobody has its tokens.
+        """
         self.settlements.closed(connection)
         receiving = self.asked.get(connection)
         if receiving is not None:
@@ -241,7 +245,7 @@ class Leases:
             self.give_back([one for one in leases if one.number in one.owner.leases], Event.UNUSED)
 
     def ticked(self) -> None:
-        """Time has passed: Receives have waited for long enough, and leases are over."""
+        """Called as time passes: has Receives answered that have waited long enough, and ends leases that are over."""
         now_s = self.context.now_s
         self.filled.update(dict.fromkeys(self.waits.take_due(now_s, RECEIVES_MAX)))
         overdue = self.ends.take_due(now_s, OVERDUE_AT_ONCE)
@@ -253,7 +257,9 @@ class Leases:
                 self._drop(owner)
 
     def judge(self) -> Iterator[int]:
-        """The users have changed: ends what nobody may have any more. Yields what each step costs, as in reload.py."""
+        """Called when the users have changed: ends what its user may no longer have. Yields what each step costs, as in
+        reload.py.
+        """
         authorization = self.authorization
         for owner in [*self.owners.values()]:
             yield JUDGED_LOOKS
@@ -275,7 +281,7 @@ class Leases:
                     yield REFUSED_LOOKS
 
     def end(self, owner: Owner, refusal: Refusal) -> None:
-        """All of that owner ends: its Receives are refused, and what it has leased comes back uncounted."""
+        """Ends an owner: refuses its Receives, and returns what it has leased uncounted."""
         if owner.is_closing:
             return
         owner.is_closing = True
@@ -291,7 +297,7 @@ class Leases:
     # ---- owners -----------------------------------------------------------------------------------------------------
 
     def _owner(self, connection: Connection) -> Owner:
-        """That of this client's user, from now on."""
+        """Returns the owner of this client's user, made now if there is none."""
         name = self.authorization.lease_owner(connection)
         found = self.owners.get(name)
         if found is None:

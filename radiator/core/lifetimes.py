@@ -15,7 +15,7 @@ from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES, UNBINDINGS_PER_STE
 
 
 class Lifetimes:
-    """begin: has a background task go on; unblocked: what may have room for those who wait."""
+    """begin: begins a background task; unblocked: what may have room for those who wait."""
 
     __slots__ = ("begin", "checkouts", "context", "destinations", "unblocked")
 
@@ -34,13 +34,15 @@ class Lifetimes:
         self.unblocked = unblocked
 
     def outlived(self, queue: Queue) -> None:
-        """expires: nobody has used it for so long."""
+        """Ends a queue that nobody has used for as long as its `expires` says."""
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None and self._unused_s(queue) * 1000 >= expires_ms and not self.checkouts.has(queue):
             self.end(queue)
 
     def _unused_s(self, queue: Queue) -> float:
-        """For how long nobody has used it, from the first Tick on that finds it unused: each asks this."""
+        """Returns for how long nobody has used it, counted from the first Tick that finds it unused: each Tick asks
+        this.
+        """
         if not queue.is_idle:
             queue.unused_since_s = inf
         elif queue.unused_since_s == inf:
@@ -48,7 +50,7 @@ class Lifetimes:
         return self.context.now_s - queue.unused_since_s
 
     def left(self, queue: ConsumedQueue) -> None:
-        """auto_delete: it had consumers, the last of them has gone, and nothing is unacked that it waits for."""
+        """Ends an auto_delete queue if its last consumer has gone, and nothing is unacked that it waits for."""
         is_over = queue.settings.auto_delete and queue.had_consumer and queue.is_left and not queue.is_gone
         if is_over and not self.context.is_stopping:
             named = self.destinations.queues.find(queue.name)
@@ -56,7 +58,7 @@ class Lifetimes:
                 self.end(named)
 
     def end(self, queue: Queue) -> None:
-        """It goes by itself: at once, unless it has very many bindings."""
+        """Ends a queue that no command deletes: at once, unless it has very many bindings."""
         exchanges = self.destinations.exchanges
         if len(exchanges.bound.get(queue, ())) <= STEP_MESSAGES and queue not in exchanges.unbinding:
             self.delete(queue, takes_unacked=True)
@@ -64,7 +66,7 @@ class Lifetimes:
             self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue, takes_unacked=True)))
 
     def owner_left(self, number: int) -> None:
-        """The queues that the connection owned go, with all that is in them."""
+        """Deletes the queues that the connection owned, with all that is in them."""
         queues = self.destinations.queues.owned.left_by(number)
         if queues:
             task = OwnerLeft(self, queues)
@@ -73,7 +75,7 @@ class Lifetimes:
                 self.begin(task)
 
     def delete(self, queue: Queue, takes_unacked: bool = False) -> None:
-        """Now, with all that is in it. takes_unacked: as of DeleteDestination."""
+        """Deletes a queue now, with all that is in it. takes_unacked: as for DeleteDestination."""
         farewell = Farewell(self.context, queue.subscriptions, queue.entries_out.values() if takes_unacked else ())
         self.destinations.queues.delete(queue)
         if not queue.is_short_lived or queue.ledger.stored:
@@ -108,7 +110,7 @@ class OwnerLeft:
         self.is_done = not self.left
 
     def _end(self, queue: Queue) -> None:
-        """Whoever uses it meanwhile does not keep it."""
+        """Deletes a queue, even if somebody uses it meanwhile."""
         lifetimes, exchanges = self.lifetimes, self.lifetimes.destinations.exchanges
 
         def bindings() -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Memory that holds the only copy of something: its size, its holders, and which of these wait or are closed for it.
 
 It is weighed from each Tick on (rounds.py), and what has come in since is added. What is on the disk too (windows,
-messages in flight of persistent queues, what is read of logs) has its own bounds, and never causes a refusal.
+unacked messages of persistent queues, what is read of logs) has its own bounds, and never causes a refusal.
 """
 
 from heapq import heappush, heapreplace
@@ -28,9 +28,9 @@ class Memory:
     """bytes: as last weighed (`weighed_bytes`), plus all that has come in since that began, even if gone again.
     tight_bytes: past it only those that hold little go on. share_bytes: what a connection may hold then; least_bytes:
     holders of less are never closed. waiting_bytes: of messages that go on when a batch is on the disk. parts_bytes: of
-    large messages from other nodes that are incomplete. frames_grown_bytes: by how much more is held since the last
-    weighing began of frames that are not whole, which `bytes` does not follow. is_awaited: whether a producer has found
-    no room in a memory queue since the last weighing.
+    large messages from other nodes that are incomplete. frames_grown_bytes: by how much incomplete frames have grown
+    since the last weighing began, which `bytes` does not follow. is_awaited: whether a producer has found no room in a
+    memory queue since the last weighing.
     holders: the largest then, with bytes: `connection NUMBER`, and addresses of memory queues. outbox_bytes: in all
     outgoing buffers then, and outbox_largest_bytes in the fullest.
     """
@@ -53,7 +53,7 @@ class Memory:
         self.holders: list[tuple[str, int]] = []
 
     def bound(self, limits: Limits) -> None:
-        """These limits hold from now on."""
+        """Takes these limits from now on."""
         self.bound_bytes = bound = limits.max_memory_bytes
         self.tight_bytes = int(MEMORY_TIGHT * bound)
         self.share_bytes = max(bound // MEMORY_SHARE, min(limits.max_frame_bytes, bound // 2))
@@ -73,7 +73,7 @@ class Memory:
 
     @property
     def in_all_bytes(self) -> int:
-        """As last weighed, and of what can be read back."""
+        """The bytes last weighed, and those of what can be read back."""
         return self.weighed_bytes + self.on_disk_too
 
     def is_above_share(self, producer: Producer) -> bool:
@@ -90,7 +90,7 @@ class Memory:
         return False
 
     def holders_text(self) -> str:
-        """Who holds most, in words."""
+        """Returns who holds most, in words."""
         return ", ".join(f"{name}: {size} bytes" for name, size in self.holders) or "nobody"
 
 
@@ -98,10 +98,10 @@ class Weighing:
     """Adds up what has no other copy: first the memory queues, then the connections. In this order a byte that moves
     from a connection into a queue between two slices is not counted twice.
 
-    bytes: found so far; unread: of these, in outgoing buffers, and unread_most in the fullest; largest: the holders
-    of most; large: connections that hold least_bytes or more, a heap of (-bytes, number, connection); growing: those
-    above their share that held less at the last weighing; awaited: queues that producers wait for; held: of keys that
-    delays hold, which are on the disk too.
+    bytes: found so far; unread: of these, in outgoing buffers, and unread_most in the fullest; largest: the holders of
+    most; large: connections that hold least_bytes or more, a heap of (-bytes, number, connection); growing: those above
+    their share that held less at the last weighing; awaited: queues that producers wait for; held: bytes of the keys
+    that delays hold, which are on the disk too.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Weighing:
         self.largest: list[tuple[int, int, Queue | Connection]] = []
 
     def queue(self, queue: Queue) -> None:
-        """One in memory that is no connection's own."""
+        """Weighs a queue in memory that does not belong to a connection."""
         if queue.ledger.stored:
             size = queue.memory_bytes
             self.bytes += size
@@ -131,15 +131,15 @@ class Weighing:
             self.awaited.append(queue)
 
     def begin_connections(self) -> None:
-        """The queues have been weighed."""
+        """Called when the queues have been weighed."""
         memory = self.memory
         self.bytes += memory.waiting_bytes + memory.parts_bytes
         self.began_waiting_bytes -= memory.waiting_bytes
         self.has_private = bool(memory.destinations.temp_queues.by_id or memory.destinations.exchanges.private)
 
     def connection(self, connection: Connection) -> bool:
-        """One that is not being closed: what it holds would be let go of already. Returns whether it holds nothing, and
-        will not before it wakes.
+        """Weighs a connection that is not being closed (what such a one holds is freed soon). Returns whether it holds
+        nothing, and will not before it wakes.
         """
         held = connection.held_bytes
         memory = self.memory
@@ -163,7 +163,7 @@ class Weighing:
         return not size and connection.waits_for is None and not (self.has_private and has_private(connection))
 
     def note_holder(self, size: int, holder: Queue | Connection) -> None:
-        """Keep it if it is one of the largest; none that holds under least_bytes is."""
+        """Keeps it if it is one of the largest, and holds least_bytes or more."""
         largest = self.largest
         if size < self.memory.least_bytes:
             return
@@ -175,8 +175,8 @@ class Weighing:
             heapreplace(largest, (size, self.found, holder))
 
     def end(self) -> None:
-        """All has been weighed. What came or moved meanwhile, and may have been missed, counts when a producer asks for
-        room, but not when it is decided which connections are closed.
+        """Called when all has been weighed. What came or moved meanwhile, and may have been missed, counts when a
+        producer asks for room, but not when it is decided which connections are closed.
         """
         memory = self.memory
         since = max(0, memory.bytes - self.began_bytes) + max(0, self.began_waiting_bytes)
@@ -189,14 +189,16 @@ class Weighing:
 
 
 def held_by(producer: Producer) -> int:
-    """Memory that is freed when it ends. What is read back of a prepared transaction is in `waiting_bytes` instead."""
+    """Returns the bytes of memory that are freed when it ends. What is read back of a prepared transaction is in
+    `waiting_bytes` instead.
+    """
     if isinstance(producer, Connection):
         return producer.held_bytes + producer.rest_bytes + private_bytes(producer)
     return producer.rest_bytes
 
 
 def private_bytes(connection: Connection) -> int:
-    """What is in the queues that end with it: temp queues, and those of its subscriptions to exchanges."""
+    """Returns the bytes in the queues that end with it: temp queues, and those of its subscriptions to exchanges."""
     own = sum(queue.memory_bytes for queue in connection.temp_queues.values())
     for subscription in connection.queue_subscriptions.values():
         if subscription.queue.settings is PRIVATE_SETTINGS:
@@ -205,6 +207,6 @@ def private_bytes(connection: Connection) -> int:
 
 
 def has_private(connection: Connection) -> bool:
-    """Whether there is such a queue of it."""
+    """Whether it has such a queue."""
     subscriptions = connection.queue_subscriptions.values()
     return bool(connection.temp_queues) or any(one.queue.settings is PRIVATE_SETTINGS for one in subscriptions)

@@ -74,8 +74,8 @@ class MemoryPressure:
             yield from self.close_largest(_outbox_bytes, fullest, gone, memory.tight_bytes, size)
 
     def is_refused_for_growing(self, connection: Connection) -> bool:
-        """Refuse one that holds more than its share, and more than at the last weighing; not one that waits, as it is
-        not read from. Returns whether it was refused.
+        """Refuses a connection that holds more than its share, and more than at the last weighing, unless it waits and
+        so is not read from. Returns whether it was refused.
         """
         if connection.waits_for is not None or connection.is_closing:
             return False
@@ -96,8 +96,8 @@ class MemoryPressure:
         mark: int,
         size: int,
     ) -> Iterator[int]:
-        """Close as many of the largest holders as it takes to come below the mark; none under least_bytes. there: a
-        heap of (-bytes, number, connection), which this takes apart: to sort thousands at once makes a long turn.
+        """Closes as many of the largest holders as it takes to come below the mark; none under least_bytes. there: a
+        heap of (-bytes, number, connection), which this empties: sorting thousands at once makes a long turn.
         """
         sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
         while there and size > mark:
@@ -108,7 +108,7 @@ class MemoryPressure:
                 return
             size += negative
             held = held_by(largest)
-            # it may have let go of it while others had their turns
+            # it may have freed some of it since it was weighed
             if held >= self.memory.least_bytes and not largest.is_closing:
                 largest.refuse(self.context, "memory", f"{sentence}{held} bytes.")
             yield REFUSED_LOOKS
@@ -119,8 +119,8 @@ def _outbox_bytes(connection: Connection) -> int:
 
 
 def _put_smallest_first(wait_list: WaitList) -> Iterator[int]:
-    """Those that hold little need not wait for those above their share. Who came meanwhile is last. Yields what each
-    step costs: there may be thousands.
+    """Sorts the waiters: those that hold little need not wait for those above their share. Those that came meanwhile
+    are last. Yields what each step costs: there may be thousands.
     """
     heap: list[tuple[int, int, Producer]] = []
     for number, one in enumerate([*wait_list.waiters]):

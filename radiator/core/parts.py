@@ -248,11 +248,11 @@ class Parts:
         )
 
     def wake_waiters(self, waitable: Waitable) -> None:
-        """Those who wait for it are tried again in this turn."""
+        """Has those who wait for it tried again in this turn."""
         self.unblocked[waitable] = None
 
     def read_back(self, deliveries: list[Delivery]) -> Reading:
-        """What to wait for while bytes of what is out are read back."""
+        """Returns what to wait for while the bytes of these deliveries are read back."""
 
         def read(reading: Reading) -> None:
             if reading.waiters:

@@ -1,5 +1,5 @@
-"""What operators' requests may use of the broker to be answered, and what the kinds of addresses may use for requests
-that declare, describe and delete. What other requests need stands with each of them (core/admin/).
+"""The parts of the broker that operators' requests use to be answered, and that the kinds of addresses use for requests
+that declare, describe and delete. What other requests need is beside each of them (core/admin/).
 
 `Parts` (core/parts.py) implements all of these ports; no user of a port knows that.
 """
@@ -21,10 +21,10 @@ from radiator.model.limits import Limits
 
 
 class Askers(Protocol):
-    """Who has which temp queue."""
+    """Finds the temp queues of connections."""
 
     def asker(self, connection: Connection, name: str) -> Queue:
-        """The temp queue that answers come to. Raises Refusal."""
+        """Returns the connection's temp queue to which answers go. Raises Refusal."""
 
 
 class TurnBounds(Protocol):
@@ -59,7 +59,7 @@ class AnsweringPort(Protocol):
 
 
 class Background(Protocol):
-    """Where what takes several turns goes on."""
+    """Runs what takes several turns."""
 
     def append(self, task: BackgroundTask) -> None: ...
 
@@ -85,10 +85,10 @@ class Requester(Protocol):
     """A request that takes several turns, to which the outcome is reported."""
 
     def refuse(self, refusal: Refusal) -> None:
-        """Nothing has changed."""
+        """Refuses the request: nothing has changed."""
 
     def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
-        """What `make` returns, when the open batch is on the disk."""
+        """Answers with what `make` returns, when the open batch is on the disk."""
 
 
 class ReloadPort(Protocol):
@@ -98,7 +98,7 @@ class ReloadPort(Protocol):
     def is_under_way(self) -> bool: ...
 
     def begin(self, asker: Requester, is_trial: bool) -> None:
-        """Have the file read. is_trial: only say what would change."""
+        """Has the file read. is_trial: only reports what would change."""
 
 
 class QueueRemoval(Protocol):
@@ -108,7 +108,7 @@ class QueueRemoval(Protocol):
 
 
 class TopologyPort(AnsweringPort, Protocol):
-    """What kinds of addresses need to declare, describe and delete what is of them, and to tell its numbers."""
+    """What kinds of addresses need to declare, describe and delete their destinations, and to report their numbers."""
 
     @property
     def background(self) -> Background: ...

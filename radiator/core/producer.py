@@ -8,8 +8,8 @@ class Producer:
 
     found: the results of its dedup-id look-ups on the disk: the request, and whether the id is there. held_batch: the
     last batch that anything of it waits for. Of plans that are partly for the disk, the rest is applied when a batch is
-    committed: rest_batch: that of the last such plan; rest_bytes: what all of them hold until then. is_promised: what
-    comes of it was judged before, and is promised to go in.
+    committed: rest_batch: that of the last such plan; rest_bytes: what all of them hold until then. is_promised: its
+    messages were judged before, and must be admitted.
     """
 
     is_promised = False

@@ -1,4 +1,4 @@
-"""Reads back messages that are out, and whose bytes are on the disk alone, before they are settled."""
+"""Reads back unacked messages whose bytes are on the disk alone, before they are settled."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from radiator.model.reads import Loaded
 
 
 class Reading(WaitList):
-    """Commands that wait for them wait here, and `then` is called when the last was read, or is known to be damaged."""
+    """Commands that need the messages wait here. then: called when the last was read, or is known to be damaged."""
 
     __slots__ = ("asked", "left", "then")
 
@@ -22,7 +22,7 @@ class Reading(WaitList):
         self.ask()
 
     def ask(self) -> None:
-        """The next slice, of one queue."""
+        """Asks for the next slice, of one queue."""
         queue = self.left[0].subscription.queue
         self.asked = [self.left.popleft()]
         bytes_left = LOAD_BYTES - self.asked[0].entry.size
@@ -34,7 +34,7 @@ class Reading(WaitList):
         queue.read([delivery.entry.position for delivery in self.asked], self.answered)
 
     def answered(self, answer: Loaded) -> None:
-        """Each is as it was; a damaged one is out no more."""
+        """Called when a slice was read. Its deliveries have their bytes again; a damaged one is no longer unacked."""
         found = {stored.position: stored.message for stored in answer.messages}
         for delivery in self.asked:
             delivery.subscription.queue.out_read(delivery, found)
@@ -45,7 +45,7 @@ class Reading(WaitList):
 
 
 def one_slice(deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """The first of them, as many as should be in memory at once."""
+    """Returns the first of them, as many as should be in memory at once."""
     size = count = 0
     for delivery in deliveries[:LOAD_MESSAGES]:
         size += delivery.entry.size

@@ -24,9 +24,9 @@ from radiator.model.limits import (
 
 @dataclass(slots=True, eq=False)
 class DrainWait:
-    """A request that waits for a consumer to be drained. subscription: that of the consumer; what it has counts behind
-    its UNSUBSCRIBE, too. due_s: until when at most. done: answers it, with how many messages the consumer has still.
-    is_over: whether nobody waits for the answer.
+    """A request that waits for a consumer to be drained. subscription: the consumer's; what it has still counts after
+    its UNSUBSCRIBE. due_s: until when it waits at most. done: answers it, with how many messages the consumer still
+    has. is_over: whether nobody waits for the answer.
     """
 
     subscription: Subscription
@@ -36,13 +36,13 @@ class DrainWait:
 
     @property
     def unacked(self) -> int:
-        """How many messages the consumer has; those of a queue that was deleted are nobody's any more."""
+        """How many messages the consumer has; none of them count once their queue is deleted."""
         return 0 if self.subscription.queue.is_gone else self.subscription.in_flight
 
 
 class Registrations:
-    """count: of all queues; away_count: of those that are away. deadlines: their leases. waiting: who waits for a
-    drain.
+    """count: the registrations in all queues; away_count: those that are away; deadlines: when their leases end.
+    waiting: who waits for a drain.
     """
 
     __slots__ = ("away_count", "context", "count", "deadlines", "waiting")
@@ -54,7 +54,7 @@ class Registrations:
         self.waiting: deque[DrainWait] = deque()
 
     def register(self, queue: Queue, name: str, is_ready: bool, lease_ms: int) -> bool:
-        """Registers a consumer, or hears of it again; whether it was not there before. Raises Refusal
+        """Registers a consumer, or renews its registration. Returns whether it is new. Raises Refusal
         `too-many-registrations` for one that is not subscribed: subscriptions have a bound of their own.
         """
         known = None if queue.named is None else queue.named.registered.get(name)
@@ -74,9 +74,9 @@ class Registrations:
     def drain(
         self, queue: Queue, name: str, wait_ms: int, done: Callable[[int], None], is_over: Callable[[], bool]
     ) -> None:
-        """A consumer gets nothing more, registered or not. `done` is called with how many messages it has still: once
-        it has none, or after wait_ms, unless is_over() by then. Where more than DRAINS_MAX wait, the oldest is
-        answered early.
+        """Gives a consumer nothing more, registered or not. `done` is called with how many messages it still has: once
+        it has none, or after wait_ms, unless is_over() by then. Where more than DRAINS_MAX wait, the oldest is answered
+        early.
         """
         consumers = queue.named
         registration = None if consumers is None else consumers.registered.get(name)
@@ -116,7 +116,7 @@ class Registrations:
     # ---- of each registration ---------------------------------------------------------------------------------------
 
     def away(self, registration: Registration) -> None:
-        """It has no subscription: its lease runs, from now on. It is forgotten where too many are away."""
+        """Called when it has no subscription: its lease runs from now on. It is forgotten if too many are away."""
         self.back(registration)
         if self.away_count >= REGISTRATIONS_MAX:
             registration.consumers.forget(registration)
@@ -126,13 +126,13 @@ class Registrations:
         self.deadlines.add(registration, registration.due_s)
 
     def back(self, registration: Registration) -> None:
-        """It has one: its lease does not run."""
+        """Called when it has a subscription: its lease does not run."""
         if registration.due_s:
             self.deadlines.remove(registration, registration.due_s)
             registration.due_s = 0.0
             self.away_count -= 1
 
     def ended(self, registration: Registration) -> None:
-        """It is forgotten."""
+        """Called when it is forgotten."""
         self.back(registration)
         self.count -= 1

@@ -1,8 +1,8 @@
-"""config.toml has been read again: the running broker becomes what a start with that file would make of it.
+"""Reloads config.toml: the running broker becomes what a start with that file would make of it.
 
-First all that is there is compared with the file, a slice in a turn; what a start would refuse is refused here. Then
-either nothing changes, or everything does in one turn, except that new destinations and bindings are made, and bindings
-that are gone removed, in slices after it. No message is lost: what is above a lowered bound stays until it is consumed.
+First all that exists is compared with the file, a slice a turn; what a start would refuse is refused here. Then either
+nothing changes, or everything does in one turn, except that new destinations and bindings are made, and bindings that
+are gone removed, in slices after it. No message is lost: what is above a lowered bound stays until it is consumed.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ class Reload:
         self.steps: Iterator[int] = iter(())
 
     def read(self, read: Reread) -> None:
-        """The file has been read, and judged by itself."""
+        """Called when the file has been read, and judged by itself."""
         if read.config is None:
             self.refuse(read.mistakes)
         else:
@@ -105,14 +105,14 @@ class Reload:
     # ---- all at once ------------------------------------------------------------------------------------------------
 
     def apply(self, config: Config, judge: "_Judge") -> None:
-        """What was read is in force, for all that is there."""
+        """Puts in force what was read, for all that exists."""
         parts, destinations, new = self.parts, self.parts.destinations, config.declarations
         old = destinations.declarations
         for kind in parts.kinds.values():
             kind.use(old, new)
         self.use_limits(config.limits, config.disk_free_min)
         destinations.declared_bindings = by_queue(judge.kept)
-        # who holds these holds them for good
+        # other parts hold this object, so it is changed in place
         for field in fields(Declarations):
             setattr(old, field.name, getattr(new, field.name))
         self.use_next(judge, RELOAD_AT_ONCE)
@@ -122,7 +122,7 @@ class Reload:
         parts.context.turn.applied = True
 
     def use_limits(self, limits: Limits, disk_free_min: int) -> None:
-        """They are in force from now on, for all who hold `limits`."""
+        """Puts these limits in force, for all parts that hold `limits`."""
         parts = self.parts
         for one in fields(Limits):
             setattr(parts.limits, one.name, getattr(limits, one.name))
@@ -134,7 +134,7 @@ class Reload:
         parts.disk.judge()
 
     def use_next(self, judge: "_Judge", count: int) -> None:
-        """The next so many queues have the settings that they have from now on."""
+        """Gives the next `count` queues their new settings."""
         for _ in range(min(count, len(judge.settings))):
             queue, settings = judge.settings.popitem()
             if not queue.is_gone:
@@ -145,8 +145,8 @@ class Reload:
     # ---- in slices, behind that -------------------------------------------------------------------------------------
 
     def judge_connections(self) -> Iterator[int]:
-        """Ends what no right allows any more: connections of who is no user, and subscriptions. What a connection says
-        is judged anew as it is carried out, also what has waited, and what is in an open transaction.
+        """Ends what no right allows any more: connections whose user is gone, and subscriptions. Commands are judged
+        again as they are carried out, also those that have waited, and those in an open transaction.
         """
         parts, authorization = self.parts, self.parts.authorization
         for connection in [*parts.connections.values()]:
@@ -178,7 +178,7 @@ class Reload:
         yield from parts.repetitions.judge()
 
     def make(self, new: Declarations, judge: "_Judge") -> Iterator[int]:
-        """Bindings go that are declared no more, and what is new comes."""
+        """Removes the bindings that are no longer declared, and makes what is new."""
         destinations, exchanges = self.parts.destinations, self.parts.destinations.exchanges
         for queue in [*destinations.queues.all.values()]:
             queue.is_declared = queue.name in new.queues
@@ -217,7 +217,7 @@ class Reload:
         self.parts.context.turn.reread_over = True
 
     def refuse(self, mistakes: list[str]) -> None:
-        """Nothing has changed."""
+        """Refuses the reload: nothing has changed."""
         self.end()
         more = len(mistakes) - MISTAKES_SHOWN
         sentences = [*mistakes[:MISTAKES_SHOWN], *([f"And {more} more."] if more > 0 else [])]
@@ -240,7 +240,7 @@ class Reload:
             )
 
     def note_applied(self, read: Reread) -> None:
-        """In the log: each setting, and how many there are."""
+        """Logs each setting that has changed, and how many there are."""
         context = self.parts.context
         for change in read.changes:
             context.note("info", "setting_changed", **{key: _text(value) for key, value in change.items()})
@@ -261,32 +261,32 @@ class Reloading:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether one has been asked for that is not over."""
+        """Whether a reload was asked for and is not over."""
         return self.current is not None
 
     def begin(self, asker: Requester, is_trial: bool) -> None:
-        """Have the file read. is_trial: only say what would change."""
+        """Has the file read. is_trial: only reports what would change."""
         self.current = Reload(self.parts, self.ended, asker, is_trial)
         self.parts.context.turn.reread = True
 
     def read(self, read: Reread) -> None:
-        """It has been read: for who has asked, or else by a signal."""
+        """Called when the file has been read: for the request that asked for it, or else for a signal."""
         if self.current is None:
             self.current = Reload(self.parts, self.ended)
         self.current.read(read)
 
     def ended(self) -> None:
-        """Another may be asked for."""
+        """Called when the reload is over: another may be asked for."""
         self.current = None
 
 
-_QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what one costs that is looked at, changed, bound or unbound, made
+_QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what it costs to look at one, change one, bind or unbind one, make one
 
 
 class _Judge:
     """What a configuration would change. mistakes: what a start with it would refuse, and what a running broker cannot
-    change. settings: the new ones of each queue whose settings change. bindings: all of config.toml, by queue; of
-    these, bound are new, unbound are gone, and kept stay.
+    change. settings: the new ones of each queue whose settings change. bindings: all of config.toml, by queue. bound:
+    those that are new; unbound: those that are gone; kept: those that stay.
     """
 
     def __init__(self, parts: Parts, config: Config) -> None:
@@ -323,7 +323,7 @@ class _Judge:
             yield 1
 
     def those_made_since(self) -> None:
-        """While others had their turns."""
+        """Judges the queues that were made since `all` looked at them."""
         for queue in self.parts.destinations.queues.everything():
             if queue not in self.seen:
                 self.queue(queue)
@@ -352,10 +352,12 @@ class _Judge:
                 f"{queue.address} has {key} = {has}, and would have {would_have}: that needs a restart. "
                 "Leave it as it is until then, or delete the queue first."
             )
-        # what is in memory and declared no more is as it was until it goes, as it would at a restart
+        # a memory queue that is no longer declared stays as it is until it ends, as it would at a restart
 
     def dead_letter(self, queue: Queue) -> None:
-        """Other queues may be declared otherwise now, and some wait for a restart."""
+        """Checks a queue's dead-letter settings: other queues may be declared otherwise now, and some wait for a
+        restart.
+        """
         settings = self.settings.get(queue, queue.settings)
         if settings.dead_letter is None or queue.is_gone:
             return
@@ -374,18 +376,18 @@ class _Judge:
                 "The file has no user, and the running broker has some: from then on everybody could do everything. "
                 "That needs a restart."
             )
-        # as a start comes to them
+        # in the order of a start
         for kind in reversed([*self.parts.kinds.values()]):
             self.mistakes.extend(kind.contradictions(self.new))
 
 
 def _there(parts: Parts, name: str) -> Target | None:
-    """A queue, or what `/log/NAME` stands for, if it is there."""
+    """Returns the queue of that name, or the log of `/log/NAME`, if there is one."""
     if name.startswith(LOG_PREFIX):
         return parts.destinations.logs.all.get(name.removeprefix(LOG_PREFIX))
     return parts.destinations.queues.all.get(name)
 
 
 def _text(value: Any) -> str:
-    """As a setting stands in a file, about."""
+    """Returns a value about as config.toml has it."""
     return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)

@@ -1,7 +1,7 @@
 """Requests whose numbers are answered again and again, until their connection ends.
 
-The next answer of one is made when its period is over, and the last one is with the operating system: so
-who reads slowly gets the newest numbers, and none wait for him.
+The next answer is made when its period is over, and the operating system has taken the last one: a slow reader gets the
+newest numbers, and no older ones wait for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from radiator.model.replies import Scope
 
 @dataclass(slots=True, eq=False)
 class Repetition:
-    """administer: asks once more. command: what it asks for, by which the right is judged. due_s: the next one."""
+    """administer: asks once more. command: what it asks for, to judge the right to it. due_s: when the next is due."""
 
     connection: Connection
     administer: Administer
@@ -31,7 +31,7 @@ class Repetition:
 
 
 class Repetitions:
-    """At most one of each connection. ask: carries out an Administer."""
+    """At most one for each connection. ask: carries out an Administer."""
 
     __slots__ = ("answers", "ask", "authorization", "by_connection", "context", "due")
 
@@ -45,7 +45,7 @@ class Repetitions:
         self.due: Deadlines[Repetition] = Deadlines(TICK_S)
 
     def begin(self, connection: Connection, administer: Administer, command: AdminCommand) -> None:
-        """It has been granted and is answered once: from now on every so many seconds."""
+        """Called when a request was granted and answered once: answers it every `every_s` seconds from now on."""
         self.closed(connection)
         every_s = administer.every_s
         due_s = self.context.now_s + every_s
@@ -54,14 +54,14 @@ class Repetitions:
         self.due.add(one, one.due_s)
 
     def closed(self, connection: Connection) -> None:
-        """It gets no more of them."""
+        """Ends the repetition of a connection, if it has one."""
         one = self.by_connection.pop(connection, None)
         if one is not None:
             self.due.remove(one, one.due_s)
 
     def ticked(self) -> None:
-        """Those whose period is over are answered; who is not ready for that, at the next Tick, as are those past
-        REPEATED_AT_ONCE.
+        """Answers those whose period is over. One whose connection is not ready for that is tried at the next Tick, as
+        are those past REPEATED_AT_ONCE.
         """
         now_s = self.context.now_s
         for one in self.due.take_due(now_s, REPEATED_AT_ONCE):
@@ -77,7 +77,9 @@ class Repetitions:
             self.due.add(one, one.due_s)
 
     def judge(self) -> Iterator[int]:
-        """The users have changed: ends those whose right is gone. Yields what each step costs, as in reload.py."""
+        """Called when the users have changed: ends those whose right is gone. Yields what each step costs, as in
+        reload.py.
+        """
         for connection, one in [*self.by_connection.items()]:
             yield JUDGED_LOOKS
             if connection.is_closing:

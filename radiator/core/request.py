@@ -18,9 +18,9 @@ Port = TypeVar("Port", bound=AnsweringPort, covariant=True)
 
 
 class Request(Generic[Port]):
-    """parts: of the broker, as much as the request's handler may see. queue: of its connection, for the answers; None:
-    they go elsewhere, if is_heard, or nowhere. give: takes the text of an answer, and the code of the refusal that it
-    is. act: what it is in the audit log; None: nothing.
+    """parts: the parts of the broker that the request's handler may use. queue: its connection's queue for answers;
+    None: they go elsewhere, if is_heard, or nowhere. give: takes the text of an answer, and the code if it is a
+    refusal. act: its act in the audit log; None: it is none.
     """
 
     __slots__ = ("act", "connection", "give", "is_heard", "parts", "queue", "rendering")
@@ -43,13 +43,13 @@ class Request(Generic[Port]):
         self.act: PendingAct | None = None
 
     def answer(self, answer: AdminAnswer) -> None:
-        """Granted: give this answer now. It must be short, however much there is."""
+        """Grants the request and gives this answer now. It must be short, however much there is."""
         self.done()
         self.give(self.rendering.whole(answer))
 
     def answer_in_slices(self, make: Callable[[], Made], held_bytes: int = 0) -> None:
-        """Granted: what `make` returns, which may have Rows, as soon as others have got theirs. held_bytes: of what it
-        is made from, and nobody else keeps.
+        """Grants the request. What `make` returns, which may have Rows, is given when its turn comes. held_bytes: of
+        what it is made from and nobody else keeps.
         """
         self.done()
         if self.is_heard:
@@ -58,7 +58,7 @@ class Request(Generic[Port]):
             )
 
     def answer_synced(self, make: Callable[[], AdminAnswer], in_slices: bool = False) -> None:
-        """Granted: what `make` returns, when all that was decided up to now is on the disk."""
+        """Grants the request. What `make` returns is given when all that was decided up to now is on the disk."""
         self.done()
 
         def synced() -> None:
@@ -73,7 +73,7 @@ class Request(Generic[Port]):
         self.parts.context.open.then.append(synced)
 
     def refuse(self, refusal: Refusal) -> None:
-        """It is not granted, and its connection stays. Where nobody is there to hear it, the log does."""
+        """Refuses the request; its connection stays. If nobody gets the answer, the refusal is logged."""
         self.refused(refusal)
         if not self.is_heard:
             number, code = self.connection.number, refusal.code
@@ -81,21 +81,21 @@ class Request(Generic[Port]):
         self.give(self.rendering.refusal(refusal), refusal.code)
 
     def done(self) -> None:
-        """It is granted: all that it changes is in the open batch, or was before."""
+        """Called when it is granted: all that it changes is in the open batch, or in one before."""
         if self.act is not None:
             self.act.ended(DONE)
 
     def refused(self, refusal: Refusal) -> None:
-        """An act is refused, whoever is told of it."""
+        """Called when it is refused: the audit log has it, whoever gets the answer."""
         if self.act is not None:
             self.act.ended(REFUSED, refusal.code)
 
     def costs(self, looked_at: int) -> None:
-        """It looks at so many things at once: the turn has room for so much less."""
+        """Counts the things that it looks at against what the turn has room for."""
         self.parts.admission.copies += looked_at // LOOKED_AT_PER_COPY
 
     def begin_waiting(self) -> Callable[[], None]:
-        """One more of its connection waits, until what is returned is called. Raises Refusal."""
+        """Counts one more waiting request of its connection, until the returned function is called. Raises Refusal."""
         connection = self.connection
         if connection.awaits >= AWAITS_MAX:
             raise Refusal(
@@ -110,5 +110,5 @@ class Request(Generic[Port]):
 
 
 def warnings(given: Mapping[str, object], found: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Sentences about settings that are given and have no effect. found: all that have none, and why."""
+    """Returns sentences about given settings that have no effect. found: all that have none, and why."""
     return tuple(f"`{key}` has no effect: it {wrong}." for key, wrong in found if key in given)

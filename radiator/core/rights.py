@@ -46,9 +46,9 @@ from radiator.model.users import User
 from radiator.model.validation import FANOUT, LOG_PREFIX, mistake
 from radiator.model.validation import QUEUE as QUEUE_CHECKS
 
-ANONYMOUS = "anonymous"  # the user that clients without any proof are, where there is one
+ANONYMOUS = "anonymous"  # the user of clients without any proof, where there is one
 ANYWHERE = ""
-OWN_LOGS = (f"/{LOG}/{AUDIT}", f"/{LOG}/{JOURNAL}")  # about everything: of rules with wildcards only /# is for them
+OWN_LOGS = (f"/{LOG}/{AUDIT}", f"/{LOG}/{JOURNAL}")  # about everything: of rules with wildcards only /# grants them
 _NOTHING, _PASSWORD, _TOKEN = RecognisedBy.NOTHING, RecognisedBy.PASSWORD, RecognisedBy.TOKEN
 _CERTIFICATE, _JWT = RecognisedBy.CERTIFICATE, RecognisedBy.JWT
 
@@ -65,13 +65,13 @@ Needs = tuple[Need, ...]
 
 _LEADING = {kind.leads_by for kind in KINDS.values()}
 LEADS_BY = {key: check for checks in (QUEUE_CHECKS, FANOUT) for key, check in checks.items() if key in _LEADING}
-"""What reads the names of queues and logs in a setting that leads to them."""
+"""By setting that leads to queues and logs, the function that reads their names from its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """What one type of command needs. named: as clients write it; says: the needs in words, as docs/SECURITY.md has
-    them. needs: of one command; None: nothing.
+    them. needs: returns those of one command; None: it needs nothing.
     """
 
     command: type
@@ -84,7 +84,7 @@ class Row:
 
 
 def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
-    """An address as a client wrote it. Raises Refusal for one of no known kind."""
+    """The needs of an address as a client wrote it. Raises Refusal for one of no known kind."""
     kind, _ = split(address)
     if kind in FREE or address == ADMIN_ADDRESS:
         return ()
@@ -92,27 +92,27 @@ def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
 
 
 def _of_sends(sends: Iterable[Send]) -> Needs:
-    """Every address that their keys make."""
+    """`write` on every address that their keys make."""
     addresses = dict.fromkeys(address for send in sends for address in addresses_of(send))
     return tuple(need for address in addresses for need in _of_client(WRITE, address))
 
 
 def _of(right: str, kind: str, name: str) -> Needs:
-    """What has that name; with all its keys, where its kind has keys."""
+    """The right on what has that name; on all its keys, if its kind has keys."""
     if name.startswith(OUTBOX_PREFIX):
-        # copies for another node, of what no rule of queues is about
+        # copies for another node, of messages that no rule for queues is about
         return _everywhere(SEE if right == SEE else ADMIN)
     address, has_key = f"/{kind}/{name}", KINDS[kind].has_key
     return (Need(right, address if has_key else canonical(address), has_key),)
 
 
 def _everywhere(right: str, kind: str = "") -> Needs:
-    """All addresses of that kind, or all."""
+    """The right on all addresses of that kind, or on all."""
     return (Need(right, f"/{kind}/#" if kind else EVERYTHING, True),)
 
 
 def _target(right: str, name: str) -> Need:
-    """A queue's name, `/log/NAME`, or `/exchange/NAME`: that with all its keys."""
+    """The right on a queue by its name, on `/log/NAME`, or on `/exchange/NAME` with all its keys."""
     if name.startswith(EXCHANGE_PREFIX):
         return Need(right, name, True)
     if name.startswith(OUTBOX_PREFIX):
@@ -160,7 +160,7 @@ def _of_declare(command: asked.DeclareDestination) -> Needs:
 
 
 def _of_dead_letters(given: Mapping[str, Any]) -> Needs:
-    """To write to the exchange that gets them with their key; without one, with each."""
+    """`write` on the exchange that gets them, with their key; without a key, with every key."""
     exchange, key = given.get("dead_letter_exchange"), given.get("dead_letter_key")
     if exchange is None:
         return ()
@@ -173,9 +173,9 @@ def _of_dead_letters(given: Mapping[str, Any]) -> Needs:
 
 
 def needs_for(right: str, address: str) -> Needs:
-    """What the plainest command needs that takes that right on an address: of `read` a SUBSCRIBE, of `write` a SEND, of
-    `declare` and `see` a request about it; of EVERYTHING, what is of everything. Raises Refusal for one of no known
-    kind.
+    """What the plainest command that takes that right on an address needs: for `read` a SUBSCRIBE, for `write` a SEND,
+    for `declare` and `see` a request about it; for EVERYTHING, the right on everything. Raises Refusal for one of no
+    known kind.
     """
     if address == EVERYTHING:
         return _everywhere(right)
@@ -365,7 +365,7 @@ COMMANDS: tuple[type, ...] = (*get_args(Command), *get_args(AdminCommand))
 
 
 def needs_of(rows: tuple[Row, ...]) -> dict[type, Callable[[Any], Needs] | None]:
-    """By the type of command. Raises AssertionError where one has no row, or two."""
+    """Returns the needs by type of command. Raises AssertionError where one has no row, or two."""
     needs = {row.command: row.needs for row in rows}
     without = [command.__name__ for command in COMMANDS if command not in needs]
     assert not without, f"it is not said which rights these commands need: {', '.join(without)}"
@@ -380,8 +380,8 @@ NEEDS = needs_of(ROWS)
 
 
 class Granted:
-    """What the rules of one user grant. may_all: every right on everything. written: addresses that it was found to
-    grant `write` on: most commands are a SEND to where one went before.
+    """What the rules of one user grant. may_all: every right on everything. written: addresses on which they were found
+    to grant `write`: most commands are a SEND to where one went before.
     """
 
     __slots__ = ("may_all", "name", "rules", "tries", "written")
@@ -411,7 +411,7 @@ EVERY_RIGHT = Granted("", Rules(role=OPERATOR))
 
 
 def granting(granted: Granted, need: Need) -> Iterator[str | None]:
-    """The rules of that right, one after the other, each judged alone; None in place of one that does not grant it."""
+    """Yields the rules of that right that grant the need alone, in order, and None in place of each other one."""
     for rule in granted.rules[need.right]:
         alone: dict[str, Any] = {need.right: (rule,)}
         yield rule if Granted(granted.name, Rules(**alone)).may(need) else None
@@ -420,8 +420,8 @@ def granting(granted: Granted, need: Need) -> Iterator[str | None]:
 class Rights:
     """The Authorizer by users (core/authorization.py): what no rule grants is refused, as `forbidden`.
 
-    own_uid: of the broker's process; who has it on a unix socket, or is root, may do everything, and linked nodes may.
-    verdicts: those so far, at most VERDICTS_KEPT.
+    own_uid: the user id of the broker's process. Whoever has it on a unix socket, root, and linked nodes may do
+    everything. verdicts: those so far, at most VERDICTS_KEPT.
     """
 
     __slots__ = ("anonymous", "granted", "operators", "users", "verdicts")
@@ -455,11 +455,11 @@ class Rights:
                 raise refusal_of(granted.name, need)
 
     def may(self, granted: Granted, need: Need) -> bool:
-        """The verdict, which is kept for the next time."""
+        """Returns the verdict, which is kept for the next time."""
         may = self.verdicts.get((granted, need))
         if may is None:
             may = granted.may(need)
-            if len(need.address) > ADDRESS_MAX_BYTES:  # that of no address: it is refused for that in a moment
+            if len(need.address) > ADDRESS_MAX_BYTES:  # no address is that long: the command is refused for it later
                 return may
             if len(self.verdicts) >= VERDICTS_KEPT:
                 self.verdicts.clear()
@@ -471,7 +471,7 @@ class Rights:
         return may
 
     def granted_to_other(self, principal: Principal) -> Granted | None:
-        """To a linked node, or a process of this machine. None: nothing."""
+        """Returns what is granted to a linked node, or to a process of this machine; None: nothing."""
         by, name = principal.recognised_by, principal.name
         if by is RecognisedBy.LINK_PROOF:
             return EVERY_RIGHT
@@ -491,7 +491,7 @@ def rights_of(users: Mapping[str, User], own_uid: int) -> Rights | None:
 
 
 def refusal_of(name: str, need: Need) -> Refusal:
-    """Of that user, who may not do what needs that."""
+    """Returns the refusal of a user who lacks what a command needs."""
     if need.address in (ANYWHERE, EVERYTHING):
         what = f"the right `{need.right}` on {need.address or 'something'}"
         return Refusal(FORBIDDEN, f"The user {name} may not do that: it takes {what}.")

@@ -73,14 +73,14 @@ class Rounds:
         self.has_dedup = False
 
     def begin(self) -> None:
-        """A Tick: the next round, unless the last one goes on."""
+        """Called at a Tick: begins the next round, unless the last one still runs."""
         if self.looks is None:
             self.looks = self._looks()
             self.step()
 
     def step(self) -> None:
-        """One slice of a round that is not over, however full the open batch is: weighing memory does not wait for the
-        disk.
+        """Does one slice of a round that is not over, however full the open batch is: weighing memory does not wait for
+        the disk.
         """
         assert self.looks is not None, "no round is under way"
         left = LOOKS_PER_TURN
@@ -103,7 +103,7 @@ class Rounds:
         yield from self.memory.judge(weighing)
         if self.usages.all:
             yield from self.usages.weighed()
-        # until the next round it would keep those that have closed, thousands of which would then go in one turn
+        # else it would keep closed connections until the next round, and thousands would be freed in one turn
         self.weighing = weighing = Weighing(self.memory.memory)
         yield from self.blocking.refuse_late()
         yield from self.transactions.refuse_late()
@@ -111,7 +111,9 @@ class Rounds:
             self.forget_dedup_ids()
 
     def _weigh_connections(self, weighing: Weighing) -> Iterator[int]:
-        """Those that are awake; who is found to hold nothing is idle. 10,000 clients that wait cost nothing here."""
+        """Weighs those that are awake; one that holds nothing becomes idle. 10,000 waiting clients cost
+        nothing here.
+        """
         awake = self.awake[::-1]
         self.awake.clear()
         while awake:
@@ -130,7 +132,7 @@ class Rounds:
             yield 1
 
     def look_at(self, queue: Queue) -> Iterator[int]:
-        """At one that has a name of its own."""
+        """Looks at a queue that has a name of its own."""
         yield self.watch(queue)
         if queue.ready_count and queue.subscriptions:
             yield from self._look_at_windows(queue)
@@ -143,11 +145,11 @@ class Rounds:
             self.look_at_stored(queue.maker, queue.ledger.stored_bytes)
 
     def look_at_stored(self, maker: Usage, size: int) -> None:
-        """At what is in a queue or log that a user has made."""
+        """Counts what is in a queue or log that a user has made."""
         maker.weighed_stored_bytes += size
 
     def _look_at_windows(self, queue: Queue) -> Iterator[int]:
-        """Log a consumer whose window stays full: if it waits for more messages before it acks, it waits for ever."""
+        """Logs a consumer whose window stays full: if it waits for more messages before it acks, it waits for ever."""
         context = self.context
         for one in [*queue.subscriptions]:
             if one.ack == CLIENT and one.full_for_s(context.now_s) >= WINDOW_FULL_S and not one.is_noted:
@@ -164,7 +166,7 @@ class Rounds:
             yield 1
 
     def watch(self, queue: Queue) -> int:
-        """At its time, if that brings anything. What the look has cost."""
+        """Handles what time has made due in a queue. Returns what the look has cost."""
         is_timed = queue.ledger.stored_expiring or queue.timeouts or queue.next_due_ms or queue.settings.expires_ms
         if not is_timed or queue.is_gone:
             return 1
@@ -175,21 +177,21 @@ class Rounds:
         return WATCHED_LOOKS + self.context.handled - handled
 
     def watch_reader(self, reader: Consumable) -> int:
-        """At one that reads a log: whether records are overdue. What the look has cost."""
+        """Gives back the overdue records of a reader of a log. Returns what the look has cost."""
         if not reader.timeouts or reader.is_gone:
             return 1
         self.give_back_overdue(reader)
         return WATCHED_LOOKS
 
     def time_passed(self, queue: Queue) -> None:
-        """Expiry at its head, consumer or not; what is due; deliveries that are overdue; whether it is used at all."""
+        """Handles expiry at its head, consumer or not, what is due, and overdue deliveries; ends it if it is unused."""
         self.handle_due(queue)
         self.lifetimes.outlived(queue)
         if queue.timeouts:
             self.give_back_overdue(queue)
 
     def handle_due(self, queue: Queue) -> None:
-        """What has expired at its head, and what is delayed no longer."""
+        """Handles what has expired at its head, and what is no longer delayed."""
         context = self.context
         if queue.ledger.stored_expiring and not queue.is_expiring:
             expiring = Expiring(context, queue)
@@ -203,7 +205,7 @@ class Rounds:
         context.due_soon.watch(queue, context.now_ms)
 
     def look_at_due(self) -> None:
-        """Between the rounds: at the queues of which something is due now, some in each turn."""
+        """Called between the rounds: handles the queues with something due now, some in each turn."""
         context = self.context
         for _ in range(LOOKS_PER_TURN // WATCHED_LOOKS):
             queue: Queue | None = context.due_soon.take(context.now_ms) if context.handled < STEP_MESSAGES else None
@@ -213,7 +215,7 @@ class Rounds:
                 self.handle_due(queue)
 
     def give_back_overdue(self, queue: Consumable) -> None:
-        """What was not acked within its ack timeout comes back, and its connection is refused."""
+        """Gives back what was not acked within its ack timeout, and refuses its connection."""
         lacking: list[Delivery] = []
         for delivery in queue.overdue():
             connection = delivery.subscription.connection

@@ -36,13 +36,13 @@ class Seeker(Protocol):
         """Whether nobody waits for it any more: then nothing but `ended` is called."""
 
     def next_wanted(self) -> Wanted | None:
-        """What to look for next, from the journal's beginning on. None: it has all that it needs."""
+        """Returns what to look for next, from the journal's beginning on. None: it has all that it needs."""
 
     def take(self, events: list[tuple[int, JournalEvent]]) -> bool:
-        """What was found, with its offsets, in order. Returns whether more of that is of use."""
+        """Takes what was found, with its offsets, in order. Returns whether more of it is of use."""
 
     def ended(self) -> None:
-        """The search is over."""
+        """Called when the search is over."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +71,7 @@ class Searches:
         self.is_reading = False
 
     def begin(self, log: Log, seeker: Seeker) -> None:
-        """It begins once all that was decided up to now is on the disk. Raises Refusal."""
+        """Begins a search, once all that was decided up to now is on the disk. Raises Refusal."""
         if self.count >= SEARCHES_AT_ONCE:
             raise Refusal(
                 "blocked",
@@ -81,12 +81,12 @@ class Searches:
         self.context.open.then.append(partial(self.synced, JournalSearch(seeker, log)))
 
     def synced(self, search: JournalSearch) -> None:
-        """All that it is to see is on the disk."""
+        """Called when all that it is to see is on the disk."""
         search.end = search.log.partitions[0].committed
         self.look_for_next(search)
 
     def look_for_next(self, search: JournalSearch) -> None:
-        """Begin anew, with something else; retention may have moved the beginning."""
+        """Begins anew, with what is wanted next; retention may have moved the beginning."""
         search.wanted = None if search.seeker.is_gone else search.seeker.next_wanted()
         search.at = search.log.partitions[0].first
         if search.wanted is None:
@@ -100,7 +100,7 @@ class Searches:
         search.seeker.ended()
 
     def go_on(self) -> None:
-        """Have the next slice read, if none is."""
+        """Has the next slice read, if none is being read."""
         while self.waiting and not self.is_reading:
             search = self.waiting.popleft()
             if search.seeker.is_gone:
@@ -128,7 +128,7 @@ class Searches:
         )
 
     def read(self, search: JournalSearch, answer: LoadedEvents) -> None:
-        """A slice has come."""
+        """Called when a slice was read."""
         self.is_reading = False
         search.at = answer.next
         if not search.seeker.is_gone and search.seeker.take(answer.events) and search.at < search.end:

@@ -1,4 +1,4 @@
-"""What the server around the broker tells of itself, for requests about that. The broker decides nothing by it."""
+"""What the server around the broker reports of itself, for requests about it. The broker decides nothing by it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ def _of_nobody() -> tuple[Config, Path | None]:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class ServerView:
-    """Each is called within a turn, and takes some microseconds. A broker without a server has what this has.
+    """Each is called within a turn, and takes some microseconds. A broker without a server has these defaults.
 
     configuration: what is in force, and the file that it is of; lines: of the log; uses: of the bounds that the server
     keeps, by their names in core/bounds.py: each bound, and how much of it is in use; None: it is not known.

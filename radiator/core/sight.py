@@ -26,7 +26,7 @@ class Sight:
         return self.of(QUEUE, name)
 
     def of(self, kind: str, name: str) -> bool:
-        """Whether it may see the queue or log of that name; of another kind nothing, but for who sees everything."""
+        """Whether it may see the queue or log of that name; things of other kinds only if it may see everything."""
         explained = _EXPLAINED.get(kind)
         return self.is_everything or (explained is not None and self._may(explained(name)))
 

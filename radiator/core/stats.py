@@ -108,7 +108,7 @@ def _section(port: StatsPort, section: str) -> Section:
 def rows(
     port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> Iterator[tuple[str, Any] | PauseRow]:
-    """Name and numbers of each thing of a section, in the order of their names; PAUSE where a slice should end."""
+    """Yields the name and numbers of each thing of a section, ordered by name; PAUSE where a slice should end."""
     names, row = _section(port, name)
     for one in in_order(names, after, limit, match):
         if one is PAUSE:
@@ -122,7 +122,7 @@ def rows(
 def listed(
     port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> Iterator[Named[Any] | PauseRow]:
-    """The same as a list."""
+    """Yields the same, each as a Named."""
     for row in rows(port, name, after, limit, match):
         yield PAUSE if row is PAUSE else Named(*row)
 
@@ -130,17 +130,17 @@ def listed(
 def section(
     port: StatsPort, name: str, after: str | None = None, limit: int | None = None, match: str | None = None
 ) -> NamedRows[Any]:
-    """All rows of a section, or a page of them."""
+    """Returns all rows of a section, or a page of them."""
     return NamedRows(rows(port, name, after, limit, match))
 
 
 def holders(memory: Memory) -> list[Holder]:
-    """Who holds most memory."""
+    """Returns who holds most memory."""
     return [Holder(name, size) for name, size in memory.holders]
 
 
 def of(port: StatsPort) -> BrokerNumbers:
-    """The whole broker."""
+    """Returns the numbers of the whole broker."""
     connections, destinations, memory = [*port.connections.values()], port.destinations, port.memory
     return BrokerNumbers(
         version=port.version,

@@ -69,7 +69,7 @@ class Subscriptions:
         self.searches: dict[Connection, OffsetSearch] = {}
 
     def subscribe(self, connection: Connection, command: Subscribe) -> Waitable | None:
-        """Carry it out; or what it must wait for first. Raises Refusal."""
+        """Carries it out, or returns what it must wait for first. Raises Refusal."""
         if (
             command.subscription in connection.queue_subscriptions
             or command.subscription in connection.topic_subscriptions
@@ -83,8 +83,8 @@ class Subscriptions:
         return self.kinds[kind].subscribe(self, connection, command, name)
 
     def search(self, connection: Connection, command: Subscribe, log: Log) -> list[int] | Waitable:
-        """The offsets at which its new group begins, given as a time, among all that is in the log now; or what to wait
-        for while they are searched for.
+        """Returns the offsets at which its new group begins, given as a time, among all that is in the log now; or what
+        to wait for while they are searched for.
         """
         search = self.searches.get(connection)
         if search is None or search.command is not command or search.log is not log:
@@ -96,7 +96,7 @@ class Subscriptions:
         return search.offsets
 
     def begin_search(self, search: OffsetSearch) -> None:
-        """The connections that wait go on when it is over."""
+        """Begins a search. The connections that wait for it go on when it is over."""
         assert search.command.start is not None
         _, time_ms = search.command.start
 
@@ -112,7 +112,7 @@ class Subscriptions:
     def consume_durably(
         self, connection: Connection, command: Subscribe, kind: str, address: str, binding: tuple[str, str]
     ) -> None:
-        """With a persistent queue that is there already, or is made and bound now."""
+        """Adds a consumer to a persistent queue that exists already, or is made and bound now."""
         destinations = self.destinations
         queue_name = name_of(self.kinds[kind], address, command.durable_name or command.subscription)
         there = destinations.queues.durables.get(queue_name)
@@ -121,12 +121,12 @@ class Subscriptions:
         queue = destinations.queues.durable(queue_name)
         subscription = self.consume(connection, command, queue)
         destinations.exchanges.bind(*binding, queue)
-        # D24: one that is there may have been made a moment ago, and be on no disk yet
+        # D24: an existing one may have been made a moment ago, and not be on the disk yet
         self.receipt(connection, command, durable=True)
         queue.join(subscription)
 
     def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
-        """Add a consumer, without delivering to it yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
+        """Adds a consumer, without delivering to it yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
         window = command.prefetch_count
         if window is None and not command.shares_window and command.ack == CLIENT and self.limits.ack_client_window > 1:
             window = self.limits.ack_client_window
@@ -156,7 +156,7 @@ class Subscriptions:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, connection: Connection, command: Unsubscribe) -> None:
-        """Carry it out. Raises Refusal."""
+        """Carries it out. Raises Refusal."""
         if command.durable and not self.is_of_queue(connection, command):
             self.end_durable(connection, command)
             return
@@ -167,8 +167,8 @@ class Subscriptions:
             )
 
     def end(self, connection: Connection, name: bytes, ended: Callable[[], None] = lambda: None) -> bool:
-        """Ends the subscription of that name; whether there was one. ended: is called before its queue, which may have
-        lost its last consumer, is looked at.
+        """Ends the subscription of that name. Returns whether there was one. ended: called before its queue, which may
+        have lost its last consumer, is looked at.
         """
         subscription = connection.queue_subscriptions.pop(name, None)
         topic_subscription = connection.topic_subscriptions.pop(name, None)
@@ -183,7 +183,7 @@ class Subscriptions:
         return subscription is not None or topic_subscription is not None
 
     def is_of_queue(self, connection: Connection, command: Unsubscribe) -> bool:
-        """Whether it ends a subscription on which words for durable ones say nothing, and can mean no other."""
+        """Whether it ends a subscription to a plain queue, on which words for durable ones have no effect."""
         subscription = connection.queue_subscriptions.get(command.subscription)
         durables = self.destinations.queues.durables
         if subscription is None or command.destination is not None:
@@ -194,7 +194,7 @@ class Subscriptions:
         return not is_private and queue.name not in durables and not means_another
 
     def end_durable(self, connection: Connection, command: Unsubscribe) -> None:
-        """Its queue goes, with what is in it; unless others consume it still. Raises Refusal."""
+        """Deletes its queue, with what is in it. Raises Refusal, also if others still consume it."""
         if command.mistake is not None:
             raise Refusal("protocol", command.mistake)
         queue = self.durable_named(connection, command)
@@ -212,7 +212,7 @@ class Subscriptions:
         self.receipt(connection, command, durable=True)
 
     def durable_named(self, connection: Connection, command: Unsubscribe) -> Queue:
-        """The queue of the durable subscription that an UNSUBSCRIBE means. Raises Refusal."""
+        """Returns the queue of the durable subscription that an UNSUBSCRIBE means. Raises Refusal."""
         durables = self.destinations.queues.durables
         durable = command.durable_name or command.subscription
         end = "/" + name_part(durable)
@@ -244,7 +244,7 @@ class Subscriptions:
         )
 
     def closed(self, connection: Connection) -> dict[ConsumedQueue, None]:
-        """All of a connection that is gone end; the queues that they consumed."""
+        """Ends all subscriptions of a connection that is closed. Returns the queues that they consumed."""
         destinations = self.destinations
         for topic_subscription in connection.topic_subscriptions.values():
             destinations.topics.unsubscribe(topic_subscription)
@@ -254,7 +254,7 @@ class Subscriptions:
         for subscription in connection.queue_subscriptions.values():
             subscription.queue.unsubscribe(subscription)
             destinations.exchanges.drop_private(subscription.queue)
-        # no circle is left: 1000 reply queues go now, not when garbage is collected (COLLECT_EVERY_S)
+        # no reference cycle is left: 1000 reply queues go now, not when garbage is collected (COLLECT_EVERY_S)
         connection.queue_subscriptions.clear()
         connection.topic_subscriptions.clear()
         return queues
@@ -265,7 +265,9 @@ class Subscriptions:
 
 
 def name_of(kind: Kind, address: str, durable: bytes) -> str:
-    """The queue of the durable subscription to that address with that id; no two have the same. Raises Refusal."""
+    """Returns the name of the queue of the durable subscription to that address with that id; no two have the same.
+    Raises Refusal.
+    """
     name = f"{DURABLE_PREFIX}{kind.name}/{kind.whole_address(address)}/{name_part(durable)}"
     mistake = name_mistake(name)
     if mistake:
@@ -276,10 +278,10 @@ def name_of(kind: Kind, address: str, durable: bytes) -> str:
 
 
 def destination_of(durable: str) -> str:
-    """The destination of the durable subscription whose queue has that name."""
+    """Returns the destination of the durable subscription whose queue has that name."""
     return "/" + durable.removeprefix(DURABLE_PREFIX).rpartition("/")[0]
 
 
 def name_part(subscription: bytes) -> str:
-    """That id as the last word of its queue's name."""
+    """Returns that id as the last part of its queue's name."""
     return subscription.decode().replace("%", "%25").replace("/", "%2F")

@@ -56,7 +56,9 @@ class Timers:
         self.forget_s = context.now_s
 
     def watch_clock(self) -> None:
-        """The log says where the system's clock is not followed, and the store keeps the time from time to time."""
+        """Logs when the system's clock is no longer followed, or followed again, and has the store keep the time now
+        and then.
+        """
         context, ahead_s = self.context, self.clock.ahead_ms // 1000
         if bool(ahead_s) != self.is_clock_noted:
             self.is_clock_noted = bool(ahead_s)
@@ -66,11 +68,11 @@ class Timers:
                 context.note("info", "clock_followed", time_ms=context.now_ms)
         since_s, sealed = context.now_s - self.time_kept_s, context.batches
         if since_s >= CLOCK_KEPT_IDLE_S or (since_s >= CLOCK_KEPT_S and sealed != self.time_kept_in):
-            context.write(KeepTime(context.now_ms), 0)  # in the place of the last one
+            context.write(KeepTime(context.now_ms), 0)  # it replaces the last one
             self.time_kept_s, self.time_kept_in = context.now_s, sealed + 1
 
     def tick_kinds(self) -> None:
-        """The journal and the audit log make room where they must; then each kind of destination."""
+        """Has the journal and the audit log make room where they must, then runs each kind of destination."""
         destinations, audit = self.destinations, self.audit
         if audit.log is not None:
             cut = partial(destinations.logs.retention.keep_within, audit.log)
@@ -82,7 +84,7 @@ class Timers:
             kind.tick(self.background)
 
     def forget_dedup_ids(self) -> None:
-        """Those whose windows are over, from time to time."""
+        """Forgets those whose windows are over, from time to time."""
         context, admission = self.context, self.admission
         if context.now_s >= self.forget_s:
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come

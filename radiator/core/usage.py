@@ -2,8 +2,8 @@
 
 Counted as it changes: connections, destinations that the user has made, bytes that are unacked, and the rate of SENDs.
 Weighed from each Tick on (rounds.py): what the user's connections hold in memory, and what is stored in the
-destinations that it has made; what has come in there since is added. Whoever is no user of the configuration (a linked
-node, who may do everything on a unix socket) has no bounds, and is not counted.
+destinations that it has made; what has come in there since is added. Whoever is not a user of the configuration (a
+linked node, or an operator on a unix socket) has no bounds, and is not counted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,8 @@ class Usage:
     has_leases: messages are leased to it, or a Receive of it waits. unacked_bytes: of messages that are out with its
     connections, or leased to it. memory_bytes, stored_bytes: as last weighed;
     came_bytes: what has asked for room in what it has made since. denied: connections that were given nothing because
-    too much is unacked; resuming: gets this where that has ended. tokens: SENDs that may come at once, as of tokens_s.
+    too much is unacked; resuming: this is added to it once that has ended. tokens: SENDs that may come at once, as of
+    tokens_s.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class Usage:
         self.use(bounds)
 
     def use(self, bounds: UserBounds) -> None:
-        """These hold from now on. What is above one stays, and nothing more comes."""
+        """Takes these bounds from now on. What is above one stays, and nothing is added."""
         self.bounds = bounds
         self.unacked_max = inf if bounds.max_unacked_bytes is None else bounds.max_unacked_bytes
         self.rate_wait_list.name = f"the rate of the user {self.name} (max_messages_per_s {bounds.max_messages_per_s})"
@@ -88,16 +89,16 @@ class Usage:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is anything of it."""
+        """Whether it has connections, destinations or leases."""
         return bool(self.connections or self.destinations or self.has_leases)
 
     def has_full_rate(self, now_s: float) -> bool:
-        """Whether it may send as much as one that was never there."""
+        """Whether it may send as much as a user that is new."""
         most = self.bounds.max_messages_per_s
         return most is None or self.tokens + (now_s - self.tokens_s) * most >= most
 
     def numbers(self) -> UserNumbers:
-        """As `stats` shows them."""
+        """Returns the numbers that `stats` shows."""
         bounds = self.bounds
         return UserNumbers(
             connections=len(self.connections) - self.channels,
@@ -154,8 +155,8 @@ class Usage:
             )
 
     def takes(self, member: UserConnection) -> bool:
-        """Whether its connection may be given one more message of a queue or log. Where not, it is offered what there
-        is once less is unacked.
+        """Whether its connection may be given one more message of a queue or log. If not, it is offered messages again
+        once less is unacked.
         """
         if self.unacked_bytes < self.unacked_max:
             return True
@@ -163,7 +164,7 @@ class Usage:
         return False
 
     def settled(self, size: int) -> None:
-        """So many bytes are no longer unacked."""
+        """Called when that many bytes are no longer unacked."""
         self.unacked_bytes -= size
         if self.denied and self.unacked_bytes < self.unacked_max:
             self.resuming[self] = None
@@ -171,7 +172,7 @@ class Usage:
     # ---- the rate ---------------------------------------------------------------------------------------------------
 
     def rate_wait(self, producer: Producer, now_s: float) -> Waitable | None:
-        """What its next SEND must wait for: at most as many come at once as in a second."""
+        """Returns what its next SEND must wait for, if anything: at most as many are taken at once as in a second."""
         most = self.bounds.max_messages_per_s
         if most is None:
             return None
@@ -186,8 +187,8 @@ class Usage:
     # ---- weighed ----------------------------------------------------------------------------------------------------
 
     def stored_wait(self, producer: Producer, size: int) -> Waitable | None:
-        """What a SEND into something that it has made must wait for. What asks twice is counted twice, until the next
-        weighing.
+        """Returns what a SEND into something that it has made must wait for, if anything. One that asks twice is
+        counted twice, until the next weighing.
         """
         most = self.bounds.max_stored_bytes
         waiters = self.stored_wait_list.waiters
@@ -204,11 +205,11 @@ class Usage:
         return None
 
     def begin_weighing(self) -> None:
-        """What has come in so far will be found."""
+        """Called when a weighing begins, which will find what has come in so far."""
         self.came_before, self.subscribed_before = self.came_bytes, self.subscribed
 
     def weigh(self, member: UserConnection, size: int) -> None:
-        """A connection of it holds so much in memory."""
+        """Adds what a connection of it holds in memory."""
         self.not_idle(member)
         self.weighed_memory_bytes += size
         self.weighed_subscriptions += member.subscriptions_count
@@ -226,13 +227,13 @@ class Usage:
         member.idle_subscriptions = count
 
     def not_idle(self, member: UserConnection) -> None:
-        """It is weighed again, or gone."""
+        """Called when a connection is weighed again, or closed."""
         self.idle_subscriptions -= member.idle_subscriptions
         member.idle_subscriptions = 0
 
     def weighed(self, context: TurnContext) -> Iterator[int]:
-        """All has been weighed: past max_memory_bytes the largest connections are closed, a few at a time. Yields what
-        each step costs, as in rounds.py.
+        """Called when all has been weighed: past max_memory_bytes, closes the largest connections, a few at a time.
+        Yields what each step costs, as in rounds.py.
         """
         self.memory_bytes, self.weighed_memory_bytes = self.weighed_memory_bytes, 0
         self.stored_bytes, self.weighed_stored_bytes = self.weighed_stored_bytes, 0
@@ -258,11 +259,11 @@ class Usage:
 
 
 class Usages:
-    """all: of those who have anything in use, by name. acting: in whose name a command is being carried out; None: of
-    nobody whose use is counted. made: by address, who has made it, and how many it counts for. wake: has those who wait
-    tried again. resuming: whose connections may be given messages again. waiting: whose SENDs wait for
-    their rate; leaving: who has gone, and has not got his whole rate back. channels: how many connections are channels
-    of others.
+    """all: by name, of those who have anything in use. acting: the user whose command is being carried out; None: one
+    who is not counted. made: by address, who has made it, and how many destinations it counts as. wake: has those who
+    wait tried again. resuming: whose connections may be given messages again. waiting: whose SENDs wait for
+    their rate; leaving: who has nothing in use, but a rate that has not fully recovered. channels: how many connections
+    are channels of others.
     """
 
     __slots__ = ("acting", "all", "channels", "context", "leaving", "made", "resuming", "users", "waiting", "wake")
@@ -280,7 +281,7 @@ class Usages:
         self.leaving: dict[Usage, None] = {}
 
     def use(self, users: Mapping[str, User]) -> None:
-        """These are the users, with their bounds, from now on."""
+        """Takes these users, with their bounds, from now on."""
         self.users = users
         for usage in self.all.values():
             bounds = self._bounds(usage.name)
@@ -297,14 +298,14 @@ class Usages:
         return self.users[name].bounds if name in self.users else UserBounds()
 
     def named(self, name: str) -> Usage:
-        """That of the user, from now on among `all`."""
+        """Returns the usage of the user, from now on in `all`."""
         found = self.all.get(name)
         if found is None:
             found = self.all[name] = Usage(name, self._bounds(name), self.resuming)
         return found
 
     def of(self, principal: Principal | None) -> Usage | None:
-        """Whose use it counts as. None: nobody's."""
+        """Returns the usage that the principal counts for; None: it is not counted."""
         if principal is None or principal.recognised_by is RecognisedBy.LINK_PROOF:
             return None
         return self.named(principal.name) if principal.name in self.users else None
@@ -312,7 +313,7 @@ class Usages:
     # ---- connections ------------------------------------------------------------------------------------------------
 
     def opened(self, member: UserConnection, principal: Principal) -> Usage | None:
-        """Whose connection it is. Raises Refusal where that user has enough."""
+        """Counts a connection. Returns the usage that it counts for. Raises Refusal if that user has enough."""
         usage = self.of(principal)
         if usage is not None:
             if member.owner == member.number:
@@ -323,7 +324,7 @@ class Usages:
         return usage
 
     def closed(self, usage: Usage, member: UserConnection) -> None:
-        """It is gone, with all that was unacked there."""
+        """Called when a connection is closed, with all that was unacked on it."""
         del usage.connections[member.number]
         usage.channels -= member.owner != member.number
         usage.not_idle(member)
@@ -332,13 +333,15 @@ class Usages:
         self._forget(usage)
 
     def leases_end(self, usage: Usage, member: UserConnection) -> None:
-        """Nothing is leased any more."""
+        """Called when nothing is leased to the user any more."""
         usage.has_leases = False
         usage.denied.pop(member, None)
         self._forget(usage)
 
     def offer(self) -> bool:
-        """Gives to connections that were given nothing, as far as there is room; whether there may be more."""
+        """Offers messages to connections that were denied them, as far as there is room. Returns whether more may be
+        left.
+        """
         left = OFFERS_PER_TURN
         while self.resuming:
             usage = next(iter(self.resuming))
@@ -355,13 +358,15 @@ class Usages:
     # ---- destinations -----------------------------------------------------------------------------------------------
 
     def make(self, address: str, count: int = 1) -> Usage | None:
-        """Whoever acts has made it, and it counts for so many. Returns who that is."""
+        """Called when the acting user has made it; it counts as `count` destinations. Returns that user's usage."""
         if self.acting is not None:
             self._made(self.acting, address, count)
         return self.acting
 
     def recover(self, name: str, address: str, count: int = 1) -> Usage | None:
-        """The user of that name has made it in an earlier run; "": none has."""
+        """Counts it for the user of that name, who made it in an earlier run; "": no user did. Returns that user's
+        usage.
+        """
         if not name:
             return None
         usage = self.named(name)
@@ -374,7 +379,7 @@ class Usages:
         usage.destinations += count
 
     def gone(self, address: str) -> None:
-        """It is there no more."""
+        """Called when it no longer exists."""
         usage, count = self.made.pop(address, (None, 0))
         if usage is not None:
             usage.destinations -= count
@@ -382,7 +387,7 @@ class Usages:
             self._forget(usage)
 
     def maker(self, address: str) -> str:
-        """The name of the user that has made it; "": none has."""
+        """Returns the name of the user that has made it; "": none has."""
         usage, _ = self.made.get(address, (None, 0))
         return "" if usage is None else usage.name
 
@@ -393,12 +398,12 @@ class Usages:
             self.all.pop(usage.name, None)
             self.resuming.pop(usage, None)
         else:
-            self.leaving[usage] = None  # else who connects again had a new rate each time
+            self.leaving[usage] = None  # else whoever connects again would have a full rate each time
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Whoever waits for a rate may go on; who has gone is forgotten once his rate is what it was."""
+        """Wakes those who wait for their rate; forgets those in `leaving` whose rate has recovered."""
         leaving, self.leaving = self.leaving, {}
         for usage in leaving:
             self._forget(usage)
@@ -408,20 +413,20 @@ class Usages:
             self._wake(usage.rate_wait_list)
 
     def rate_wait(self, usage: Usage, producer: Producer) -> Waitable | None:
-        """What the next SEND of that user must wait for."""
+        """Returns what the next SEND of that user must wait for, if anything."""
         found = usage.rate_wait(producer, self.context.now_s)
         if found is not None:
             self.waiting[usage] = None
         return found
 
     def begin_weighing(self) -> Iterator[int]:
-        """Everything is weighed from now on. Yields as `weighed` does."""
+        """Called when a weighing begins. Yields as `weighed` does."""
         for usage in [*self.all.values()]:
             usage.begin_weighing()
             yield 1
 
     def weighed(self) -> Iterator[int]:
-        """Everything has been weighed. Yields what each step costs, as in rounds.py."""
+        """Called when everything has been weighed. Yields what each step costs, as in rounds.py."""
         for usage in [*self.all.values()]:
             yield 1
             yield from usage.weighed(self.context)
@@ -429,5 +434,5 @@ class Usages:
 
 
 def with_maker(kept: dict[str, Any], usage: Usage | None) -> dict[str, Any]:
-    """Settings as the store keeps them, with who has made what they are of."""
+    """Returns the settings as the store keeps them, with the user who made the destination."""
     return kept if usage is None else kept | {MADE_BY: usage.name}

@@ -1,4 +1,4 @@
-"""Why dead letters of a queue that gives them to an exchange are dropped; and that one without them drops messages."""
+"""Why a queue's dead letters are dropped by their exchange; and that a queue without dead letters drops messages."""
 
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
@@ -7,7 +7,9 @@ from radiator.model.errors import count_text
 
 
 def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
-    """A sentence, for now; "": they are not, or it has none of that kind, or it depends on the message's own key."""
+    """Returns a sentence that holds now; "": they are not, or it has none of that kind, or that depends on each
+    message's key.
+    """
     exchange, key = asked.settings.dead_letter_exchange, asked.settings.dead_letter_key
     if exchange is None:
         return _of_dropped(asked)
@@ -26,7 +28,7 @@ def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
 
 
 def _of_dropped(asked: Queue) -> str:
-    """What becomes of a message that comes back too often, where it has been so, or may be."""
+    """Returns a sentence if the queue drops messages that are redelivered too often; "": it does not."""
     most = asked.settings.drop_after_redeliveries
     if most is None:
         return ""

@@ -11,8 +11,8 @@ from radiator.model.errors import count_text
 
 
 def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
-    """The verdict and its sentence; None: that is not the reason. ready: how many are, in words. hot: the key with most
-    messages.
+    """Returns the verdict and its sentence; None: that is not the reason. ready: how many are ready, in words. hot: the
+    key with most messages.
     """
     if not isinstance(asked, Partitioned):
         return None
@@ -35,7 +35,7 @@ def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
 
 
 def _of_holder(partition: QueuePartition) -> str:
-    """What keeps the key."""
+    """Returns what keeps the key, in words."""
     if partition.holder is not None:
         return f"; {partition.holder.connection.address} has {partition.out} of them, not acked yet"
     return "; the first of them is delayed until it is delivered again" if partition.held else ""

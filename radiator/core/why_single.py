@@ -7,7 +7,7 @@ from radiator.model.errors import count_text
 
 
 def active_consumer(asked: Queue) -> ActiveConsumer | None:
-    """Of a queue with a single active consumer, where there is one."""
+    """Returns the active consumer of a queue that has a single one; None: nobody is active."""
     order = asked.order
     if not isinstance(order, SingleConsumer) or order.active is None:
         return None
@@ -15,7 +15,7 @@ def active_consumer(asked: Queue) -> ActiveConsumer | None:
 
 
 def of_single(asked: Queue) -> str:
-    """Who is the active one, and how many stand by; "" where nobody is."""
+    """Returns a sentence: who is the active one, and how many stand by; "" if nobody is active."""
     order = asked.order
     if not isinstance(order, SingleConsumer) or order.active is None:
         return ""
@@ -26,7 +26,7 @@ def of_single(asked: Queue) -> str:
 
 
 def of_successor(asked: Queue, ready: str) -> tuple[str, str] | None:
-    """Nobody is active, since one that was has left something unacked: the verdict, and its sentence."""
+    """Returns the verdict and its sentence if nobody is active because one that was has left something unacked."""
     order = asked.order
     if not isinstance(order, SingleConsumer) or order.active is not None or not order.leaving:
         return None
