@@ -14,7 +14,7 @@ from radiator.model.message import Message
 
 
 def check_body(target: Target, body: bytes, content_type: bytes | None) -> int:
-    """How many values it has; 0 where the target has no schema. Raises Refusal `bad-body`."""
+    """Judges one body. Returns how many values it has; 0 if the target has no schema. Raises Refusal `bad-body`."""
     schema = target.settings.schema
     if schema is None:
         return 0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def by_queue(bindings: Iterable[Binding]) -> dict[str, list[tuple[str, str]]]:
-    """Exchange and key of the bindings of each queue."""
+    """Returns the exchange and key of each binding, by queue."""
     found: dict[str, list[tuple[str, str]]] = {}
     for binding in bindings:
         found.setdefault(binding.queue, []).append((binding.exchange, binding.key))
@@ -122,13 +122,13 @@ class Destinations:
         return sum(one.count for one in self.counted)
 
     def check_count(self, more: int = 1) -> None:
-        """Raises Refusal where one more destination, or so many, would be too many, in all or of whoever makes them."""
+        """Raises Refusal where that many more destinations are too many, in all or for the user who makes them."""
         self.check_total(more)
         if self.usages.acting is not None:
             self.usages.acting.check_destinations(more)
 
     def check_total(self, more: int = 1) -> None:
-        """The same in all. A topic is there while it has subscribers, and nobody has made it."""
+        """The same, in all only: a topic exists while it has subscribers, and counts for no user."""
         count = self.count
         if count + more > self.limits.max_destinations:
             raise Refusal(
@@ -152,7 +152,7 @@ class Destinations:
         return found
 
     def check_owner(self, name: str, user: Connection) -> None:
-        """Raises Refusal where a queue of that name is there which another connection alone may use."""
+        """Raises Refusal where the queue of that name is one that only another connection may use."""
         found = self.queues.find(name)
         if found is not None:
             self.queues.owned.check(found, user)
@@ -181,16 +181,16 @@ class Destinations:
             self.exchanges.bind(exchange, key, queue, is_declared=True)
 
     def target(self, name: str) -> Target:
-        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it. Of
-        `/log/NAME` the log; Refusal where that is not there.
+        """Returns the queue of that name, made if there is none, whatever [create] says: what is declared leads to it.
+        For `/log/NAME` returns the log; raises Refusal if there is none.
         """
         if name.startswith(LOG_PREFIX):
             return self.logs.get(name.removeprefix(LOG_PREFIX))
         return self.queues.make(name)
 
     def dead_letter_targets(self, exchange: str, key: str) -> list[Target]:
-        """What a dead letter goes into that is sent to the exchange with this key, each once; exchange "": the queue of
-        that name, which is not made where it is not there.
+        """Returns the targets of a dead letter that is sent to the exchange with this key, each once; exchange "": the
+        queue of that name, if there is one.
         """
         if not exchange:
             queue = self.queues.all.get(key)
@@ -205,7 +205,9 @@ class Destinations:
         return self.exchanges.routed(found, key)
 
     def make_declared(self, name: str) -> None:
-        """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist. Exchanges are there."""
+        """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist. Exchanges exist
+        already.
+        """
         if name.startswith(EXCHANGE_PREFIX):
             return
         if not name.startswith(LOG_PREFIX):
@@ -215,7 +217,7 @@ class Destinations:
             self.logs.create(bare, self.declarations.logs[bare]).is_declared = True
 
     def bind_as_declared(self, binding: Binding) -> None:
-        """Makes one that config.toml declares, and the queue that it leads to."""
+        """Makes a binding that config.toml declares, and the queue that it leads to."""
         if binding.queue.startswith(EXCHANGE_PREFIX):
             to = binding.queue.removeprefix(EXCHANGE_PREFIX)
             self.exchanges.lead_on(binding.exchange, binding.key, to, is_declared=True)

@@ -46,7 +46,7 @@ class Exchange(Matcher[Target]):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it goes now, as its last binding has gone."""
+        """Whether it is to be deleted because its last binding is gone."""
         return self.auto_delete and not self.bindings and self.onward is None and not self.is_declared
 
     @property
@@ -63,13 +63,13 @@ class Exchange(Matcher[Target]):
         return self.things.steps + (self.onward.things.steps if self.onward is not None else 0)
 
     def use(self, settings: ExchangeSettings) -> None:
-        """These are its settings from now on; its type stays."""
+        """Takes these settings from now on; its type stays."""
         self.settings = settings
         leads_on = self.onward is not None or settings.alternate is not None
         self.is_plain = not (leads_on or settings.internal or self.type == HEADERS)
 
     def lead_to(self, key: str, destination: "Exchange", is_declared: bool, is_stored: bool) -> None:
-        """One binding more to another exchange."""
+        """Adds a binding to another exchange."""
         if self.onward is None:
             self.onward = Matcher(self.type)
             self.is_plain = False
@@ -86,12 +86,12 @@ class Exchange(Matcher[Target]):
         return destination.sources.pop((self, key))
 
     def leads(self, key: str, destination: "Exchange") -> bool:
-        """Whether it is bound so."""
+        """Whether it has that binding."""
         return (self, key) in destination.sources
 
     def check_key(self, key: str, for_send: bool) -> None:
-        """Raises Refusal for a key that it cannot be sent to, or bound with. In a SEND `*` and `#` are words like any
-        other: who sends to a queue by its binding's own key means that queue.
+        """Raises Refusal for a key with which nothing can be sent to it, or bound. In a SEND `*` and `#` are words like
+        any other: a SEND with a binding's own key means that binding's queue.
         """
         if self.type != TOPIC:
             return
@@ -100,7 +100,7 @@ class Exchange(Matcher[Target]):
             raise Refusal("too-many-words", f"A key of /exchange/{self.name} {wrong}.")
 
     def bound_key(self, key: str) -> str:
-        """The key as a binding has it: of type headers its arguments, as canonical JSON. Raises Refusal."""
+        """Returns the key as a binding has it: for type headers its arguments, as canonical JSON. Raises Refusal."""
         try:
             if self.type == HEADERS:
                 return canonical_key(key)
@@ -111,12 +111,12 @@ class Exchange(Matcher[Target]):
         return key
 
     def crowded_by(self, key: str) -> bool:
-        """Whether a further binding with that key makes matches too dear."""
+        """Whether one more binding with that key would make matching too costly."""
         return self.things.is_crowded(key) or (self.onward is not None and self.onward.things.is_crowded(key))
 
 
 def ties_of(exchange: Exchange) -> "Iterable[Tie]":
-    """All its bindings: to queues, to exchanges, and of exchanges that lead to it."""
+    """Yields all its bindings: to queues, to exchanges, and of exchanges that lead to it."""
     yield from ((exchange, key, queue) for key, queue in exchange.bindings)
     yield from ((exchange, key, there) for key, there in exchange.onward_bindings)
     yield from ((source, key, exchange) for source, key in exchange.sources)

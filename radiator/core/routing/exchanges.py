@@ -2,9 +2,9 @@
 with a key goes into every queue that a binding matches, and on into every exchange (routing/ways.py).
 
 Every binding of the broker is made and removed here, those of durable subscriptions to topics too: their exchange is
-"". A binding is on the disk where its exchange is durable, and its queue persistent, or its other exchange durable too.
-The private queues are those of
-subscriptions to an exchange: each is in memory, for one subscription, and is closed when it grows too long.
+"". A binding is on the disk if its exchange is durable, and its queue is persistent, or its other exchange durable too.
+The private queues are those of subscriptions to an exchange: each is in memory, for one subscription, which is closed
+when it grows too long.
 """
 
 import json
@@ -88,7 +88,7 @@ class Exchanges:
         self.shadowed: dict[str, ExchangeSettings] = {}
         self.undeclared: list[Exchange] = []
         self.abandoned: list[Exchange] = []
-        self.is_dropping = False  # what goes meanwhile is not begun with anew
+        self.is_dropping = False  # the loop that runs also takes what is abandoned meanwhile
         self.count = 0  # of bindings
         self.bound: dict[Target, dict[tuple[str, str], bool]] = {}
         self.private: dict[object, PrivateQueue] = {}
@@ -104,7 +104,7 @@ class Exchanges:
         return found
 
     def routed(self, exchange: Exchange, key: str) -> list[Target]:
-        """Returns the queues that a message goes into which is sent to a plain exchange with this key, each once."""
+        """Returns the queues that get a message sent to a plain exchange with this key, each once."""
         matching = list(exchange.matching(key, NO_HEADERS))
         return [queue for queue in matching if queue not in self.unbinding] if self.unbinding else matching
 
@@ -121,7 +121,7 @@ class Exchanges:
             raise Refusal("reserved", f"/exchange/{name} cannot be declared: what begins with amq. is the broker's.")
 
     def add(self, name: str, settings: ExchangeSettings) -> None:
-        """Declared at run time: there is none of that name."""
+        """Adds an exchange declared at run time, of a name that none has."""
         self.all[name] = Exchange(name, settings, is_declared=False)
         usage = self.usages.make(_address(name))
         if settings.durable:
@@ -146,7 +146,9 @@ class Exchanges:
             found.is_declared = True
 
     def undeclare(self, name: str) -> None:
-        """config.toml has it no more: it is as it was declared at run time; or goes with its bindings, in slices."""
+        """Called when config.toml no longer has the exchange: it becomes what was declared at run time, or is deleted
+        with its bindings, in slices.
+        """
         exchange, settings = self.all[name], self.shadowed.pop(name, None)
         if settings is None:
             self.undeclared.append(exchange)
@@ -155,7 +157,7 @@ class Exchanges:
             exchange.is_declared = False
 
     def undeclare_binding(self, name: str, key: str, queue: Target) -> None:
-        """config.toml has it no more: one that was made at run time too stays."""
+        """Called when config.toml no longer has the binding: it stays if it was also made at run time."""
         is_stored = self.bound.get(queue, {}).get((name, key))
         if is_stored:
             self.all[name].bindings[key, queue] = False
@@ -355,7 +357,7 @@ class Exchanges:
         self.go_if_abandoned(source)
 
     def undeclare_lead(self, name: str, key: str, to: str) -> None:
-        """As undeclare_binding."""
+        """As undeclare_binding, for a binding to an exchange."""
         source, destination = self.all.get(name), self.all.get(to)
         if source is None or destination is None or source.onward is None or not source.leads(key, destination):
             return
@@ -374,7 +376,7 @@ class Exchanges:
             self.lead_no_more(exchange, key, to)
 
     def recover_leads(self, recovery: Recovery) -> None:
-        """As `recover`."""
+        """As `recover`, for the bindings to exchanges."""
         for row in recovery.declared:
             if row.kind != BINDING_KIND:
                 continue
@@ -441,7 +443,7 @@ def _address(name: str) -> str:
 
 
 def _as_kept(settings: ExchangeSettings) -> dict[str, Any]:
-    """As the store has them: what has its default and is younger than others is left out."""
+    """Returns the settings as the store has them: of newer ones, those that have their default are left out."""
     kept = asdict(settings)
     return {key: value for key, value in kept.items() if value or key not in ("alternate", "internal")}
 

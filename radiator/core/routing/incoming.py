@@ -15,7 +15,7 @@ from radiator.model.limits import Limits
 
 
 class Incoming:
-    """See above. Nothing is changed by it, but for the subscription that answers come to."""
+    """See above. It changes nothing, except that it makes the subscription that answers come to."""
 
     __slots__ = ("context", "destinations", "limits")
 
@@ -37,7 +37,7 @@ class Incoming:
             raise no_consumer(command.destination, "it is kept back until later")
 
     def named_by(self, plan: Plan, command: Send, first: Target | None) -> list[Target]:
-        """The queue that a SEND to a queue goes into, and those which its further keys name, each once."""
+        """Returns the queue that a SEND to a queue goes into, and those that its further keys name, each once."""
         found: dict[Target, None] = {} if first is None else {first: None}
         for name in command.more_keys:
             queue = self.destinations.queues.all.get(name)
@@ -47,7 +47,7 @@ class Incoming:
         return [*found]
 
     def due_ms(self, command: Send) -> int:
-        """Until when the message is delayed; 0: it is not."""
+        """Returns until when the message is delayed; 0: it is not."""
         if command.delay_ms is None and command.deliver_at_ms is None:
             return 0
         due_ms = max(self.context.now_ms + (command.delay_ms or 0), command.deliver_at_ms or 0)
@@ -59,7 +59,7 @@ class Incoming:
         return command.headers + block_of(command.escaping, (REPLY_TO, b"/reply-queue/" + reply_id.encode()))
 
     def asker(self, connection: Connection, name: str) -> Queue:
-        """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
+        """Returns the temp queue that answers come to; makes a subscription with its address as id if it has none."""
         queue = self.destinations.temp_queues.of(connection, name)
         if not queue.subscriptions:
             address = f"/temp-queue/{name}".encode()

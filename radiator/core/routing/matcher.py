@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Headers:
-    """Those of one message, which are read where a binding asks for them, once."""
+    """The headers of one message, read once, when a binding asks for them."""
 
     __slots__ = ("block", "escaping", "read")
 
@@ -32,8 +32,8 @@ NO_HEADERS = Headers()
 
 
 class Matcher(Generic[T]):
-    """bindings: by key and thing, in the order of binding; whether config.toml declares it. every: how often each is
-    bound, where keys do not matter. things: those by key. arguments: what a key of type headers asks for.
+    """bindings: by key and thing, in the order of binding, whether config.toml declares it. every: how often each thing
+    is bound, where keys do not matter. things: the things by key. arguments: what each key of type headers asks for.
     """
 
     __slots__ = ("arguments", "bindings", "every", "things", "type")
@@ -52,7 +52,7 @@ class Matcher(Generic[T]):
         return self.things.matching(key) if self.type != HEADERS else self.by_headers(headers)
 
     def by_headers(self, headers: Headers) -> Iterable[T]:
-        """The same of type headers. Costs some of a microsecond for each binding with other arguments."""
+        """The same for type headers. Costs a fraction of a microsecond for each binding with different arguments."""
         if not self.arguments:
             return ()
         words = headers.words
@@ -70,7 +70,7 @@ class Matcher(Generic[T]):
         return thing in alone.matching(key, headers)
 
     def add(self, key: str, thing: T, is_declared: bool) -> None:
-        """One binding more."""
+        """Adds one binding."""
         self.bindings[key, thing] = is_declared
         if self.type == FANOUT:
             self.every[thing] = self.every.get(thing, 0) + 1

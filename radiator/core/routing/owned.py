@@ -20,12 +20,12 @@ class OwnedQueues:
         self.all: dict[int, dict[Queue, None]] = {}
 
     def add(self, queue: Queue, owner: int) -> None:
-        """It is that connection's from now on."""
+        """Makes the queue that connection's."""
         self.owners[queue] = owner
         self.all.setdefault(owner, {})[queue] = None
 
     def remove(self, queue: Queue) -> None:
-        """It is deleted."""
+        """Called when the queue is deleted."""
         owner = self.owners.pop(queue, 0)
         queues = self.all.get(owner, {})
         queues.pop(queue, None)
@@ -47,6 +47,6 @@ class OwnedQueues:
             raise Refusal.on(Locked(queue.name, owner))
 
     def check_ended(self, queue: Queue, user: Connection) -> None:
-        """The same of a purge or a delete, which operators may ask for too: refused on channels of others alone."""
+        """The same for a purge or a delete, which operators may ask for too: refused only on channels of others."""
         if user.owner != user.number:
             self.check(queue, user)

@@ -28,7 +28,7 @@ class Plan:
     for what is put, and the address to name in the refusal. steps: the cost of the matching. unkept: copies for nodes
     for which none are kept. answers: replies for clients at other nodes. ids: gets the ids of what is stored or
     published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were known. returned:
-    SENDs that reach no queue, and come back.
+    SENDs that reach no queue, and go back to their producer.
     """
 
     __slots__ = (
@@ -63,7 +63,9 @@ def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
 
 
 def dedup_id_of_copies(address: str, dedup_id: bytes | None) -> bytes | None:
-    """In an outbox the ids of all fanouts meet: each gets its own, of a length that a key can hold."""
+    """Returns the dedup-id of the copies in an outbox, which has those of all fanouts: no two fanouts share one, and a
+    key can hold it.
+    """
     return None if dedup_id is None else sha256(address.encode() + b"\0" + dedup_id).digest()
 
 
@@ -72,5 +74,5 @@ def no_consumer(address: str, why: str) -> Refusal:
 
 
 def is_fanned(message: Message) -> bool:
-    """Whether it is a copy of what was sent to a fanout: such have the common id in their headers."""
+    """Whether it is a copy of what was sent to a fanout: all copies have the common id in their headers."""
     return message.destination.startswith("/fanout/")

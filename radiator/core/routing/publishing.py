@@ -10,7 +10,7 @@ from radiator.model.replies import Published
 
 
 def publish(admission: Admission, connection: Connection, command: PublishAll) -> Waitable | None:
-    """Returns what it must wait for, which is never room. Raises Refusal."""
+    """Carries it out, or returns what it must wait for, which is never room. Raises Refusal."""
     plan = Plan()
     plan.ids = []
     for send in command.sends:
@@ -28,7 +28,7 @@ def publish(admission: Admission, connection: Connection, command: PublishAll) -
 
 
 def _check_dedup(plan: Plan) -> None:
-    """Raises Refusal where a message with a dedup-id would go to what cannot tell that it came twice."""
+    """Raises Refusal where a message with a dedup-id would go to a destination that cannot recognise a duplicate."""
     lacking = [queue.address for queue, _, dedup_id, _ in plan.puts if dedup_id is not None and queue.dedup is None]
     lacking += [queue.address for queue, _, dedup_id, _ in plan.puts if not queue.settings.dedup_window_s]
     lacking += [f"/topic/{name}" for name, _, _ in plan.publishes]

@@ -17,8 +17,8 @@ DURABLE_PREFIX = "$durable/"  # queues of durable subscriptions, by destination 
 
 
 def in_force(name: str, text: str, declarations: Declarations, all_fanouts: Mapping[str, Fanout]) -> QueueSettings:
-    """What is in force for a queue of that name. text: what it was declared with at run time, which counts where
-    config.toml has no table for this very name.
+    """Returns the settings in force for a queue of that name. text: what it was declared with at run time, which counts
+    if config.toml has no table for this very name.
     """
     if name.startswith(OUTBOX_PREFIX):
         # an outbox remembers dedup-ids as long as any child of a fanout may
@@ -71,7 +71,7 @@ def keyed_otherwise(name: str, sources: tuple[str, ...], keyed_by: tuple[str, ..
 
 
 def _with(sources: tuple[str, ...], other: tuple[str, ...]) -> str:
-    """other: what it is told apart from."""
+    """Returns what its messages are found by, in words. other: the other way, which it is contrasted with."""
     highest = max_priority_of(sources)
     if highest is not None:
         return f"with max_priority = {highest}"

@@ -78,7 +78,7 @@ class Queues:
         return [*self.all.values(), *self.durables.values(), *self.outboxes.values()]
 
     def names(self) -> Iterator[str]:
-        """Those of all of these. 40,000 are copied in less than a millisecond."""
+        """The names of all of these. 40,000 are copied in less than a millisecond."""
         return chain(self.all, self.durables, map(OUTBOX_PREFIX.__add__, self.outboxes))
 
     def find(self, name: str) -> Queue | None:
@@ -134,8 +134,8 @@ class Queues:
             self.make(name).is_declared = True
 
     def check_kept(self, name: str, text: str) -> None:
-        """Raises StoreError where config.toml now says of other queues what does not go with the dead letters of this,
-        declared at run time.
+        """Raises StoreError where what config.toml now says of other queues contradicts the dead-letter settings of
+        this one, which was declared at run time.
         """
         if name in self.all and name not in self.declarations.queues:
             try:
@@ -191,7 +191,7 @@ class Queues:
     def _create(
         self, name: str, settings: QueueSettings | None = None, given: Mapping[str, Any] | None = None
     ) -> Queue:
-        """given: of the settings, what it was declared with at run time."""
+        """given: the settings that it was declared with at run time."""
         if ">" in name:
             sentence = "`>` is not a wildcard here, but a character of the name."
             self.context.note("warning", "no_wildcard", queue=name, sentence=sentence)
@@ -215,8 +215,8 @@ class Queues:
         return queue
 
     def _keep(self, queue: Queue, given: Mapping[str, Any]) -> None:
-        """What it was declared with, who has made it, and what its messages are stored by, for as long as it is
-        there.
+        """Stores what it was declared with, who has made it, and what its messages are stored by, for as long as it
+        exists.
         """
         queue.given = _given(given)
         if queue.is_persistent:
@@ -248,7 +248,7 @@ class Queues:
         return self._settings(name) if found is None else found.settings
 
     def settings_by(self, queue: Queue, declarations: Declarations) -> QueueSettings:
-        """What would be in force for a queue that is there. Raises StoreError as a start with these does."""
+        """Returns what would be in force for an existing queue. Raises StoreError as a start with these does."""
         return self._settings(queue.name, queue.given, declarations)
 
     def use(self, queue: Queue, settings: QueueSettings) -> None:
@@ -278,8 +278,8 @@ class Queues:
     # ---- declared at run time, deleted ------------------------------------------------------------------------------
 
     def declare(self, name: str, settings: QueueSettings, given: Mapping[str, Any]) -> bool:
-        """Whether it was made. given: what was given of the settings. Raises Refusal `declared-otherwise` where it is
-        there with other settings, or config.toml has others for it.
+        """Declares a queue. Returns whether it is new. given: the settings that were given. Raises Refusal
+        `declared-otherwise` where it exists with other settings, or config.toml has others for it.
         """
         found = self.all.get(name)
         there = self.declarations.queues.get(name) if found is None else found.settings
@@ -311,8 +311,8 @@ class Queues:
             raise Refusal("wildcard" if is_pattern(name) else "bad-request", f"A queue {error}.") from None
 
     def delete(self, queue: Queue) -> None:
-        """Its name is free at once, and its bindings go; what it stored is swept later, in slices. Who is subscribed
-        to it gets nothing more, and what becomes of a message that is out no longer matters.
+        """Deletes a queue: its name is free at once, and its bindings are removed; what it stored is swept later, in
+        slices. Its subscribers get nothing more, and what becomes of its unacked messages no longer matters.
         """
         self.around.release(queue)
         self.owned.remove(queue)
@@ -324,19 +324,19 @@ class Queues:
 
 
 def in_memory(settings: QueueSettings) -> type[MemoryQueue]:
-    """What a queue in memory with these settings is made of."""
+    """Returns the class of a queue in memory with these settings."""
     if settings.max_priority is not None:
         return PriorityMemoryQueue
     return PartitionedMemoryQueue if settings.partition_key else MemoryQueue
 
 
 def on_disk(settings: QueueSettings) -> type[DurableQueue]:
-    """What one on the disk is made of."""
+    """Returns the class of a queue on the disk with these settings."""
     if settings.max_priority is not None:
         return PriorityDurableQueue
     return PartitionedDurableQueue if settings.partition_key else DurableQueue
 
 
 def _given(settings: Mapping[str, Any]) -> str:
-    """What a queue was declared with at run time, as JSON; "": nothing."""
+    """Returns what a queue was declared with at run time, as JSON; "": nothing."""
     return json.dumps(settings) if settings else ""

@@ -18,7 +18,7 @@ from radiator.model.message import Message
 
 
 class RestPort(Protocol):
-    """What it needs of where messages come in."""
+    """The part of Admission that it needs."""
 
     context: TurnContext
     destinations: Destinations

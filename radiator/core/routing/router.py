@@ -21,8 +21,8 @@ class Router:
         self.kinds = kinds
 
     def plan(self, producer: Producer, command: Send, plan: Plan) -> Plan:
-        """Add what this SEND would do. Several of a transaction make one plan. Raises Refusal for a destination that is
-        not there, or cannot take it.
+        """Adds to the plan what this SEND would do. Those of a transaction make one plan. Raises Refusal for a
+        destination that does not exist, or cannot take it.
         """
         kind_name, name = split(command.destination)
         kind, due_ms = self.kinds[kind_name], 0

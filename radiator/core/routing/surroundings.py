@@ -1,4 +1,4 @@
-"""What those who have all of one kind of destination, queues or logs, ask of whoever has them all."""
+"""What Queues and Logs, which each have all destinations of one kind, need of Destinations, which has all."""
 
 from typing import Protocol
 
@@ -17,7 +17,7 @@ class Surroundings(Protocol):
         """Returns a number for a new name on the disk, one that nothing has had."""
 
     def check_count(self, more: int = 1) -> None:
-        """Raises Refusal where so many more destinations would be too many."""
+        """Raises Refusal where that many more destinations would be too many."""
 
     def made(self, target: Target) -> None:
         """Called for a new queue: makes what config.toml declares to lead to it."""

@@ -17,8 +17,8 @@ TEMP_SETTINGS = QueueSettings(
 
 
 class TempQueues:
-    """by_id: all of them, by reply id. at_node: what ids of those who ask end with, so that other nodes know where to
-    send the reply. entropy: gives so many random bytes.
+    """by_id: all of them, by reply id. at_node: what reply ids of this node end with, so that other nodes know where to
+    send the reply. entropy: returns that many random bytes.
     """
 
     __slots__ = ("at_node", "by_id", "entropy", "limits", "ports")
@@ -52,7 +52,7 @@ class TempQueues:
         return queue
 
     def node_of_asker(self, reply_id: str) -> str:
-        """The other node that the id of a reply queue names; "" where it is of this one, or of nobody."""
+        """Returns the other node that the id of a reply queue names; "" if it is of this node, or of none."""
         _, at, node = reply_id.rpartition("@")
         return node if at and self.at_node not in ("", at + node) and is_node_name(node) else ""
 

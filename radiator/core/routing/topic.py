@@ -1,5 +1,5 @@
-"""Topics: a message goes to all subscriptions of the moment. There is no flow control, and no state but the bindings of
-durable subscriptions, each of a pattern to a queue.
+"""Topics: a message goes to all subscriptions that exist when it is sent. There is no flow control, and no state but
+the bindings of durable subscriptions, each of a pattern to a queue.
 
 A subscriber whose outgoing buffer is over its bound when another message comes is disconnected, so that one slow client
 does not stop the topic.

@@ -22,7 +22,7 @@ NEIGHBOURS = 8  # words of others that are looked at
 
 @dataclass(slots=True, eq=False)
 class Word(Generic[T]):
-    """A word of the trie: what follows it, and what hangs on the pattern that ends here."""
+    """A word of the trie: what follows it, and the values of the pattern that ends here."""
 
     following: "dict[str | None, Word[T]]" = field(default_factory=dict)
     things: dict[T, None] = field(default_factory=dict)
@@ -113,8 +113,8 @@ class Trie(Generic[T]):
         self.matched_kept += len(matched)
 
     def is_crowded(self, pattern: str) -> bool:
-        """Whether a match is dear already with a name made to go where this pattern goes, and so where all do that are
-        made to be dear together.
+        """Whether matching is too costly already for a name that is made to match this pattern, and so meets the
+        patterns that are costly together with it.
         """
         if self.is_literal or not is_pattern(pattern):
             return False
@@ -126,7 +126,9 @@ class Trie(Generic[T]):
         return False
 
     def names_along(self, pattern: str) -> Iterator[str]:
-        """Names that match it. For its wildcards stand words of its own, or words that others have at that place."""
+        """Yields names that match it. In place of its wildcards they have words of its own, or words that others have
+        there.
+        """
         words = pattern.split(".")
         spare = TOPIC_WORDS_MAX - len(words) + words.count(MANY)
         literals = [word for word in words if word not in (ONE, MANY)] or [FILLER]
@@ -167,7 +169,7 @@ class Trie(Generic[T]):
                 continue
             many = following.get(MANY)
             if many is not None:
-                waiting.append((many, every & -(reached & -reached)))  # from the first place on, each
+                waiting.append((many, every & -(reached & -reached)))  # every place from the first on
             if reached == end:
                 continue
             one = following.get(ONE)
@@ -187,7 +189,7 @@ class Trie(Generic[T]):
 
 
 def _beside(at: Word[Any] | None, word: str, is_reversed: bool) -> list[str]:
-    """Some words that stand where that wildcard does, and for `#` also those that follow it."""
+    """Returns some words that others have in that wildcard's place, and for `#` also those that follow it."""
     places = [at, at.following.get(word) if word == MANY else None] if at is not None else []
     found: list[str] = []
     for place in places:

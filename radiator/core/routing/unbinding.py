@@ -1,4 +1,4 @@
-"""Many bindings are taken off: some in each batch, so that it stays short."""
+"""Removes many bindings, some in each batch, so that batches stay short."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,9 @@ from radiator.model.limits import BATCH_BYTES, STEP_MESSAGES, UNBINDINGS_PER_STE
 
 
 def unbound_first(context: TurnContext, exchanges: Exchanges, queue: Queue, delete: Callable[[], None]) -> "Unbinding":
-    """For a queue that goes by itself: `delete` is called in the end, unless a client has used it since."""
+    """Returns the task that does so for a queue that ends by itself: it calls `delete` at the end, unless a client has
+    used the queue since.
+    """
     left = exchanges.unbinding[queue] = dict.fromkeys(exchanges.bound[queue])
     accepted, used_s = queue.ledger.accepted, queue.unused_since_s
 
@@ -31,8 +33,8 @@ def unbound_first(context: TurnContext, exchanges: Exchanges, queue: Queue, dele
 
 
 class Unbinding:
-    """A background task. bindings: those that there are; undo: takes one off, which may be gone meanwhile; then: called
-    when none is left.
+    """A background task. bindings: returns those that exist now; undo: removes one, which may be gone already; then:
+    called when none is left.
     """
 
     __slots__ = ("bindings", "context", "is_done", "left", "then", "undo")

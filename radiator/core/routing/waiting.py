@@ -7,9 +7,10 @@ from radiator.core.producer import Producer
 
 
 class WaitList:
-    """Something that can be waited for. `waiters`: first come, first served. `is_tight`: everybody waits.
-    `is_timed`: block_timeout_s is for it: not for what needs no room, and ends by itself. `is_brief`: it ends with the
-    next answer of the disk, whatever clients do."""
+    """Something that can be waited for. `waiters`: first come, first served. `is_tight`: everybody waits. `is_timed`:
+    block_timeout_s applies: not to a wait that needs no room, and ends by itself. `is_brief`: it ends with the next
+    answer of the disk, whatever clients do.
+    """
 
     __slots__ = ("is_brief", "is_tight", "is_timed", "name", "waiters")
 
@@ -30,7 +31,7 @@ class Waitable(Protocol):
 
 
 def name_of_waitable(waitable: Waitable) -> str:
-    """What has no room, as sentences name it."""
+    """Returns what has no room, as sentences name it."""
     return waitable.name if isinstance(waitable, WaitList) else f"/queue/{waitable.name}"
 
 

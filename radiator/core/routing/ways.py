@@ -31,8 +31,8 @@ class Ways:
 def find_ways(
     all_: Mapping[str, Exchange], first: Exchange, keys: Sequence[str], headers: Headers, without: Collection[Target]
 ) -> Ways:
-    """Where a message with these keys goes that is sent to `first`; targets in `without` get nothing. Raises Refusal
-    where it would go through too many exchanges.
+    """Returns where a message with these keys goes from `first`; targets in `without` get nothing. Raises Refusal where
+    it would go through too many exchanges.
     """
     ways = Ways(visited={first: None})
     waiting = deque([first])
@@ -61,7 +61,7 @@ def find_ways(
 
 
 def _bound(one: Exchange, keys: Sequence[str], headers: Headers) -> tuple[Collection[Target], Collection[Exchange]]:
-    """What is bound there so that it gets the message."""
+    """Returns the targets and the exchanges bound to this exchange that get the message."""
     if one.type in (FANOUT, HEADERS):
         keys = keys[:1]  # they do not matter
     elif one.type == TOPIC:
