@@ -31,8 +31,8 @@ class StoredTransaction:
     """A prepared transaction, committed or not. waits: once it is committed, why it cannot go on, or None.
 
     principal: the principal that prepared it; its SENDs are authorized as that principal's. It is kept in memory only:
-    after a restart it is None, until somebody commits it, and then that one. Where it was committed before, its SENDs
-    were judged then, and they go where they were promised to go.
+    after a restart it is None, or the principal that commits it then. If it was committed before that, its SENDs were
+    judged then, and are not judged again.
     """
 
     number: int
@@ -152,7 +152,7 @@ class Applying:
         self.is_awake = self.can_go_on
 
     def stay_awake(self) -> None:
-        """Becomes a background task of the broker, if it is none."""
+        """Becomes a background task of the broker, unless it is one already."""
         if not self.is_awake:
             self.is_awake = True
             self.schedule(self)
@@ -173,7 +173,9 @@ class Applying:
         self.context.turn.read_requests.append(load)
 
     def answered(self, delivery: PreparedDelivery, load: ReadPrepared, answer: LoadedPrepared) -> None:
-        """What was read back. Where some are damaged they are read one by one, so that each SEND has its number."""
+        """Called with what was read back. If some are damaged, they are read one by one, so that each SEND has its
+        number.
+        """
         delivery.is_asked = False
         delivery.sends = answer.sends
         self.admission.memory.waiting_bytes += _size(delivery.sends)
@@ -210,7 +212,7 @@ class Applying:
         self.admission.memory.waiting_bytes -= _size(delivery.sends)
         delivery.sends = []
         self.has_let_go()
-        self.admission.forget_found(delivery)  # as long as they are kept, what has come since is kept too
+        self.admission.forget_found(delivery)  # while they are kept, so are the ids stored since
 
     def has_let_go(self) -> None:
         """Called when one fewer is in memory: reads the next, because nothing else would start that."""
@@ -228,7 +230,7 @@ class Applying:
                 plan = self.plan(delivery)
                 if self.look_up(delivery, plan):
                     return None
-                # what is for memory only comes when the disk has let go of it: else it came again after a crash
+                # what is for memory waits until its removal is on the disk: else it would come again after a crash
                 delivery.rest_batch = self.context.open.number
                 blocked = self.admission.apply_plan(delivery, plan)
             except Refusal as refusal:
@@ -310,7 +312,7 @@ class Applying:
         self.wait_on(delivery, waitable)
 
     def wait_on(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
-        """Waits because there is no room; its SENDs leave memory, unless it is a matter of one batch."""
+        """Waits because there is no room; its SENDs leave memory, unless it only waits for the next batch."""
         if waitable is not self.admission.batch_wait_list:
             self.let_go(delivery)
             self.say_why(delivery, _why(waitable))
@@ -357,7 +359,7 @@ class Applying:
         delivery.prepared.waits = why
 
     def ticked(self) -> None:
-        """Some of what was refused is tried again; the log tells once of each that has waited for long."""
+        """Tries some of what was refused again, and logs once each delivery that has waited for long."""
         for _ in range(min(APPLIES_AT_ONCE, len(self.refused))):
             self.ask(self.refused.popleft())
         for delivery in self.deliveries:

@@ -64,8 +64,8 @@ class DropPrepared:
             then()
 
     def add(self, prepared: list[StoredTransaction], then: Callable[[], None]) -> None:
-        """Adds transactions to drop; calls `then` when they are gone by the open batch or an earlier one, at once where
-        are none.
+        """Adds transactions to drop; calls `then` when they are gone by the open batch or an earlier one, at once if
+        there are none.
         """
         if not prepared:
             then()
@@ -80,7 +80,7 @@ class DropPrepared:
                 self.schedule(self)
 
     def drop(self, name: str) -> None:
-        """Removes this one, where there is one, with the open batch."""
+        """Removes the transaction of that name, if there is one, with the open batch."""
         _, prepared = self.left.pop(name, (0, None))
         if prepared is not None:
             self.context.write(DropTransaction(prepared.number))
@@ -170,7 +170,7 @@ class PreparedTransactions:
         return None
 
     def judge(self, connection: Connection, transaction: Transaction) -> None:
-        """Raises Refusal where a SEND could not be carried out now, or what is said cannot be kept for later."""
+        """Raises Refusal where a SEND could not be carried out now, or asks for what cannot be kept for later."""
         if transaction.settlements:
             raise Refusal("not-preparable", "A transaction with an ACK or NACK in it cannot be prepared: SENDs only.")
         # of those that are alike the largest stands for all
@@ -225,8 +225,9 @@ class PreparedTransactions:
         return last is not None and version <= last.version
 
     def commit(self, connection: Connection, names: Iterable[str], app: str, version: int) -> int | None:
-        """How many SENDs will be in their destinations, each once, when the open batch is on the disk. None: that
-        version was committed before, and what is prepared under the names is let go of. Raises Refusal.
+        """Commits what is prepared under these names. Returns how many SENDs are sure to reach their destinations, each
+        once, when the open batch is on the disk. None: that version was committed before, and what is prepared under
+        the names is dropped. Raises Refusal.
         """
         names = dict.fromkeys(names)
         if self.is_committed(app, version):
@@ -272,15 +273,15 @@ class PreparedTransactions:
             self.context.write(DropApp(app))
 
     def abort(self, names: Iterable[str], then: Callable[[int], None]) -> None:
-        """Let go of what is prepared under these names. `then` gets how many there were, when the last of them goes by
-        the open batch, or has gone by an earlier one.
+        """Drops what is prepared under these names. `then` gets how many there were, when the last of them is dropped
+        by the open batch, or an earlier one.
         """
         found = [self.prepared.pop(name) for name in dict.fromkeys(names) if name in self.prepared]
         self.drops.add(found, lambda: then(len(found)))
 
     def abort_all(self, prefix: str, refuse_s: int, then: Callable[[int], None]) -> None:
         """The same for all whose names begin so; and for `refuse_s` none can be prepared under such a name: whoever
-        prepares them need not have heard yet that it is over.
+        prepares them may not have heard yet that it is over.
         """
         if refuse_s:
             until_s = self.context.now_s + refuse_s
@@ -336,7 +337,7 @@ def _nothing(count: int) -> None:
 
 
 def _alike(send: Send) -> tuple[object, ...]:
-    """What two SENDs have in common that go into the same destinations in the same way."""
+    """Returns what SENDs that go into the same destinations in the same way have in common."""
     expires = send.expiration_ms is not None or send.expires_ms
     is_delayed = send.delay_ms is not None or send.deliver_at_ms is not None
     return send.destination, bool(expires), is_delayed, send.mandatory, send.immediate, send.reply_to

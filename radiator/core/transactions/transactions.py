@@ -83,7 +83,7 @@ class Transactions:
         if blocked is not None:
             return blocked
         if len(transaction.sends) >= SENT_PER_TRANSACTION:
-            # COMMIT carries them out in one turn, in which nobody else has one
+            # COMMIT carries them out in one turn, during which nobody else is served
             raise Refusal("too-large", f"The transaction sends {SENT_PER_TRANSACTION} messages: that is the most.")
         self.grow(connection, transaction, command.size + WRITE_COST_BYTES)
         transaction.sends.append(command)
@@ -110,7 +110,7 @@ class Transactions:
                 connection.receipt(context, command.receipt, durable=True)
                 return None
             self.prepared.check_app(command.app)
-            # what is for memory waits until the version is on the disk: else it came again after a crash
+            # what is for memory waits until the version is on the disk: else it would come again after a crash
             connection.rest_batch = context.open.number
         lacking = [
             delivery for nack, named in transaction.settlements for delivery in named if needs_bytes(nack, delivery)
@@ -132,8 +132,8 @@ class Transactions:
         return blocked
 
     def leave(self, transaction: Transaction) -> None:
-        """Its ACKs were carried out, in part when the open batch is on the disk: some queues may have lost their last
-        consumers.
+        """Called when its ACKs were carried out, some of them only when the open batch is on the disk: queues that
+        their consumers have left may now have nothing unacked.
         """
         queues = {d.subscription.queue: None for _, ds in transaction.settlements for d in ds}
 
@@ -161,7 +161,7 @@ class Transactions:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def end(self, connection: Connection, name: bytes) -> None:
-        """Removes it from the open ones."""
+        """Removes a transaction from the open ones."""
         transaction = connection.transactions.pop(name)
         connection.transaction_bytes -= transaction.size
         del self.all[transaction]
@@ -173,8 +173,8 @@ class Transactions:
             del self.all[transaction]
 
     def refuse_late(self) -> Iterator[int]:
-        """What a transaction holds is nowhere else: none stays open for ever. The clock of a blocked connection stands
-        still. What that costs as it goes on, as in rounds.py.
+        """Refuses what is open for longer than transaction_max_s: what a transaction holds is nowhere else. The time
+        for which its connection was blocked does not count. Yields what each step costs, as in rounds.py.
         """
         for transaction, connection in [*self.all.items()]:
             age_s = self.context.now_s - transaction.begun_s
