@@ -83,8 +83,8 @@ class Checkouts:
         return found
 
     def take(self, queue: Queue, group: str, most: int, bytes_max: int | None, done: Callable[[Log], None]) -> None:
-        """Up to so many more of its messages, the oldest that are ready; `done` when they are on the disk, and records
-        of the group's log. Raises Refusal.
+        """Takes up to `most` more of the queue's messages, the oldest that are ready. `done` is called when they are on
+        the disk, as records of the group's log. Raises Refusal.
         """
         queue = self.stored(queue)
         if group not in self.groups.get(queue.name, {}):
@@ -133,7 +133,7 @@ class Checkouts:
         return found
 
     def end_waiting(self, queue: DurableQueue) -> None:
-        """Observes the queue no more, unless another request waits."""
+        """Stops observing the queue, unless another request waits."""
         waiters, observer = self.waiting.get(queue, (None, None))
         if waiters is not None and observer is not None and not waiters.all:
             del self.waiting[queue]
@@ -175,8 +175,9 @@ class Checkouts:
         return log
 
     def release(self, queue: str, group: str, done: Callable[[int], None], refused: Callable[[Refusal], None]) -> None:
-        """Return what it has, and what is being taken for it, to the end of its queue, and end the group. `done`: gets
-        how many, by the open batch; `refused`: a consumer has begun to read it meanwhile. Raises Refusal.
+        """Puts what it has, and what is being taken for it, back at the end of its queue, and ends the group. `done`:
+        gets how many, by the open batch; `refused`: called if a consumer has begun to read it meanwhile. Raises
+        Refusal.
         """
         log = self.log(queue, group)
         if log.has_readers:
@@ -271,8 +272,8 @@ class Taking:
 
 
 class Releasing:
-    """A background task: out of the log and to the end of the queue, each slice in one batch, even beyond the queue's
-    bounds.
+    """A background task: moves messages out of the log to the end of the queue, each slice in one batch, even beyond
+    the queue's bounds.
     """
 
     __slots__ = ("context", "done", "is_done", "log", "queue", "records", "total")

@@ -189,7 +189,7 @@ class Group:
             cursor = min(held, key=_out)
             self.let_go(cursor)
             if cursor.is_leaving:
-                return  # the others follow when it has
+                return  # the rest follows when its reader has left it
             self.owners[cursor.index] = least.take(cursor.index)
 
 

@@ -67,7 +67,7 @@ class Log:
     )  # fmt: skip
 
     is_persistent = True
-    journal: JournalWriter | None = None  # which tells of queues alone
+    journal: JournalWriter | None = None  # it is about queues only
     dedup: Dedup | None = None
 
     def __init__(
@@ -147,7 +147,7 @@ class Log:
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def take_in(self, message: Message, due_ms: int) -> None:
-        """At once, whatever the queues beside it do."""
+        """Appends the message at once, whatever the queues of the same plan do."""
         self.put(message)
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> None:
@@ -184,7 +184,7 @@ class Log:
         self.clear_tail(partition)
 
     def grow(self, partition: Partition, count: int, size: int, accepted_ms: int) -> None:
-        """Counts so many records more."""
+        """Counts that many more records."""
         segments = partition.segments
         segment = segments[-1] if segments else None
         if segment is None or self.is_full(segment, count, size, accepted_ms):
@@ -202,7 +202,7 @@ class Log:
         partition.next += count
 
     def is_full(self, segment: KeepSegment, count: int, size: int, accepted_ms: int) -> bool:
-        """Whether that much more belongs into the next segment."""
+        """Whether that much more must go into the next segment."""
         if segment.count == 0:
             return False
         if segment.count + count > SEGMENT_RECORDS or segment.size + size > self.segment_bytes:

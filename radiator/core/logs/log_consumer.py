@@ -41,7 +41,7 @@ class LogConsumer(Consumable):
     moves = MEMORY_MOVES
     can_delay = False
     is_timed = False  # a record is read again however old it is
-    journal = None  # which tells of queues alone
+    journal = None  # it is about queues only
     subscription: Subscription
 
     def __init__(self, log: Log, command: Subscribe, readers: LogConsumers) -> None:

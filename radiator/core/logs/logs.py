@@ -31,7 +31,7 @@ def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> s
 
 
 class LogSurroundings(Surroundings, Protocol):
-    """What is asked of whoever has all destinations."""
+    """What Logs needs of Destinations."""
 
     def check_no_child(self, log: Log) -> None:
         """Raises Refusal where a fanout leads to it."""
@@ -107,7 +107,7 @@ class Logs:
     def keep_settings(self, log: Log) -> None:
         kept = with_maker(asdict(log.log_settings), log.maker)
         if log.log_settings.schema is None:
-            del kept["schema"]  # an older version knows none, and reads all others
+            del kept["schema"]  # an older version does not know it, and reads all others
         text = json.dumps(kept | {MADE_BY: BROKER} if log.is_audit else kept)
         self.context.write(KeepSettings(log.number, text), WRITE_COST_BYTES + len(text))
 
@@ -134,7 +134,7 @@ class Logs:
         return found
 
     def use(self, log: Log, settings: LogSettings) -> None:
-        """The same of a log."""
+        """Puts these settings into force for the log, and stores them, if they are new."""
         if log.log_settings != settings:
             log.use(settings)
             self.keep_settings(log)

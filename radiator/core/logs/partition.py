@@ -53,7 +53,7 @@ class Partition:
             self.next = self.committed = self.tail_first = last.first + last.count
 
     def settle_times(self, latest_ms: int) -> list[KeepSegment]:
-        """Lower the times of segments that are later than the next segment's, or than latest_ms: their records came
+        """Lowers the times of segments that are later than the next segment's, or than latest_ms: their records came
         while the clock was ahead. Returns the changed ones.
         """
         settled = []

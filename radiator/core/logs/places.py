@@ -62,7 +62,7 @@ def firsts(log: Log, command: Subscribe) -> list[int]:
 
 
 def _kept(log: Log, partition: Partition, offset: int) -> int:
-    """That offset. Raises Refusal where the partition does not have it, any more or yet."""
+    """Returns that offset. Raises Refusal where the partition no longer has it, or not yet."""
     if not partition.first <= offset <= partition.next:
         raise Refusal(
             "no-such-offset",
@@ -90,7 +90,7 @@ class End:
             self.offsets[command.partition or 0] = number
 
     def is_past(self, message: Message) -> bool:
-        """Whether reading ends at a time before which the record was not accepted."""
+        """Whether reading ends at a time, and the record was accepted then or later."""
         if not self.is_awaited or self.until is None:
             return False
         kind, time_ms = self.until
@@ -106,6 +106,6 @@ class End:
         return now_ms >= self.until[1] and at >= partition.next
 
     def settle(self, nexts: list[int]) -> None:
-        """It is reached: what comes from now on is behind it."""
+        """Called when the end is reached: what comes from now on is behind it."""
         self.is_awaited = False
         self.offsets = [end if known is None else known for known, end in zip(self.offsets, nexts, strict=True)]

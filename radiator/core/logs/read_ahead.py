@@ -15,7 +15,7 @@ from radiator.model.reads import LoadedLog
 
 
 class AheadReader(Protocol):
-    """What ReadAhead needs of the reader. group: which keeps its place; None: it is alone."""
+    """What ReadAhead needs of the reader. group: the one that keeps its place; None: it has none."""
 
     group: Group | None
     is_gone: bool
@@ -88,7 +88,7 @@ class ReadAhead:
         return None
 
     def go_on_with(self, cursor: Cursor) -> None:
-        """After each stretch: behind the others, if there is more."""
+        """Called after each stretch: puts the partition behind the others, if it has more."""
         if not cursor.is_leaving:
             self.add(cursor)
 
@@ -118,7 +118,7 @@ class ReadAhead:
                 if consumer.group is None or cursor.next > cursor.began:
                     consumer.overtaken(cursor)
                     return
-                # it has had nothing yet, and hears what it has missed: as if it had come a moment later
+                # it has had nothing yet: it is told what it has missed, as if it had begun a moment later
                 consumer.begin_with_what_is_kept(cursor, consumer.group)
                 self.go_on_with(cursor)
                 consumer.pump()

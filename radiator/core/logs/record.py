@@ -8,8 +8,8 @@ from radiator.model.replies import RecordPlace
 
 
 class Record(Entry):
-    """A record that is out with a reader, or about to be. Its position is a new one at each delivery; skipped: how many
-    records its group has missed before it.
+    """A record that is unacked with a reader, or about to be. Its position is a new one at each delivery; skipped: how
+    many records its group has missed before it.
     """
 
     __slots__ = ("cursor", "offset", "skipped")

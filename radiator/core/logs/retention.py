@@ -12,7 +12,7 @@ from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.limits import BATCH_WRITES, PARTITIONS_PER_TICK, SEGMENT_RECORDS, STEP_MESSAGES
 from radiator.model.writes import DropSegment, KeepSegment
 
-# as many records as a segment counts for at least: no more segments come with a batch than go with one
+# the records that a segment counts for at least: a batch adds no more segments than another removes
 SEGMENT_COUNTS = SEGMENT_RECORDS // BATCH_WRITES
 
 
@@ -55,7 +55,7 @@ class Retention:
         if settings.retention_bytes is None:
             return
         beyond = log.size - settings.retention_bytes
-        # one that is appended to stays: it is a small part of all
+        # the segment that is appended to stays: it is a small part of all
         full = [_oldest(partition) for partition in log.partitions if beyond > 0 and len(partition.segments) > 1]
         heapq.heapify(full)
         while full and beyond > 0:
@@ -67,7 +67,9 @@ class Retention:
                 heapq.heappush(full, _oldest(partition))
 
     def keep_within(self, log: Log, size: int) -> bool:
-        """Whether any of the log's first partition has gone before its time, since that was larger."""
+        """Removes the oldest segments of the log's first partition while that is larger. Returns whether it has removed
+        any.
+        """
         partition, has_gone = log.partitions[0], False
         while partition.size > size and len(partition.segments) > 1 and self.take_off(log, partition):
             has_gone = True
