@@ -77,7 +77,7 @@ class ExchangeKind(Kind):
             plan.immediate.update(dict.fromkeys(copies, command.destination))
 
     def reached(self, plan: Plan, exchange: Exchange, keys: tuple[str, ...], headers: Headers) -> list[Target]:
-        """The queues that it comes to on all ways from an exchange that leads on, or with several keys."""
+        """Returns the queues that a message reaches from an exchange that leads on, or with several keys."""
         if exchange.settings.internal:
             raise Refusal(
                 "reserved", f"{exchange.address} is internal: only other exchanges and dead letters come to it."
@@ -109,7 +109,7 @@ class ExchangeKind(Kind):
         queue.join(subscription)
         return None
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -229,5 +229,5 @@ class ExchangeKind(Kind):
 
 
 def _named(to: Target | Exchange) -> str:
-    """As a binding's target is written."""
+    """Returns a binding's target as it is written."""
     return to.address if isinstance(to, Exchange) else to.name

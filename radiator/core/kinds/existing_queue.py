@@ -1,4 +1,4 @@
-"""`/amq/queue/NAME`: a queue that is there; nothing creates one by that address."""
+"""`/amq/queue/NAME`: an existing queue; a SEND or SUBSCRIBE to this address creates none."""
 
 from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Door, Kind, Subscriber

@@ -57,7 +57,7 @@ class FanoutKind(Kind):
         children = ", ".join(address_of(child) for child in self.destinations.fanouts.get(name).children)
         raise Refusal("send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}.")
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -81,8 +81,8 @@ class FanoutKind(Kind):
         self.destinations.fanouts.use(old.fanouts.keys(), new.fanouts)
 
     def make(self, name: str, children: tuple[str, ...]) -> bool:
-        """Whether it was not there; its children are made where they are not there. Raises Refusal `declared-otherwise`
-        where it is there with others.
+        """Makes a fanout, and those of its children that do not exist. Returns whether it is new. Raises Refusal
+        `declared-otherwise` where it exists with other children.
         """
         destinations = self.destinations
         found = destinations.fanouts.all.get(name)

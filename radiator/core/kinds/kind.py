@@ -1,4 +1,4 @@
-"""The contract of a kind of address: what can be done with what is of it. To add one: a file here, a row in table.py
+"""The contract of a kind of address: what can be done with its destinations. To add one: a file here, a row in table.py
 and in model/addresses.py, its settings and its tests.
 """
 
@@ -42,25 +42,25 @@ class Door(Protocol):
         """Sends an answer to the client that asked, unless it has gone or does not read."""
 
     def receipt(self, connection: Connection, command: Send) -> None:
-        """The RECEIPT, where one was asked for; the disk is not waited for."""
+        """Sends the RECEIPT, if one was asked for, without waiting for the disk."""
 
 
 class Subscriber(Protocol):
     """Where subscriptions are made (subscriptions.py). Raises Refusal."""
 
     def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
-        """A consumer of the queue, who is given nothing yet: the RECEIPT comes first."""
+        """Adds a consumer of the queue, which is given nothing yet: the RECEIPT comes first."""
 
     def consume_durably(
         self, connection: Connection, command: Subscribe, kind: str, address: str, binding: tuple[str, str]
     ) -> None:
-        """A consumer of a persistent queue of its own, which is bound so: exchange and key."""
+        """Adds a consumer of a persistent queue of its own. binding: the queue's exchange and key."""
 
     def search(self, connection: Connection, command: Subscribe, log: Log) -> list[int] | Waitable:
-        """Where a new group of a log begins, or what to wait for while that is searched for."""
+        """Returns where a new group of a log begins, or what to wait for while that is searched for."""
 
     def receipt(self, connection: Connection, command: Subscribe, durable: bool = False) -> None:
-        """The RECEIPT, where one was asked for. durable: behind the open batch."""
+        """Sends the RECEIPT, if one was asked for. durable: when the open batch is on the disk."""
 
 
 class Round(Protocol):
@@ -89,7 +89,7 @@ class Kind:
 
     name: str
     can_prepare = False
-    instead = ""  # said to who would lease of it
+    instead = ""  # what to do instead of leasing from it
 
     __slots__ = ("context", "destinations", "incoming", "limits")
 
@@ -124,16 +124,16 @@ class Kind:
         raise Refusal("no-lease", f"{destination} is not a queue: only messages of queues are leased.{self.instead}")
 
     def existing(self, destination: str, name: str, user: Connection | None) -> Queue:
-        """Returns a queue that is there, for who takes messages from it. user: None: a client that has no connection of
-        its own. Raises Refusal.
+        """Returns an existing queue, for a client that takes messages from it. user: None: a client that has no
+        connection of its own. Raises Refusal.
         """
         raise Refusal("no-lease", f"{destination} is not a queue: single messages can be taken only from queues.")
 
     def whole_address(self, address: str) -> str:
-        """The one of several spellings of what stands behind `/name/` that durable subscriptions are named by."""
+        """Returns the spelling of what follows `/name/` by which durable subscriptions are named."""
         return address
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def section(self) -> str:
@@ -154,25 +154,29 @@ class Kind:
         return None
 
     def recover(self, recovery: Recovery) -> None:
-        """What the store has, as far as config.toml says nothing else; bindings come later. Raises StoreError."""
+        """Restores what the store has, as far as config.toml says nothing else; bindings come later. Raises
+        StoreError.
+        """
 
     def make_declared(self, recovery: Recovery) -> None:
-        """What config.toml declares is there; all kinds have recovered. Raises StoreError for what contradicts it."""
+        """Makes what config.toml declares, after all kinds have recovered. Raises StoreError for what
+        contradicts it.
+        """
 
     def contradictions(self, new: Declarations) -> Iterable[str]:
-        """Sentences about what is there, and cannot become what these declare while the broker runs."""
+        """Returns sentences about what exists, and cannot become what these declare while the broker runs."""
         return ()
 
     def use(self, old: Declarations, new: Declarations) -> None:
-        """config.toml was read again: what is there is as these declare it, or as it is without the old ones. What is
-        new is made later.
+        """Called when config.toml was read again: what exists becomes what `new` declares, or what it is without `old`.
+        What is new is made later.
         """
 
     def tick(self, background: Background) -> None:
         """Called about once a second, for whatever depends on the time."""
 
     def looks(self, round_: Round) -> Iterator[int]:
-        """From each Tick on its queues are looked at, some in each turn. What each look has cost."""
+        """Looks at its queues, some in each turn, from each Tick on. Yields what each look has cost."""
         return iter(())
 
     # ---- requests of operators, for kinds that `is_declared` --------------------------------------------------------

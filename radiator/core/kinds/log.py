@@ -1,4 +1,4 @@
-"""`/log/NAME`: what is sent to it is appended; who subscribes reads it."""
+"""`/log/NAME`: what is sent to it is appended; a subscriber reads it."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -31,7 +31,7 @@ from radiator.model.settings import Declarations
 from radiator.model.validation import log_settings
 from radiator.model.without_effect import log_without_effect
 
-MANY_PARTITIONS = 64  # a row of so many is a slice
+MANY_PARTITIONS = 64  # a log with as many has a slice to itself
 
 
 class LogKind(Kind):
@@ -86,7 +86,7 @@ class LogKind(Kind):
         reader.join(subscription)
         return None
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -120,7 +120,7 @@ class LogKind(Kind):
                 logs.use(log, new.logs[name])
 
     def tick(self, background: Background) -> None:
-        """What a log keeps no longer; who waits for one, or reads until a time."""
+        """Begins retention; wakes those that wait for a log, or read until a time."""
         logs = self.destinations.logs
         if logs.retention.look() and logs.retention not in background:
             background.append(logs.retention)
@@ -188,7 +188,9 @@ class LogKind(Kind):
         request.answer_synced(lambda: Deleted(count))
 
     def there(self, request: Asked, name: str) -> Log:
-        """The log of that name, which all partitions are looked at of. Raises Refusal where it is not there."""
+        """Returns the log of that name, and counts the look at all its partitions. Raises Refusal where there
+        is none.
+        """
         log = self.destinations.logs.get(name)
         request.costs(len(log.partitions))
         return log
@@ -198,7 +200,7 @@ class LogKind(Kind):
 
 
 def of_log(log: Log) -> LogNumbers:
-    """One log."""
+    """Returns the numbers of a log."""
     return LogNumbers(
         partitions=len(log.partitions),
         records=log.records,
@@ -227,7 +229,7 @@ def unread_of(log: Log, group: Group) -> int:
 
 
 def readers_in(log: Log) -> Iterator[set[Any] | PauseRow]:
-    """After PAUSEs the set of the LogConsumers who read the log, or have records of it unacked."""
+    """Yields PAUSEs, then the set of the LogConsumers that read the log, or have records of it unacked."""
     found: set[Any] = set()
     cursors = chain.from_iterable([*partition.cursors] for partition in log.partitions)
     looked_at: Iterable[Any] = chain(cursors, [*log.groups.values()])

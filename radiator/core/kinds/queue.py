@@ -91,7 +91,7 @@ class QueueKind(Kind):
         self.destinations.queues.owned.check(queue, None)
         return queue
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -220,7 +220,9 @@ class QueueKind(Kind):
 
 
 def _check_owned(destinations: Destinations, queue: Queue, connection: Connection, command: DeclareDestination) -> None:
-    """Raises Refusal where one that is there is another connection's, or is not owned and would be, or the reverse."""
+    """Raises Refusal where the queue is another connection's, or is owned while the command's would not be, or the
+    reverse.
+    """
     owned = destinations.queues.owned
     owned.check(queue, connection)
     is_owned = queue in owned.owners
@@ -238,7 +240,9 @@ def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
 
 
 def _check(destinations: Destinations, name: str, settings: QueueSettings) -> None:
-    """What tools/config/rules.py asks of a queue's settings beside the others. Raises Refusal `bad-request`."""
+    """Checks what tools/config/rules.py checks between a queue's settings and the others. Raises Refusal
+    `bad-request`.
+    """
     if settings.scope == CLUSTER and not destinations.is_clustered:
         raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
 
@@ -290,7 +294,7 @@ def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) ->
 
 
 def of_queue(queue: Queue, checked_out: int = 0) -> QueueNumbers:
-    """One queue. checked_out: how many messages groups have taken out of it."""
+    """Returns the numbers of a queue. checked_out: how many messages groups have taken out of it."""
     ledger, settings = queue.ledger, queue.settings
     return QueueNumbers(
         persistent=queue.is_persistent,

@@ -1,4 +1,4 @@
-"""`/reply-queue/ID`: the temp queue of who has asked, here or at another node."""
+"""`/reply-queue/ID`: the temp queue of the client that asked, here or at another node."""
 
 from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Door, Kind
@@ -38,8 +38,8 @@ class ReplyQueueKind(Kind):
         return None
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        """Plans a reply; where its queue is gone or full it is dropped, or refused if `mandatory` or `immediate`. Who
-        takes back what is mandatory gets it back where its queue is gone.
+        """Plans a reply; where its queue is gone or full it is dropped, or refused if `mandatory` or `immediate`. A
+        client that takes mandatory messages back gets it back if its queue is gone.
         """
         message = command.message(headers, self.context.now_ms, None)
         node = self.destinations.temp_queues.node_of_asker(name)
@@ -73,8 +73,8 @@ class ReplyQueueKind(Kind):
         return gossip is not None and gossip.way(node) is not None
 
     def find_asker(self, connection: Connection, command: FindAsker) -> None:
-        """Says by the RECEIPT that who has asked is there. Who is at another node counts as there while that node is
-        reached. Raises Refusal.
+        """Says by the RECEIPT that the client that asked is there. One at another node counts as there while that node
+        is reached. Raises Refusal.
         """
         temp_queues = self.destinations.temp_queues
         node = temp_queues.node_of_asker(command.reply_id)
@@ -86,7 +86,7 @@ class ReplyQueueKind(Kind):
 
 
 def _give_back(plan: Plan, command: Send, why: str) -> None:
-    """Of a mandatory reply that cannot arrive. Raises Refusal where who has sent it does not take it back."""
+    """Gives back a mandatory reply that cannot arrive. Raises Refusal if its sender does not take it back."""
     if not command.returns:
         raise Refusal("no-subscriber", f"{command.destination} {why}, and the message is mandatory.")
     plan.returned.append(command)

@@ -33,7 +33,7 @@ Kinds = Mapping[str, Kind]
 
 
 def start(incoming: Incoming, recovery: Recovery) -> Kinds:
-    """One object of each, and all destinations that the store has or config.toml declares. Raises StoreError."""
+    """Makes one object of each, and all destinations that the store has or config.toml declares. Raises StoreError."""
     kinds = {name: kind(incoming) for name, kind in KINDS.items()}
     destinations = incoming.destinations
     destinations.counted = [*kinds.values()]

@@ -22,7 +22,7 @@ from radiator.model.replies import MESSAGE_COST_BYTES
 
 
 def check_words(topic: str) -> None:
-    """Raises Refusal for a topic, or pattern of topics, that would be dear to match."""
+    """Raises Refusal for a topic, or pattern of topics, that would be costly to match."""
     words = topic.split(".")
     wildcards = words.count("*") + words.count("#")
     for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
@@ -71,7 +71,7 @@ class TopicKind(Kind):
         plan.publishes.append((name, message, copied))
 
     def nodes_with_durable(self, topic: str) -> Sequence[str]:
-        """The other nodes of the list where a durable subscription wants it."""
+        """Returns the other listed nodes where a durable subscription wants it."""
         topics = self.destinations.topics
         if topics.standing is None or topics.gossip is None or not topics.gossip.is_cluster(topic):
             return ()
@@ -137,7 +137,7 @@ class TopicKind(Kind):
         if is_new and not for_send and not pattern and name not in self.destinations.topics.exact:
             self.destinations.check_total()
 
-    # ---- what is of it ----------------------------------------------------------------------------------------------
+    # ---- its destinations -------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:

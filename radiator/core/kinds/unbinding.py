@@ -17,8 +17,8 @@ from radiator.model.limits import STEP_MESSAGES
 def begins(
     request: Asked, bindings: Callable[[], list[Any]], undo: Callable[[Any], None], again: Callable[[], None]
 ) -> bool:
-    """Whether there are so many that they go first; then `again` carries out the request anew. bindings: those there
-    are; undo: takes one off, which may be gone meanwhile.
+    """Returns whether there are so many bindings that a background task removes them first; then `again` carries out
+    the request anew. bindings: returns those that exist; undo: removes one, which may be gone already.
     """
     left = bindings()
     if len(left) <= STEP_MESSAGES:
