@@ -58,7 +58,7 @@ class Agreement:
             link.send(word, sum(map(len, word.settings)))
 
     def changed(self, queue: Queue) -> None:
-        """Called when its settings have changed: those who have had them get them again."""
+        """Called when its settings have changed: nodes that have had them get them again."""
         for peer in self.peers.values():
             link = peer.link
             if link is not None and queue.name in link.declared_here:
@@ -88,7 +88,9 @@ class Agreement:
                 self.compare(peer, queue.name)
 
     def compare(self, peer: Peer, name: str) -> None:
-        """Tell of what is new; and see to it that no message comes back faster than one of the two would bear."""
+        """Reports differences that are new, and slows redelivery where only the other node has dead letters
+        (`calm`).
+        """
         assert peer.link is not None
         settings = self.destinations.queues.settings_for(name)
         here = dict(line.split("=", 1) for line in as_lines(settings))
@@ -110,7 +112,7 @@ class Agreement:
             self.context.note("warning", "declared_otherwise", node=peer.name, queue=name, sentence=sentence)
 
     def calm(self, name: str, settings: QueueSettings) -> None:
-        """Where only another node has a dead-letter queue, what that would have by now comes back slowly here."""
+        """Where only another node has dead letters: slows the redelivery here of what would be a dead letter there."""
         queue = self.destinations.queues.all.get(name)
         if queue is None or settings.scope != CLUSTER:
             return

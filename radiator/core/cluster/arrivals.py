@@ -1,4 +1,4 @@
-"""What other nodes hand over: as far as it was granted, and into the queues that it is for."""
+"""Takes what other nodes hand over, as far as it was granted, and puts it into the queues that it is for."""
 
 from dataclasses import replace
 
@@ -125,7 +125,7 @@ class Arrivals:
         return True
 
     def durable_at(self, topic: str) -> list[Target]:
-        """Of the durable subscriptions that want what is sent to that topic at another node."""
+        """Returns the queues of the durable subscriptions that want what is sent to that topic at another node."""
         if not self.gossip.is_cluster(topic):
             return []
         queues: list[Target] = [*self.destinations.topics.durable.matching(topic)]
@@ -133,7 +133,7 @@ class Arrivals:
         return queues
 
     def accept_copy(self, peer: Peer, word: Transfer, queues: list[Target]) -> None:
-        """One copy into each child, or each durable subscription, all in one batch with the sequence."""
+        """Puts one copy into each of these queues, all in one batch with the sequence."""
         old = word.message
         if not queues:
             self.context.count("topic_copies_unwanted")
@@ -147,7 +147,9 @@ class Arrivals:
             self.grant_copies(peer)
 
     def evict_for(self, queue: Target, size: int) -> None:
-        """Drops the oldest where the queue is declared so; else it passes its bound, as a dead letter may."""
+        """Makes room by dropping the oldest; if that is refused, the copy goes beyond the bound, as a dead
+        letter may.
+        """
         try:
             if queue.judge(1, size):
                 queue.evict(1, size)
@@ -166,11 +168,11 @@ class Arrivals:
         self.top_up(peer.link, word.is_copies)
 
     def unlinked(self, link: Link) -> None:
-        """Nothing more comes on it."""
+        """Called when nothing more comes on that link."""
         self.capacities.unlinked(link)
 
     def top_up(self, link: Link, is_copies: bool) -> None:
-        """Lets it hand over more bytes, as far as there is room; none where this node is being drained."""
+        """Lets the other node hand over more bytes, as far as there is room; none where this node is being drained."""
         lane = link.takes[is_copies]
         if lane.left < max(lane.wanted, LINK_CAPACITY_BYTES // 2) and not self.around.is_draining:
             self.capacities.top_up(link, is_copies, max(1, len(self.links.up)))
@@ -206,5 +208,5 @@ class Arrivals:
 
 
 def our_fanouts(declarations: Declarations, destinations: Destinations) -> dict[str, int]:
-    """Those of scope "cluster", and how often a copy of each is stored here."""
+    """Returns the fanouts of scope "cluster", and how often a copy of each is stored here."""
     return {name: len(destinations.fanouts.get(name).children) for name in sorted(declarations.cluster_fanouts)}

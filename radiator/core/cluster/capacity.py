@@ -29,7 +29,7 @@ class Capacities:
 
     @property
     def available_bytes(self) -> int:
-        """What may still be promised. A batch reckons with half as much again on the disk as its messages have."""
+        """How much may still be promised. A batch may take half as much again on the disk as its messages have."""
         admission = self.admission
         if admission.disk_wait_list.is_tight:
             return 0
@@ -45,14 +45,16 @@ class Capacities:
         self.admission.promised_bytes -= cost
 
     def want(self, link: Link, word: Want, children: int) -> None:
-        """A message waits for so much room. Raises LinkError where none can cost so much, stored so often."""
+        """Called when a message waits for that much room. Raises LinkError where no message can cost so much, stored
+        for each of the children.
+        """
         most = cost_bytes(largest_message_bytes(self.admission.limits), children)
         if word.size > most:
             raise LinkError(f"A message that costs {word.size} bytes waits there: none can cost more than {most}.")
         link.takes[word.is_copies].wanted = word.size
 
     def unlinked(self, link: Link) -> None:
-        """Nothing more comes on it."""
+        """Called when nothing more comes on that link."""
         for lane in link.takes:
             self.admission.promised_bytes -= lane.left
             lane.through = lane.used
@@ -70,7 +72,9 @@ class Capacities:
             self.grant(link, is_copies, len(lanes) // 2)
 
     def grant(self, link: Link, is_copies: bool, links: int) -> None:
-        """Promises what it lacks, as far as there is room: some in any case, and what is wanted whole or not at all."""
+        """Promises what it lacks, as far as there is room: a base in any case, and what is wanted in full or not at
+        all.
+        """
         lane, available = link.takes[is_copies], self.available_bytes
         base = min(LINK_CAPACITY_BYTES, available // (LINK_CAPACITY_SHARE * links))
         if lane.left >= max(lane.wanted, base // 2):

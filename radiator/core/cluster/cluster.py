@@ -68,8 +68,9 @@ from radiator.model.settings import Declarations, Node
 
 
 class Cluster:
-    """peers: every node of the list, every one that has ever been linked and left something, by name. outboxes: what
-    waits for each of them. is_draining: everything is to go to the others. lag_s: when lags were last told of.
+    """peers: by name, every node of the list, and every one that was ever linked and left something. outboxes: the
+    copies that wait for each of them. is_draining: everything is to go to the others. lag_s: when lags were last
+    reported.
     """
 
     __slots__ = (
@@ -131,7 +132,7 @@ class Cluster:
         self.handlers = self.table_of_handlers()
 
     def table_of_handlers(self) -> dict[type, Callable[[Peer, Any], None]]:
-        """What each word of a link is for."""
+        """Returns the handler of each word of a link."""
         return {
             Hello: self.on_hello,
             Welcome: self.on_welcome,
@@ -197,7 +198,7 @@ class Cluster:
             self.copies.keep(link.name)
 
     def unlinked(self, peer: Peer, link: Link) -> None:
-        """Called when the link counts no more."""
+        """Called when the link no longer counts."""
         self.gossip.unlinked(link)
         self.arrivals.unlinked(link)
         self.parcels.unlinked(link)
@@ -215,7 +216,7 @@ class Cluster:
     # ---- words ------------------------------------------------------------------------------------------------------
 
     def heard(self, connection: Connection, word: PeerFrame) -> Waitable | None:
-        """ON RECEIVE. A broken rule is told, and ends the link; nothing that was in doubt is touched by that."""
+        """ON RECEIVE. A broken rule is reported, and ends the link; what is in doubt stays in doubt."""
         peer = self.links.peer_of(connection)
         if peer is None:
             return None  # D16: not the link of now
@@ -284,7 +285,7 @@ class Cluster:
             outbox.pumped()
 
     def on_untaken(self, peer: Peer, word: Untaken) -> None:
-        """What was not said yet is not counted there, and what that node has said of the queue is over."""
+        """What was not sent yet is not counted there, and what that node has said of the queue no longer holds."""
         self.handover.untaken(peer, word)
         assert peer.link is not None, "a word is heard on a link only"
         outbox = self.outboxes.get(peer.name)
@@ -358,7 +359,7 @@ class Cluster:
     # ---- copies, topics ---------------------------------------------------------------------------------------------
 
     def lacking(self, peer: Peer, fanout: str) -> None:
-        """It does not take copies of that fanout: they wait."""
+        """Called when a node does not take copies of that fanout: they wait."""
         self.context.note("error", "peer_lacks_fanout", node=peer.name, fanout=fanout)
 
     def deliver(self, name: str, message: Message, message_id: bytes, is_copied: bool) -> None:
@@ -371,7 +372,7 @@ class Cluster:
             self.admission.collect(queue, message)
 
     def note_event(self, event: str, **fields: Any) -> None:
-        """By gossip: a node comes or goes, or was learned of."""
+        """Called by gossip: a node comes or goes, or was learned of."""
         if event == "learned":
             self.links.learned(str(fields["node"]), str(fields["address"]))
         else:
@@ -420,7 +421,9 @@ class Cluster:
                     self.events.say("lag", node=numbers["name"], **lag)
 
     def stop(self) -> None:
-        """Nothing more is handed over: what is in doubt stays so until the next start has a link."""
+        """Called when the broker stops: nothing more is handed over, and what is in doubt stays so until the next start
+        has a link.
+        """
         for peer in self.peers.values():
             peer.is_welcome = False
 
@@ -449,14 +452,15 @@ class Cluster:
         copies.drop(name, done)
 
     def keep_copies(self, name: str) -> bool:
-        """The operator's word that copies are kept for that node again. Whether they were not."""
+        """The operator's word that copies are kept for that node again. Returns whether they were not."""
         if name not in self.listed:
             raise _unknown(name, "nodes in the list", self.listed)
         return self.copies is not None and self.copies.keep(name)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
-        """Hand everything to the others, or no longer. How many messages are left, and how many stay (delayed ones, and
-        those that no link can carry)."""
+        """Hands everything to the others, or no longer. Returns how many messages are left, and how many stay (those of
+        queues that are not shared, delayed ones, and those that no link can carry).
+        """
         if is_draining != self.is_draining:
             self.is_draining = is_draining
             self.context.note("info", "draining" if is_draining else "not_draining")
@@ -473,7 +477,7 @@ class Cluster:
 
 
 def _unknown(name: str, what: str, names: Collection[str]) -> Refusal:
-    """An operator has named a node that is not among these."""
+    """Returns the refusal of a node that is not among these."""
     there = f": {', '.join(names)}" if names else "; there are none"
     return Refusal("unknown-node", f"{name!r:.80} is not one of the {what}{there}.")
 

@@ -19,7 +19,7 @@ KIND = "no-copies"  # of the row that says for which node none are kept
 
 
 class Copies:
-    """Destinations.copies_to and copies_dropped are kept by it. Only nodes of the list have outboxes that get more."""
+    """Maintains Destinations.copies_to and copies_dropped. Only the outboxes of nodes of the list get more copies."""
 
     __slots__ = ("context", "destinations", "limits", "node")
 
@@ -47,7 +47,9 @@ class Copies:
         return self.destinations.queues.outboxes.get(name) in self.destinations.copies_dropped
 
     def bound(self, left_bytes: int) -> None:
-        """Together they take half of what they have and the disk still leaves (left_bytes), each the same share."""
+        """Bounds the outboxes: together to half of what they hold and the disk has left (left_bytes), in
+        equal shares.
+        """
         outboxes = self.all
         if not outboxes:
             return
@@ -59,7 +61,7 @@ class Copies:
             queue.unblock_waiters()
 
     def drop(self, name: str, done: Callable[[int], None]) -> None:
-        """No copies are kept for that node from now on, and those that wait go; `done` gets their number. What is in
+        """Keeps no copies for that node from now on, and drops those that wait; `done` gets their number. What is in
         doubt stays so.
         """
         queue = self.destinations.queues.outboxes[name]

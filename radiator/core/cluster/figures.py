@@ -35,7 +35,7 @@ class Figures:
         self.copies = copies
 
     def hops(self) -> dict[str, int]:
-        """How many links away each other node is that is reached."""
+        """Returns how many links away each node is that is reached."""
         return {str(node["name"]): int(node["hops"]) for node in self.gossip.nodes()}
 
     def all(self) -> list[dict[str, Any]]:

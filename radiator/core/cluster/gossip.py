@@ -46,9 +46,9 @@ class Gossip:
     """Topics of this node among others.
 
     boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id,
-    is_copied): delivers to the local subscribers; is_copied: not to the durable ones. tell(event, **fields): is called
-    for the events `joined` and `left` (node: now within TOPIC_HOPS_MAX links, or no longer), `routes` (changed: how
-    many nodes are reached another way now) and `learned` (node, address).
+    is_copied): delivers to the local subscribers; is_copied: not to the durable ones. note(event, **fields): called for
+    the events `joined` and `left` (node: now within TOPIC_HOPS_MAX links, or no longer), `routes` (changed: how many
+    nodes are reached another way now) and `learned` (node, address).
     """
 
     __slots__ = (
@@ -82,9 +82,9 @@ class Gossip:
         self.known = {name: self.own}
         self.index = SubscriptionIndex()
         self.patterns = 0  # of all other nodes together
-        # who claims to be linked with whom: what was told, but for this node what is
+        # who claims to be linked with whom: as others have told, and for this node as it is
         self.claims: dict[str, set[str]] = {name: set()}
-        self.reached: routes.Tree = {name: ("", 0)}  # as `note` knows it
+        self.reached: routes.Tree = {name: ("", 0)}  # as last reported by `note`
         self.unreachable: dict[str, None] = {}  # longest first
         self.has_forgotten = False
         self.trees: dict[str, routes.Tree] = {}
@@ -95,13 +95,13 @@ class Gossip:
     # ---- what happens here ------------------------------------------------------------------------------------------
 
     def linked(self, link: Link) -> None:
-        """A neighbour can be talked to: before it is heard. One of the same name is replaced."""
+        """Called when a link to a neighbour is up, before anything is heard on it. One of the same name is replaced."""
         self.cut(link.name)
         self.links[link.name] = link
         self.say_digest(link)
 
     def unlinked(self, link: Link) -> None:
-        """It is gone; nothing is done where it was replaced."""
+        """Called when a link is gone; nothing is done if it was replaced."""
         if self.links.get(link.name) is link:
             del self.links[link.name]
             self.cut(link.name)
@@ -151,8 +151,8 @@ class Gossip:
     # ---- messages ---------------------------------------------------------------------------------------------------
 
     def publish(self, name: str, message: Message, message_id: bytes, copied: Sequence[str] = ()) -> None:
-        """Say it on the links behind which somebody wants it; who is subscribed here is the caller's business. copied:
-        see Publish.
+        """Sends it on the links behind which somebody wants it; the caller serves local subscribers. copied: see
+        Publish.
         """
         links = self.route(self.name, name)
         if links:
@@ -200,7 +200,7 @@ class Gossip:
         return any(link.connection.posted_turn == turn and link.is_full for link in links)
 
     def say(self, links: tuple[Link, ...], word: Publish, heard_from: Link | None = None) -> None:
-        """Links that are full lose it."""
+        """Sends it on these links; those that are full lose it."""
         size = word.message.size
         for link in links:
             if link is heard_from:
@@ -275,7 +275,7 @@ class Gossip:
     # ---- news -------------------------------------------------------------------------------------------------------
 
     def hear(self, link: Link, word: Digest | NodeState | Publish) -> None:
-        """A word of a neighbour. Raises LinkError where it cannot be."""
+        """Handles a word of a neighbour. Raises LinkError for one that cannot come now."""
         if self.links.get(link.name) is not link:
             return
         if isinstance(word, Digest):
@@ -288,7 +288,7 @@ class Gossip:
             self.hear_publish(link, word)
 
     def hear_digest(self, link: Link, word: Digest) -> None:
-        """What is newer here is its answer. Now it is a neighbour."""
+        """Answers with what is newer here. From now on the other node is a neighbour."""
         theirs = {}
         for version in word.versions:
             check_version(version)
@@ -305,7 +305,7 @@ class Gossip:
                 link.send(state, size_bytes(state))
 
     def hear_node_state(self, link: Link, word: NodeState) -> None:
-        """Passes it on to all others, if it is new here."""
+        """Takes it, and passes it on to all others, if it is new here."""
         check_version(word.version)
         origin, version = word.version.origin, (word.version.incarnation, word.version.number)
         if origin == self.name:
@@ -344,7 +344,9 @@ class Gossip:
             self.say_digest(link)  # one that was forgotten is back, perhaps with no news that others lack
 
     def miss(self, link: Link, word: NodeState, known: Known | None) -> None:
-        """A change of what is not known here. It can only be news of a node that was forgotten: ask again."""
+        """Handles a change of what is not known here. It can only be news of a node that was forgotten: asks again.
+        Raises LinkError for any other.
+        """
         if known is not None or not self.has_forgotten:
             has = f"number {known.number} of {known.incarnation}" if known is not None else "nothing"
             raise LinkError(
@@ -381,7 +383,7 @@ class Gossip:
         self.pass_on(state if is_shorter and not is_new else own.state(self.name))
 
     def rise_above(self, version: tuple[int, int]) -> None:
-        """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""
+        """Others may know a later version of this node than its own, from an earlier life. Makes its own the latest."""
         if version > self.own.version:
             self.own.incarnation = incarnation_above(self.name, version[0], self.context.now_ms)
             self.own.number = 0
@@ -415,7 +417,7 @@ class Gossip:
             self.note("routes", changed=changed)
 
     def make_space(self) -> bool:
-        """Whether one more node may be known here: for it, the one is forgotten that was unreachable longest."""
+        """Returns whether one more node may be known here. Forgets, for it, the one that was unreachable longest."""
         if len(self.known) < NODES_MAX:
             return True
         self.has_forgotten = True

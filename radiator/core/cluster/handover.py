@@ -1,4 +1,4 @@
-"""Messages change their owner: from one node's store into another's. The hand-over never loses or doubles one.
+"""Messages change their owner: from one node's store into another's. The hand-over never loses or duplicates one.
 
 At the giver a message is READY, or in doubt, or gone; the taker stores it with its sequence in the same transaction.
 Only the taker's word, which it gives when that is on its disk, removes the message at the giver. A message in doubt is
@@ -95,7 +95,7 @@ class Handover:
         return False
 
     def capacity(self, link: Link, word: Capacity) -> None:
-        """ON RECEIVE Capacity: so much may go in all; it never goes back."""
+        """ON RECEIVE Capacity: that much may go in all; the total never shrinks."""
         lane = link.gives[word.is_copies]
         lane.through = max(lane.through, word.through)
         self.retry(lane)
@@ -111,7 +111,7 @@ class Handover:
         self, peer: Peer, destination: str, entry: Entry, pumped: Callable[[], None], is_awaited: bool = False
     ) -> bool:
         """Whether the message can be offered: a large one only when its bytes are there; else see Parcels. is_awaited:
-        at another node, so that they do not begin to go to this one.
+        another node waits for them, so they do not begin to go to this one.
         """
         if len(entry.message.body) <= LINK_WHOLE_BYTES:
             return True
@@ -144,8 +144,8 @@ class Handover:
         return not mistake
 
     def path_before(self, entry: Entry) -> list[str]:
-        """Where it has been before it came here, since a consumer had it last, or its node was drained or started
-        again: from then on the links that it crosses are counted anew.
+        """Returns where it was before it came here, since a consumer had it last, or its node was drained or restarted:
+        from then on the links that it crosses are counted anew.
         """
         if entry.was_out or entry.position < self.context.first_position:
             return []
@@ -154,7 +154,7 @@ class Handover:
     def offer(
         self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, path: Sequence[str], left: int
     ) -> None:
-        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (InDoubt.offer). path:
+        """Puts it in doubt, and sends it when that is on the disk. The entry is IN_DOUBT already (InDoubt.offer). path:
         where it has been before.
         """
         context = self.context
@@ -187,7 +187,9 @@ class Handover:
         context.open.then.append(say)
 
     def welcome(self, peer: Peer, word: Welcome) -> None:
-        """The other side says what it has: what is in doubt is settled, and the link may hand over."""
+        """ON RECEIVE Welcome. The other side says what it has: what is in doubt is settled, and the link may
+        hand over.
+        """
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
         if peer.doubts or word.last > SEQUENCE_MAX:
@@ -215,7 +217,7 @@ class Handover:
             queue.pump()
 
     def taken(self, peer: Peer, word: Taken) -> None:
-        """Everything up to `last` is on the other side's disk."""
+        """ON RECEIVE Taken. Everything up to `last` is on the other side's disk."""
         if not peer.is_welcome:
             raise LinkError("Taken before Welcome.")
         self._check_last(peer, word.last)
@@ -225,14 +227,16 @@ class Handover:
             pumped()
 
     def untaken(self, peer: Peer, word: Untaken) -> None:
-        """The other side has no such queue, and hears no more of this epoch: the next Welcome says what it has."""
+        """ON RECEIVE Untaken. The other side has no such queue, and hears no more of this epoch: the next Welcome says
+        what it has.
+        """
         if word.epoch != peer.out_epoch or not peer.is_welcome:
             raise LinkError(f"Untaken of epoch {word.epoch}; ours is {peer.out_epoch}.")
         peer.begin_epoch()
 
     def release(self, peer: Peer) -> int:
-        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were. Each
-        is marked as redelivered, since a consumer of the other node may have had it.
+        """By the operator's word, makes what is in doubt READY again: it may be processed twice. Returns how many those
+        were. Each is marked as redelivered, since a consumer of the other node may have had it.
         """
         count = len(peer.doubts)
         touched = self._undoubt(peer, redelivered=True)
@@ -242,7 +246,7 @@ class Handover:
         return count
 
     def _undoubt(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
-        """What is in doubt is READY again, at its old place; returns the queues, which are to be pumped."""
+        """Makes what is in doubt READY again, in its old place. Returns the queues, which are to be pumped."""
         for sequence, pending in peer.doubts.items():
             self.context.write(Settle(peer.name, sequence))
             if redelivered:
@@ -254,8 +258,8 @@ class Handover:
         return [*touched]
 
     def _check_last(self, peer: Peer, last: int, why: str = "", advice: str = "") -> None:
-        """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
-        # what has not been said, since its doubt is not on the disk yet, nobody can have
+        """Raises LinkError if it cannot have that many, or had more before: nothing is deleted that was not offered."""
+        # nobody can have what was not sent yet, since its doubt is not on the disk
         if not peer.out_taken <= last <= peer.out_sent:
             raise LinkError(
                 f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_sent}, and had "
@@ -264,8 +268,8 @@ class Handover:
             )
 
     def _note_disagreement(self, peer: Peer, last: int) -> None:
-        """One of the two stores is an older copy of itself, or is not remembered by the other: nothing is in doubt, so
-        the link goes on from there.
+        """Logs that one of the two stores is an older copy of itself, or is not remembered by the other. Nothing is in
+        doubt, so the link goes on from there.
         """
         if peer.is_new:
             what = (
@@ -291,7 +295,7 @@ class Handover:
         )
 
     def _settle(self, peer: Peer, last: int) -> None:
-        """Up to `last` they are the other node's: removed here, in one batch with the row that says so."""
+        """Removes here what is the other node's, up to `last`, in one batch with the row that says so."""
         if last == peer.out_taken:
             return
         peer.out_taken = last
@@ -312,7 +316,8 @@ class Handover:
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def hello(self, peer: Peer, word: Hello) -> None:
-        """A new connection of the other side: earlier ones no longer count. Welcome is sent when that is on the disk.
+        """ON RECEIVE Hello. A new connection of the other side: earlier ones no longer count. Welcome is sent when that
+        is on the disk.
 
         Raises Refusal where this is such an earlier connection, whose frames were late.
         """
@@ -327,9 +332,9 @@ class Handover:
         peer.touch()
 
     def transfer(self, peer: Peer, word: Transfer) -> None:
-        """Stores a message that comes in together with its sequence, or not at all."""
+        """ON RECEIVE Transfer. Stores the message together with its sequence, or not at all."""
         if peer.is_deaf and word.epoch == peer.in_epoch:
-            return  # said before it had heard Untaken
+            return  # sent before it had received Untaken
         if word.epoch != peer.in_epoch or not peer.is_answered:
             # D16: of an earlier connection
             raise LinkError(f"A message of epoch {word.epoch}; that of {peer.name} is {peer.in_epoch}.")
@@ -341,7 +346,7 @@ class Handover:
             )
         # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
         if not self.accept(peer, word):
-            # what is not stored is not taken: `last` stays, and with it whatever comes behind this
+            # what is not stored is not taken: `last` stays, and what comes behind this is not taken either
             peer.is_answered, peer.is_deaf = False, True
             assert peer.link is not None, "a word is heard on a link only"
             peer.link.send(Untaken(word.epoch, word.destination.removeprefix("/queue/")))

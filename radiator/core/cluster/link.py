@@ -50,7 +50,7 @@ class Link:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be sent that a topic's message is rather dropped."""
+        """Whether so much waits to be sent that messages of topics are dropped."""
         return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
 
     def send(self, word: PeerFrame, size: int = WORD_COST_BYTES) -> None:

@@ -114,7 +114,9 @@ class Links:
             peer.not_linked(event.cause, event.is_refused)
 
     def is_surplus(self, current: Identity, new: Identity) -> bool:
-        """Both may dial at once: then both ends keep the link that the node of the lesser name has dialled."""
+        """Whether the new link is to be closed: if both have dialled at once, both ends keep the link that the node of
+        the lesser name has dialled.
+        """
         lesser = min(self.name, new.name)
 
         def is_lessers(identity: Identity) -> bool:

@@ -10,8 +10,8 @@ from radiator.model.peer import Demand
 
 
 class Neighbours:
-    """all: by name, the node that was served longest ago first. queue: its name. passed_s: when a Demand was last
-    passed on, by the name of who asked.
+    """all: by name, the node that was served longest ago first. queue: the queue's name. passed_s: by asking node, when
+    its Demand was last passed on.
     """
 
     __slots__ = ("all", "around", "context", "passed_s", "queue")
@@ -45,7 +45,8 @@ class Neighbours:
         return any(taker.credit > 0 for taker in self.all.values())
 
     def best_giver(self, path: Sequence[str] = ()) -> Neighbour | None:
-        """One that is being drained, else the fullest; of equals the nearest. Never one that wants messages itself.
+        """Returns one that is being drained, else the fullest; of equals the nearest. Never one that wants messages
+        itself.
 
         path: of the Demand that we would answer; a node that is near it, or too far away, is no giver.
         """
@@ -61,12 +62,12 @@ class Neighbours:
         return best
 
     def best_for_takers(self) -> Neighbour | None:
-        """The fullest giver for a taker that has granted us credit and cannot ask that giver itself."""
+        """Returns the fullest giver for a taker that has granted us credit and cannot ask that giver itself."""
         found = (self.best_giver((name,)) for name, taker in self.all.items() if taker.credit)
         return next((giver for giver in found if giver is not None), None)
 
     def pass_demand(self, path: Sequence[str]) -> None:
-        """To nodes that the asking node cannot ask itself; not more often than makes sense."""
+        """Passes a Demand on to nodes that the asking node cannot ask itself, at most once in DEMAND_EVERY_S."""
         asker, now_s = path[0], self.context.now_s
         if self.around.is_draining or len(path) >= QUEUE_HOPS_MAX:
             return

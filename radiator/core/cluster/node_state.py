@@ -17,7 +17,7 @@ NEVER = (0, 0)
 
 
 def incarnation_of(boot: int, now_ms: int) -> int:
-    """The incarnation of a node whose store was opened for the `boot`-th time, at that time.
+    """Returns the incarnation of a node whose store was opened for the `boot`-th time, at that time.
 
     It ascends with the boots. A store that was restored from a backup repeats boots; the time makes each of them
     another incarnation all the same.
@@ -26,7 +26,9 @@ def incarnation_of(boot: int, now_ms: int) -> int:
 
 
 def incarnation_above(name: str, incarnation: int, now_ms: int) -> int:
-    """One for the node that has heard of that incarnation of itself. Raises LinkError where none is left."""
+    """Returns a later one, for a node that has heard of that incarnation of itself. Raises LinkError where none is
+    left.
+    """
     boot = incarnation >> MS_BITS
     if boot >= BOOT_MAX:
         raise LinkError(f"Node {name} is said to be in its incarnation {incarnation}: it cannot have started so often.")
@@ -43,14 +45,16 @@ def check_version(version: Version) -> None:
 
 
 def size_bytes(state: NodeState) -> int:
-    """About what it costs in an outgoing buffer, in bytes."""
+    """Returns about what it costs in an outgoing buffer, in bytes."""
     lists = (state.neighbours, state.neighbours_gone, state.patterns, state.patterns_gone)
     return len(state.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
 
 
 @dataclass(slots=True)
 class Change:
-    """What news of a node changes: links that it claims, or no more; patterns that it wants, or no more."""
+    """What news of a node changes: links that it claims, or no longer claims; patterns that it wants, or no longer
+    wants.
+    """
 
     linked: set[str]
     unlinked: set[str]
@@ -105,7 +109,7 @@ class Known:
 
 
 def _change(had: set[str], is_full: bool, more: list[str], gone: list[str]) -> tuple[set[str], set[str]]:
-    """What comes and what goes."""
+    """Returns what is new, and what is gone."""
     if is_full:
         has = set(more)
         return has - had, had - has

@@ -10,7 +10,9 @@ from radiator.model.limits import PASSED_OVER_MAX
 
 
 class Outbox:
-    """given, credit: how many were handed over on this link, and how many more may be. is_lacking: the log has it."""
+    """given, credit: how many were handed over on this link, and how many more may be. is_lacking: what the other node
+    does not take was logged.
+    """
 
     __slots__ = ("credit", "given", "handover", "is_lacking", "peer", "queue", "note_lacking")
 
@@ -43,12 +45,12 @@ class Outbox:
         return self.peer.has_stood
 
     def left(self, address: str) -> int:
-        """Of a fanout's copy what waits here, of a topic's how often it is reckoned to be stored there."""
+        """For a fanout's copy, how many wait here; for a topic's, how often the other node is expected to store it."""
         return self.queue.ready_count if address.startswith(FANOUTS) else self.peer.times(address)
 
     def pumped(self) -> None:
-        """Hand over what is ready, in order; what the other node does not take is passed over, and while the bytes of a
-        large one go ahead those behind it that are of other fanouts go first.
+        """Hands over what is ready, in order. What the other node does not take is passed over; while the bytes of a
+        large one go ahead, those of other fanouts behind it go first.
         """
         queue, peer, handover = self.queue, self.peer, self.handover
         stays: list[Entry] = []

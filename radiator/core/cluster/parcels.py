@@ -26,8 +26,8 @@ from radiator.model.peer import Parcel, Piece, Proceed
 
 
 class Parcels:
-    """Both sides of all links. life: of this node, another with each start. kept: what was not whole when its link was
-    lost, or made way for another; the oldest first.
+    """Both sides of all links. life: this node's, a new one with each start. kept: what was incomplete when its link
+    was lost, or when it made way for another; the oldest first.
     """
 
     __slots__ = ("context", "admission", "kept", "life", "links", "numbers")
@@ -36,7 +36,7 @@ class Parcels:
         self.context = context
         self.admission = admission
         self.life = life
-        self.links: dict[Link, None] = {}  # on which one comes
+        self.links: dict[Link, None] = {}  # those on which one comes
         self.kept: dict[Key, IncomingParcel] = {}
         self.numbers = 0
 
@@ -74,7 +74,7 @@ class Parcels:
         return outgoing.may_go or self.context.now_s - outgoing.begun_s < PATIENCE_S
 
     def announce(self, link: Link, outgoing: OutgoingParcel, size: int) -> None:
-        """Which it is, wherever it is said."""
+        """Sends the Parcel that identifies it. size: of its body; 0: its bytes do not come."""
         boot, sequence = split_position(outgoing.entry.position)
         link.send(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
 
@@ -104,8 +104,8 @@ class Parcels:
             outgoing.pumped()
 
     def offered(self, link: Link, entry: Entry) -> int:
-        """The number under which the body of what is handed over has gone ahead; 0: it has not. Until its Transfer is
-        said no other goes ahead: the other node has room for one.
+        """Returns the number under which the body of what is handed over has gone ahead; 0: it has not. Until its
+        Transfer is sent no other goes ahead: the other node has room for one.
         """
         if link.outgoing is None or link.outgoing.entry is not entry:
             return 0
@@ -113,7 +113,9 @@ class Parcels:
         return link.outgoing.number
 
     def handed_over(self, peer: Peer, link: Link) -> None:
-        """Its Transfer has been said. Who waits looks again when it is taken, and not within the turn of another."""
+        """Called when its Transfer was sent. Those that wait look again when it is taken, not while another
+        is handled.
+        """
         link.outgoing = None
         peer.waiting.update(link.parcels_waiting)
         link.parcels_waiting.clear()
@@ -147,8 +149,8 @@ class Parcels:
         return coming + sum(len(piece) for incoming in self.kept.values() for piece in incoming.pieces)
 
     def begin(self, link: Link, word: Parcel) -> None:
-        """ON RECEIVE Parcel: its bytes come as soon as there is room. One that came before makes way for it; of size 0:
-        and nothing comes.
+        """ON RECEIVE Parcel: asks for its bytes as soon as there is room. One that came before makes way for it. Size
+        0: nothing comes.
         """
         if word.size > self.admission.limits.max_frame_bytes:
             raise LinkError(f"A body of {word.size} bytes: max_frame_bytes is {self.admission.limits.max_frame_bytes}.")
@@ -198,7 +200,7 @@ class Parcels:
         return b"".join(incoming.pieces)
 
     def forget(self, link: Link) -> None:
-        """Nothing comes on that link now; who waits for room looks again."""
+        """Called when nothing comes on that link any more: asks for others that wait for room."""
         link.incoming = None
         self.links.pop(link, None)
         self.let_others_come()
@@ -228,7 +230,9 @@ class Parcels:
         link.parcels_waiting.clear()
 
     def ticked(self) -> list[Link]:
-        """ON TICK: what nobody has gone on with goes. Links on which nothing more comes, though it was asked for."""
+        """ON TICK: drops what nobody has gone on with. Returns the links on which nothing more comes, though it was
+        asked for.
+        """
         while self.kept:
             key, first = next(iter(self.kept.items()))
             if first.until_s > self.context.now_s:

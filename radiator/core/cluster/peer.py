@@ -1,4 +1,5 @@
-"""Another node as it outlasts links, and restarts of either side. The state of both hand-overs is its row on the disk.
+"""What is known of another node beyond one link, and across restarts of either side. The state of both hand-overs is
+its row on the disk.
 
 A Peer is part of the batch that changes its row, as a queue is part of one that changes its ledger. What may be sent
 only when the row is on the disk (Hello, Welcome, Taken) is sent in `committed`, and nowhere else.
@@ -20,7 +21,9 @@ UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
 
 @dataclass(slots=True)
 class PendingTransfer:
-    """A message that is in doubt: where it is, what its removal takes from the ledger, and how often it came back."""
+    """A message that is in doubt: where it is, what its removal takes from the ledger, and how often it was
+    redelivered.
+    """
 
     queue: DurableQueue
     position: int
@@ -71,9 +74,9 @@ class Peer:
         self.has_stood = False  # it has said on this link what its durable subscriptions want
         self.is_new = False
         self.epoch_step = 1
-        self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
+        self.waiting: dict[Callable[[], None], None] = {}  # those with more to hand over than the window allows
         self.taken_sent = 0
-        # of fanouts, on this link: that have come, and that may come
+        # copies on this link: that have come, and that may come
         self.copies = self.copies_granted = 0
         self.since_s = context.now_s
         self.cause = ""
@@ -112,14 +115,14 @@ class Peer:
         self.cause = ""
 
     def begin_epoch(self) -> None:
-        """Nothing is handed over until the other side has welcomed it."""
+        """Begins an epoch: nothing is handed over until the other side has welcomed it."""
         self.out_epoch += 1
         self.is_greeted = self.is_welcome = False
         self.touch()
 
     def superseded(self) -> None:
-        """The other side knows a newer epoch of ours than we do: from a store of which ours is an older copy. Twice as
-        far each time, it is found in a few tries.
+        """Called when the other side knows a newer epoch of ours than we do: our store is an older copy. The step
+        doubles each time, so that the epoch is found in a few tries.
         """
         self.out_epoch += self.epoch_step
         self.epoch_step = min(2 * self.epoch_step, EPOCH_STEP_MAX)
@@ -141,15 +144,17 @@ class Peer:
     # ---- its stores -------------------------------------------------------------------------------------------------
 
     def meet(self, store_id: str, known: PeerStore | None) -> None:
-        """It comes with a store that it did not have last time. known: where the hand-overs with that one stand."""
+        """Called when it comes with a store that it did not have last time. known: where the hand-overs with that one
+        stand.
+        """
         if self.store_id:
             self.earlier = (*self.earlier, self._store())[-PEER_STORES_KEPT:]
         self._set_store(known or PeerStore(store_id))
         self.is_new = known is None
 
     def let_go(self, store_id: str) -> PeerStore | None:
-        """That store has another name from now on; what was known of it under this one. With none of its messages in
-        doubt.
+        """Called when that store has another name from now on, with none of its messages in doubt. Returns what was
+        known of it under this name.
         """
         found = next((store for store in self.earlier if store.store_id == store_id), None)
         if found is not None:

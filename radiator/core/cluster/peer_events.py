@@ -1,4 +1,4 @@
-"""What becomes of links and nodes, as /topic/system.peers tells it."""
+"""Publishes what becomes of links and nodes on /topic/system.peers."""
 
 import json
 from typing import Any

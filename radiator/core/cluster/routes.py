@@ -16,7 +16,7 @@ def is_link(claims: Claims, one: str, other: str) -> bool:
 
 
 def tree(claims: Claims, origin: str) -> Tree:
-    """All nodes within TOPIC_HOPS_MAX links of the origin, nearest first.
+    """Returns all nodes within TOPIC_HOPS_MAX links of the origin, nearest first.
 
     Where several nodes that are equally near to the origin lead to a node, it is reached through the first by name.
     """

@@ -17,7 +17,9 @@ from radiator.model.settings import CLUSTER, Declarations
 
 
 class Shares:
-    """all: by the name of the queue. due: those that time, or a change of links, concerns (then True)."""
+    """all: by the name of the queue. due: those to be looked at; True: since links have changed, False: since time has
+    passed.
+    """
 
     __slots__ = ("agreement", "all", "around", "context", "declarations", "destinations", "due", "handover")
 

@@ -64,7 +64,7 @@ class StandingPatterns:
             if node in self.known:
                 self.want(node, pattern, 1)
             else:
-                context.write(DropDeclared(KIND, row))  # it is in the list no more
+                context.write(DropDeclared(KIND, row))  # the node is no longer in the list
 
     # ---- here -------------------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class StandingPatterns:
     # ---- elsewhere --------------------------------------------------------------------------------------------------
 
     def hear(self, peer: Peer, word: Word) -> None:
-        """ON RECEIVE Standing. Of a node that is not in the list there is no outbox: it gets live messages alone."""
+        """ON RECEIVE Standing. A node that is not in the list has no outbox: it gets live messages alone."""
         if len(word.patterns) != len(word.counts):
             raise LinkError(f"{peer.name} says {len(word.counts)} counts of {len(word.patterns)} patterns.")
         known = self.known.get(peer.name)
@@ -137,7 +137,9 @@ class StandingPatterns:
                 self.context.write(KeepDeclared(KIND, f"{peer.name}/{pattern}", "{}"), WRITE_COST_BYTES + len(pattern))
 
     def want(self, node: str, pattern: str, count: int) -> bool:
-        """Whether copies can be made for it: not where matching would be too dear (it gets live messages alone)."""
+        """Adds a pattern. Returns whether copies can be made for it: not if matching would be too costly (it gets live
+        messages alone).
+        """
         if self.wanted.is_crowded(pattern):
             self.context.note("warning", "durable_not_copied", node=node, pattern=pattern)
             return False
@@ -150,7 +152,9 @@ class StandingPatterns:
         return sorted({wanted.node for wanted in self.wanted.matching(topic)}) if self.wanted else []
 
     def times(self, node: str, topic: str) -> int:
-        """How often that node stores a message of the topic, as far as is known: its room is reckoned by it."""
+        """Returns how often that node stores a message of the topic, as far as is known: room there is
+        counted by it.
+        """
         return max(1, sum(wanted.count for wanted in self.wanted.matching(topic) if wanted.node == node))
 
 

@@ -21,12 +21,12 @@ class OwnSubscriptions:
         self.wants_all = False
 
     def add(self, pattern: str) -> None:
-        """One subscription more."""
+        """Adds one subscription."""
         self.counts[pattern] = self.counts.get(pattern, 0) + 1
         self.changed.add(pattern)
 
     def remove(self, pattern: str) -> None:
-        """One subscription less."""
+        """Removes one subscription."""
         self.counts[pattern] -= 1
         if not self.counts[pattern]:
             del self.counts[pattern]
@@ -53,12 +53,12 @@ class SubscriptionIndex:
         self.wanting: Trie[str] = Trie()
 
     def add(self, node: str, patterns: Iterable[str]) -> None:
-        """That node wants these too."""
+        """Adds patterns that the node wants."""
         for pattern in patterns:
             self.wanting.add(pattern, node)
 
     def remove(self, node: str, patterns: Iterable[str]) -> None:
-        """That node wants these no more, which it has wanted."""
+        """Removes patterns that the node wanted."""
         for pattern in patterns:
             self.wanting.remove(pattern, node)
 

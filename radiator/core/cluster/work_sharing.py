@@ -82,7 +82,7 @@ class Share:
                 self.want()
 
     def may_say(self) -> bool:
-        """Whether enough is left to say one thing to everybody; otherwise the next Tick says what there is then."""
+        """Whether one more hint may be sent to everybody; otherwise the next Tick sends what there is to say then."""
         is_enough = self.hints >= HINTS_MAX * (1 + len(self.neighbours.all))
         self.is_owing |= is_enough
         return not is_enough
@@ -134,8 +134,8 @@ class Share:
         return 0 < self.refused_s <= self.context.now_s - STARVING_S
 
     def next_taker(self, head: Entry | None) -> Neighbour | None:
-        """Of those with credit, and room for that message, the one served longest ago; of a large one, who has got it
-        already.
+        """Returns, of those with credit and room for that message, the one served longest ago; for a large one, one
+        that has its bytes already.
         """
         handover, pumped, address = self.handover, self.pumped, self.address
         size = head.size if head is not None else 0
@@ -164,7 +164,9 @@ class Share:
 
     @property
     def kept(self) -> int:
-        """How many stay for consumers here, who would ask for them again: what was asked for ahead, of half at most."""
+        """How many stay for consumers here, which would ask for them again: as many as were asked for ahead, at most
+        half.
+        """
         if self.around.is_draining or not self.queue.subscriptions:
             return 0
         return min(self.ahead, self.queue.ready_count // 2)
@@ -175,7 +177,7 @@ class Share:
         return max(0, self.queue.ready_count - self.staying - self.kept)
 
     def could_give(self, taker: Neighbour) -> int:
-        """What is here, and what the fullest of those that it cannot ask itself could give through us."""
+        """Returns what is here, and what the fullest of those that it cannot ask itself could give through us."""
         best = self.neighbours.best_giver((taker.peer.name,))
         return self.givable + (best.ready if best is not None else 0)
 
@@ -238,7 +240,9 @@ class Share:
         return True
 
     def relay_to_all(self) -> None:
-        """Offers it to all who have asked, and know of nothing that they could get through this node."""
+        """Offers what others could give to all who have asked, and know of nothing that they could get through this
+        node.
+        """
         if not self.queue.ready_count:
             for asker in self.neighbours.all.values():
                 if asker.path and not asker.offered and not asker.credit:
@@ -379,14 +383,14 @@ class Share:
         return bool(self.queue.ring) and (is_late or bool(self.awaited) or not self.is_asked)
 
     def ticked(self) -> None:
-        """Ask for fewer ahead where consumers have not run dry since the last message came.
+        """Asks for fewer ahead if consumers have not run dry since the last message came.
 
-        Hints of other nodes that led to nothing are forgotten, each time later than before.
+        Forgets hints of other nodes that led to nothing, each time later than before.
         """
         was_owing, self.is_owing, self.hints = self.is_owing, False, 0
         if self.neighbours.have_credit:
             self.wanted_s = self.context.now_s
-        # who starves takes its credit back now and then, and grants it anew
+        # a node that starves takes its credit back now and then, and grants it anew
         if not self.queue.ready_count or self.context.now_s - self.wanted_s >= PATIENCE_S:
             self.refused_s = 0.0
         if self.around.is_draining:
@@ -420,8 +424,8 @@ class Share:
             giver.is_asked = False
 
     def reconsider(self) -> None:
-        """Other nodes are linked than before, or this one is to be emptied, or no longer: what others know is judged
-        anew.
+        """Called when other nodes are linked than before, or this one is to be drained, or no longer: judges anew what
+        others know.
         """
         if self.was_draining != self.around.is_draining:
             self.was_draining = self.around.is_draining
