@@ -74,16 +74,16 @@ class AdminPort(
     unacked.UnackedPort,
     Protocol,
 ):
-    """All that requests may ask of the broker; who carries out one of them sees its own part."""
+    """All that requests may ask of the broker; the handler of each sees its own part."""
 
     @property
     def repetitions(self) -> Repetitions: ...
 
 
 def administer(parts: AdminPort, connection: Connection, command: Administer) -> Waitable | None:
-    """Carry out one request, or return what it must wait for. A request that is refused is answered, and its connection
-    stays. Without a reply-to there is no answer, and a refusal is that of the SEND: a plain RECEIPT would say that the
-    request was carried out.
+    """Carries out one request, or returns what it must wait for. A request that is refused is answered, and its
+    connection stays. Without a reply-to there is no answer, and a refusal is that of the SEND: a plain RECEIPT would
+    say that the request was carried out.
 
     Every request is carried out here and nowhere else.
     """
@@ -115,8 +115,8 @@ def administer(parts: AdminPort, connection: Connection, command: Administer) ->
 
 
 def ask_again(parts: AdminPort, connection: Connection, command: Administer) -> None:
-    """Carry out a request that has been granted before and is_again, and costs little to begin. Where it is refused by
-    now there is no answer: who changes the users ends it.
+    """Carries out again a request that was granted before, and costs little to begin. If it is refused by now there is
+    no answer: the change of users ends it.
     """
     request = Request(parts, connection, command.rendering, None, True, _replier(parts, connection, command))
     try:
@@ -126,7 +126,7 @@ def ask_again(parts: AdminPort, connection: Connection, command: Administer) -> 
 
 
 def carry_out(request: Request[AdminPort], command: AdminCommand) -> None:
-    """One command, if its principal may. Its answer comes now, or later. Raises Refusal."""
+    """Carries out one command, if its principal may. Its answer comes now, or later. Raises Refusal."""
     request.parts.authorization.check_request(request.connection, command)
     act = act_of(command)
     if act is not None and not _is_there(request.parts, command):
@@ -137,14 +137,14 @@ def carry_out(request: Request[AdminPort], command: AdminCommand) -> None:
 
 
 def _is_there(parts: StatsPort, command: AdminCommand) -> bool:
-    """Whether it declares what is there already: each start of a program may say that, and it changes nothing."""
+    """Whether it declares what exists already: each start of a program may do that, and it changes nothing."""
     if not isinstance(command, asked.DeclareDestination):
         return False
     return parts.kinds[command.kind].numbers(parts, command.name) is not None
 
 
 def _replier(parts: AnsweringPort, connection: Connection, command: Administer) -> Give:
-    """Of a request that is answered by a reply to its own connection."""
+    """Returns the Give of a request that is answered by a reply to its own connection."""
     assert command.receipt is not None, "an answer names its request"
     receipt = command.receipt
 
@@ -161,7 +161,7 @@ def _replier(parts: AnsweringPort, connection: Connection, command: Administer) 
 
 
 def _giver(parts: AnsweringPort, queue: Queue | None, command: Administer) -> Give:
-    """What the text of an answer is given to."""
+    """Returns the Give of any other request: into the queue, if there is one."""
     if queue is None:
         return lambda body, code="", more=(): None
 

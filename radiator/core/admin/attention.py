@@ -43,8 +43,8 @@ from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.overview import Attention, NeedsAttention, ReadAttention
 from radiator.model.settings import DROP_OLDEST
 
-REST_S = 0.004  # so much later is the next look for each verdict that the last has taken, of some 15 µs
-CERTIFICATE_S = 30 * 86_400  # a certificate that ends within this time needs somebody
+REST_S = 0.004  # delays the next look by that for each verdict that the last has taken, of some 15 µs
+CERTIFICATE_S = 30 * 86_400  # a certificate that ends within this time needs attention
 BROKER, PEER = "broker", "peer"
 _REASONS = ("disk", "memory", "store", "draining")  # the other reasons of readiness have items of their own
 
@@ -80,8 +80,8 @@ def attention(request: Request[AttentionPort], command: ReadAttention) -> None:
 
 
 def ask(parts: AttentionPort) -> Iterator[Seen | AwaitedRow]:
-    """What was seen last, perhaps after a wait. The more there was to judge the later is the next look: 10,000 queues
-    that need somebody are looked at each 45 s.
+    """Yields what was seen last, perhaps after a wait. The more there was to judge, the later the next look: 10,000
+    queues that need attention are looked at every 45 s.
     """
     last = parts.overview.attention
     again_s = ATTENTION_EVERY_S + (last.found.judged * REST_S if last.found is not None else 0.0)
@@ -89,7 +89,7 @@ def ask(parts: AttentionPort) -> Iterator[Seen | AwaitedRow]:
 
 
 def _items(parts: AttentionPort, seen: Seen, sight: Sight) -> Iterator[NeedsAttention | PauseRow]:
-    """The first that may be seen."""
+    """Yields the first that the asker may see."""
     left, pace = ATTENTION_ITEMS, Pace()
     of_queues = ((RANKS[verdict], NeedsAttention(QUEUE, name, verdict, "")) for name, verdict in seen.queues.items())
     others = ((RANKS[item.verdict], item) for item in seen.others)
@@ -113,7 +113,7 @@ def _items(parts: AttentionPort, seen: Seen, sight: Sight) -> Iterator[NeedsAtte
 
 
 def look(parts: AttentionPort) -> Iterator[Seen | PauseRow]:
-    """At everything, with PAUSEs."""
+    """Looks at everything. Yields PAUSEs, then what was seen."""
     seen = Seen()
     seen.others += _of_broker(parts)
     yield from _look_at_logs(parts, seen)
@@ -126,7 +126,7 @@ def look(parts: AttentionPort) -> Iterator[Seen | PauseRow]:
 
 
 def _of_broker(parts: AttentionPort) -> Iterator[NeedsAttention]:
-    """The broker as a whole, its certificates, and the other nodes."""
+    """Yields what needs attention of the broker as a whole, its certificates, and the other nodes."""
     for reason in reasons_of(parts):
         if reason.reason in _REASONS:
             yield NeedsAttention(BROKER, reason.reason, reason.reason, reason.sentence)
@@ -151,7 +151,9 @@ def _of_broker(parts: AttentionPort) -> Iterator[NeedsAttention]:
 
 
 def _look_at_logs(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
-    """At those of clients. standing: where each group that is behind was seen first, and when."""
+    """Looks at the logs, and at the groups of those of clients. standing: where each group that is behind was seen
+    first, and when.
+    """
     pace, now_s = Pace(), parts.context.now_s
     before = parts.overview.standing
     standing: dict[tuple[str, str], tuple[int, float]] = {}
@@ -183,7 +185,9 @@ def _look_at_logs(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
 
 
 def _of_groups(still: list[tuple[int, str, float]]) -> str:
-    """The groups of a log that are behind and do not move: the last of them."""
+    """Returns a sentence about the groups of a log that are behind and do not move: it names the one furthest
+    behind.
+    """
     unread, group, for_s = max(still)
     others = f" So it is with {count_text(len(still) - 1, 'other group')}." if len(still) > 1 else ""
     lag = count_text(unread, "record")
@@ -191,7 +195,7 @@ def _of_groups(still: list[tuple[int, str, float]]) -> str:
 
 
 def _look_at_queues(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
-    """At all of them, and puts those that need somebody in their order."""
+    """Looks at all queues, and puts those that need attention in order."""
     pace, queues = Pace(), parts.destinations.queues.everything()
     dead: set[str] = set()
     for queue in queues:
@@ -233,8 +237,8 @@ def _look_at_queues(parts: AttentionPort, seen: Seen) -> Iterator[PauseRow]:
 
 
 def _add_dead(parts: AttentionPort, queue: Queue, dead: set[str]) -> int:
-    """The queues where the dead letters of this one end, which it gives to an exchange; returns what that looks at. One
-    that lets go of them again, as to try once more, is not where they end.
+    """Adds the queues in which the dead letters of this one end, which it gives to an exchange. A queue that passes
+    them on, to be tried again, is not one of these. Returns how much that looks at.
     """
     exchange, key = queue.settings.dead_letter_exchange or "", queue.settings.dead_letter_key
     targets = [] if key is None else parts.destinations.dead_letter_targets(exchange, key)[:TARGETS_MAX]
@@ -250,7 +254,7 @@ def _is_wrong(queue: Queue) -> bool:
 
 
 def _plain(queue: Queue, is_dead: bool) -> str:
-    """What needs somebody whatever its consumers do; "": nothing so plain."""
+    """Returns the verdict that needs attention whatever its consumers do; "": there is none."""
     if _is_wrong(queue):
         return DOES_NOT_ADD_UP
     if queue.damaged:
@@ -261,7 +265,7 @@ def _plain(queue: Queue, is_dead: bool) -> str:
 
 
 def _needs(parts: AttentionPort, queue: Queue, verdict: str) -> bool:
-    """Whether a queue that stands so needs somebody."""
+    """Whether a queue with that verdict needs attention."""
     after_s = NEEDS.get(verdict)
     if after_s is None or (verdict == UNACKED and queue.timeouts is not None):
         return False
@@ -271,7 +275,7 @@ def _needs(parts: AttentionPort, queue: Queue, verdict: str) -> bool:
 
 
 def _find_sentence(parts: AttentionPort, seen: Seen, name: str) -> Iterator[PauseRow]:
-    """About a queue that was seen, as it stands now; none where it is gone."""
+    """Finds the sentence about a queue that was seen, as it stands now; none if it is gone."""
     queue, verdict = parts.destinations.queues.find(name), seen.queues[name]
     if queue is None:
         return
@@ -286,7 +290,7 @@ def _find_sentence(parts: AttentionPort, seen: Seen, name: str) -> Iterator[Paus
 
 
 def _plain_sentence(queue: Queue, verdict: str) -> str:
-    """About what `why` has no verdict on."""
+    """Returns the sentence of a verdict that `why` does not have."""
     if verdict == DOES_NOT_ADD_UP:
         return "Its ledger does not add up: that is a bug in Radiator, or damage. `radiator check` says more."
     if verdict == DAMAGED:

@@ -39,11 +39,13 @@ def bind(request: Request[BindingsPort], command: AddBinding) -> None:
 
 
 def _key(request: Request[BindingsPort], command: AddBinding | RemoveBinding) -> str:
-    """Raises Refusal where it is of type headers, and the client may not read all that is sent to it."""
+    """Returns its key: its arguments, if the exchange is of type headers. Raises Refusal if the client may not read all
+    that is sent to such an exchange.
+    """
     key, parts = command.if_headers, request.parts
     if not key or parts.destinations.exchanges.get(command.exchange).type != HEADERS:
         return command.key
-    # its key was judged, which says nothing there
+    # the right was judged by its key, which means nothing here
     parts.authorization.check_request(request.connection, replace(command, key=key, if_headers=""))
     return key
 

@@ -114,7 +114,7 @@ def closed(request: Request[ConnectionsPort], command: CloseConnection) -> None:
 
 
 def _there(request: Request[ConnectionsPort], number: int) -> Connection:
-    """The connection of that number. Raises Refusal."""
+    """Returns the connection of that number. Raises Refusal."""
     connection = request.parts.connections.get(number)
     if connection is None:
         raise Refusal(
@@ -148,13 +148,13 @@ def _numbers(connection: Connection, now_s: float) -> ConnectionNumbers:
 
 
 def _consumer_name(connection: Connection) -> str | None:
-    """That of the first of its subscriptions which has one."""
+    """Returns the consumer name of the first of its subscriptions that has one."""
     first = islice(connection.queue_subscriptions.values(), SUBSCRIPTIONS_NAMED)
     return next((one.consumer_name for one in first if one.consumer_name), None)
 
 
 def _blocked(connection: Connection, now_s: float) -> str | None:
-    """What it waits for, as a sentence."""
+    """Returns what it waits for, as a sentence."""
     if connection.is_closing:
         return "It is being closed: what it was sent last is still to be written."
     waitable = connection.waits_for

@@ -29,7 +29,7 @@ class ConsumersPort(AnsweringPort, Protocol):
 
 
 def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None:
-    """Registers a consumer, or hears that it lives."""
+    """Registers a consumer, or renews its registration."""
     queue, name = _of_asker(request, command.queue), command.name
     held = 0 if queue.named is None else len(queue.named.held)
     created = request.parts.registrations.register(queue, name, command.is_ready, command.lease_ms)
@@ -52,7 +52,7 @@ def register(request: Request[ConsumersPort], command: RegisterConsumer) -> None
 
 
 def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
-    """Gives a consumer nothing more, and answers when it has nothing any more, or after a while."""
+    """Gives a consumer nothing more, and answers when nothing is unacked with it, or after a while."""
     queue = _of_asker(request, command.queue)
     answered = request.begin_waiting()
 
@@ -79,7 +79,7 @@ def listed(request: Request[ConsumersPort], command: ListConsumers) -> None:
 
 
 def _row(queue: Queue, name: str, now_s: float) -> NamedConsumer | None:
-    """None: it has gone meanwhile."""
+    """Returns the row of a consumer; None: it has gone meanwhile."""
     assert queue.named is not None, "it had a name"
     registration, subscription = queue.named.registered.get(name), queue.named.subscribed.get(name)
     if registration is None and subscription is None:
@@ -117,14 +117,14 @@ def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
 
 
 def _of_asker(request: Request[ConsumersPort], name: str) -> Queue:
-    """The same, unless another connection alone may use it."""
+    """As `there`. Raises Refusal also if only another connection may use the queue."""
     queue = there(request, name)
     request.parts.destinations.queues.owned.check(queue, request.connection)
     return queue
 
 
 def there(request: Request[ConsumersPort], name: str) -> Queue:
-    """The queue of that name, if it is one that has consumers. Raises Refusal."""
+    """Returns the queue of that name, if it is one that has consumers. Raises Refusal."""
     queue = request.parts.destinations.there(name)
     if name.startswith(OUTBOX_PREFIX):
         raise Refusal("bad-request", f"{queue.address} holds copies for another node: it has no consumers.")

@@ -50,13 +50,13 @@ def message(request: Request[ExplainPort], command: ExplainMessage) -> None:
 
 
 def trace(request: Request[ExplainPort], command: ExplainTrace) -> None:
-    """The same of the messages of a trace."""
+    """The same for the messages of a trace."""
     nothing = nothing_of_trace(command.trace_id)
     _begin(request, GroupSeeker(request, command, Wanted(trace_id=command.trace_id), nothing))
 
 
 def correlation(request: Request[ExplainPort], command: ExplainCorrelation) -> None:
-    """The same of the messages of a correlation-id."""
+    """The same for the messages of a correlation-id."""
     nothing = nothing_of_correlation(command.correlation_id)
     _begin(request, GroupSeeker(request, command, Wanted(correlation_id=command.correlation_id), nothing))
 
@@ -76,8 +76,8 @@ def _begin(request: Request[ExplainPort], seeker: "StorySeeker") -> None:
 class StorySeeker:
     """Looks for a story, and answers the request with it. It is a Seeker of searches.py.
 
-    nothing: the sentences where there is none. answered: ends the request's wait. held_bytes: what the connection is
-    said to hold for it.
+    nothing: the sentence to answer with if there is none. answered: ends the request's wait. held_bytes: what counts as
+    held by the connection for it.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class StorySeeker:
         self.held_bytes = 0
 
     def story_of(self, ids: Iterable[str]) -> Story:
-        """As much of it as the answer has."""
+        """Returns the story of these messages, of which it keeps as much as the answer has."""
         return Story(ids, self.command.after, self.command.limit, EXPLAINED_IDS_MAX)
 
     @property
@@ -112,7 +112,7 @@ class StorySeeker:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it has more messages than it tells of."""
+        """Whether there are more messages than it has."""
         return self.story.is_cut
 
     def next_wanted(self) -> Wanted | None:
@@ -130,7 +130,7 @@ class StorySeeker:
         return True
 
     def answer(self) -> None:
-        """All that is to be found was found. Rights may have changed since it was asked for."""
+        """Called when all that is to be found was found. Checks the right again, which may have changed since."""
         request = self.request
         try:
             request.parts.authorization.check_request(request.connection, self.command)
@@ -150,7 +150,7 @@ class StorySeeker:
         self.answered()
 
     def hold(self, held_bytes: int) -> None:
-        """So many from now on."""
+        """Counts that many bytes as held from now on."""
         connection = self.request.connection
         if connection.is_idle:
             connection.wake()

@@ -14,7 +14,7 @@ from radiator.model.limits import HISTORY_QUEUES
 from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.overview import ReadHistory, ReadQueueHistory, Samples
 
-MANY = 500  # samples: a column of so many is a slice
+MANY = 500  # samples: a column with as many has a slice to itself
 
 
 class HistoriesPort(AnsweringPort, Protocol):
@@ -48,7 +48,7 @@ def of_broker(request: Request[HistoriesPort], command: ReadHistory) -> None:
 
 
 def of_queue(request: Request[HistoriesPort], command: ReadQueueHistory) -> None:
-    """Answers with those of a queue."""
+    """Answers with the samples of a queue."""
     queue = request.parts.destinations.there(command.queue)
     rings = request.parts.overview.history.rings
     if queue not in rings.all:

@@ -22,7 +22,7 @@ class ItselfPort(AnsweringPort, Protocol):
 
 
 def configuration(request: Request[ItselfPort], command: ReadConfiguration) -> None:
-    """Answers with all settings in force but those of what is declared."""
+    """Answers with all settings in force, except those of declared destinations."""
 
     def made() -> Configuration:
         config, path = request.parts.view.configuration()

@@ -37,7 +37,7 @@ class LogsPort(AnsweringPort, Protocol):
 
 
 def there(request: Request[LogsPort], name: str) -> Log:
-    """Returns the log of that name. Raises Refusal where there is none."""
+    """Returns the log of that name, and counts the look at its partitions. Raises Refusal where there is none."""
     log = request.parts.destinations.logs.get(name)
     request.costs(len(log.partitions))
     return log
@@ -78,7 +78,7 @@ def wait_for_several(request: Request[LogsPort], command: AwaitLogs) -> None:
 def _wait(
     request: Request[LogsPort], logs: list[Log], known: Sequence[int], timeout_ms: int, answer: Callable[[], None]
 ) -> None:
-    """Calls `answer` once, or refuses where one of them has gone."""
+    """Calls `answer` once, when one of them has more or time is up, or refuses if one of them has gone."""
     nexts = iter(_by_partition("next", known, *logs))
     before = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
     answered = request.begin_waiting()
@@ -105,7 +105,7 @@ def _ends(log: Log) -> LogEnds:
 
 
 def _by_partition(key: str, offsets: Sequence[int], *logs: Log) -> list[int]:
-    """Them, one for each partition, of one log after the other. Raises Refusal for anything else."""
+    """Returns the offsets, if there is one for each partition, log after log. Raises Refusal for anything else."""
     count = sum(len(log.partitions) for log in logs)
     if not isinstance(offsets, list | tuple) or len(offsets) != count:
         raise mistake(

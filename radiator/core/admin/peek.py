@@ -40,7 +40,9 @@ def peek(request: Request[PeekPort], command: PeekQueue) -> None:
 
 
 def _beyond(queue: Queue, count: int, found: list[StoredMessage]) -> Iterator[AwaitedRow]:
-    """Reads back what is not in memory. It is read when the answer has its turn: however many ask, few have it then."""
+    """Reads back what is not in memory. It is read when the answer has its turn, so that few hold such bytes at once,
+    however many ask.
+    """
     wait = AwaitedRow()
     queue.read_beyond(count - queue.in_memory_count, wait.end)
     if wait.found is None:
@@ -49,7 +51,7 @@ def _beyond(queue: Queue, count: int, found: list[StoredMessage]) -> Iterator[Aw
 
 
 def _messages(context: TurnContext, queue: Queue, count: int) -> Iterator[Peeked | PauseRow | AwaitedRow]:
-    """The answer, after what it takes to find the oldest."""
+    """Yields PAUSEs and waits while the oldest are found, then the answer."""
     beyond: list[StoredMessage] = []
     yield from _beyond(queue, count, beyond)
     oldest: list[Entry] = []
@@ -84,7 +86,7 @@ def _messages(context: TurnContext, queue: Queue, count: int) -> Iterator[Peeked
         found = {stored.position: stored.message for stored in wait.found.messages}
         oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
     body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
-    # who has left meanwhile is not shown
+    # what has left meanwhile is not shown
     left = (State.REMOVING, State.GONE)
     rows = (
         shown(context, one, cut(one.message.body, body_bytes_max))
@@ -95,7 +97,7 @@ def _messages(context: TurnContext, queue: Queue, count: int) -> Iterator[Peeked
 
 
 def _read(entry: Entry, message: Message | None) -> Entry:
-    """As it is, with bytes that were read back; a stub where it has left since, or is damaged."""
+    """Returns the entry with the bytes that were read back; it stays a stub if it has left since, or is damaged."""
     return replace(entry, message=message) if entry.is_stub and message is not None else entry
 
 

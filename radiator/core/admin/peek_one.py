@@ -22,7 +22,7 @@ from radiator.model.story import positions_in
 
 
 class Looking:
-    """One look at one message. What is shown is cut out of it at once: the whole is kept no longer."""
+    """One look at one message. What is shown is cut out of it at once, so that the whole is not kept."""
 
     __slots__ = ("body_from", "context", "finder", "message_id", "position", "queue", "request")
 
@@ -56,7 +56,7 @@ class Looking:
             self.request.refuse(refusal)
 
     def look(self, stored: StoredMessage | None) -> None:
-        """Answers, or has those looked through that are in no order. Raises Refusal."""
+        """Answers, or searches the entries that are in no order. Raises Refusal."""
         on_disk, is_ready = None, False
         if stored is not None:
             if stored.message is None:
@@ -84,7 +84,7 @@ class Looking:
         return is_ready_on_disk(self.queue.picker(self.position, [self.position]), stored)
 
     def search(self, others: list[Placed], on_disk: PeekedMessage | None) -> Iterator[Peeked | PauseRow]:
-        """The answer, after what it takes to find the message among those that are in no order."""
+        """Yields PAUSEs while the message is searched for among the entries that are in no order, then the answer."""
         for placed in rested(others):
             if placed is PAUSE:
                 yield PAUSE
@@ -96,7 +96,7 @@ class Looking:
         raise self.missing()
 
     def merged(self, entry: Entry, on_disk: PeekedMessage | None) -> PeekedMessage:
-        """As it stands in memory, with bytes that may have been read back. Raises Refusal."""
+        """Returns it as it stands in memory, with bytes that may have been read back. Raises Refusal."""
         if not entry.is_stub:
             return self.part(entry)
         if on_disk is None:
@@ -108,8 +108,8 @@ class Looking:
         self.request.answer_in_slices(lambda: _peeked(shown), _held_bytes(shown))
 
     def part(self, entry: Entry, body_bytes: int | None = None) -> PeekedMessage:
-        """What is shown of it. body_bytes: of the whole body, where only this part of it was read back. Raises Refusal
-        where it has no such byte.
+        """Returns what is shown of it. body_bytes: the size of the whole body, if only this part of it was read back.
+        Raises Refusal if it begins beyond the body.
         """
         body = entry.message.body
         if body_bytes is None:
@@ -149,7 +149,7 @@ def cut(body: bytes, most: int) -> bytes:
 
 
 def shown(context: TurnContext, entry: Entry, body: bytes) -> PeekedMessage:
-    """A message with that part of its body."""
+    """Returns a message as it is shown, with that part of its body."""
     message = entry.message
     return PeekedMessage(
         message_id=context.message_id(entry.position).decode(),

@@ -53,11 +53,11 @@ def route(request: Request[QuestionsPort], command: FindRoute) -> None:
 def _targets(
     exchanges: Exchanges, ways: Ways, key: str, headers: Headers, targets: list[tuple[Target, Exchange]]
 ) -> Iterator[RouteTarget | PauseRow]:
-    """A row for each, with a binding of it that matches; none for what is bound no more."""
+    """Yields a row for each target, with a binding of it that matches; none for one that is no longer bound."""
     for target, exchange in targets:
         bound = [one for name, one in exchanges.bound.get(target, ()) if name == exchange.name]
         if key in bound:
-            bound = [key]  # the usual one, and by far the first to be looked at
+            bound = [key]  # the usual one is looked at alone
         for one in rested(bound, JUDGED_AT_ONCE):
             if one is PAUSE:
                 yield PAUSE
@@ -69,7 +69,7 @@ def _targets(
 
 
 def _through(ways: Ways, last: Exchange) -> list[str]:
-    """The addresses of the exchanges behind the first on the way to that one, in the order of the way."""
+    """Returns the addresses of the exchanges after the first on the way to that one, in order."""
     way = []
     one, before = last, ways.visited[last]
     while before is not None:
@@ -115,7 +115,7 @@ def may(request: Request[QuestionsPort], command: AskRight) -> None:
 
 
 def _judged(user: User, granted: Granted, need: Need, address: str) -> Iterator[RightJudged | PauseRow]:
-    """Of a right that the user has: by which rule."""
+    """Yields PAUSEs, then by which rule the user has the right."""
     rule = EVERYTHING
     for one in rested(granting(granted, need), JUDGED_AT_ONCE):
         if one is PAUSE:

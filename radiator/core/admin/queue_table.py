@@ -15,7 +15,7 @@ from radiator.model.limits import QUEUE_TABLE_ROWS_MAX
 from radiator.model.numbers import PAUSE, PauseRow, Rows
 from radiator.model.overview import QueueOfTable, QueueTable, ReadQueueTable
 
-ORDERED = 5 * QUEUE_TABLE_ROWS_MAX  # an order has the first so many names, or a multiple of that
+ORDERED = 5 * QUEUE_TABLE_ROWS_MAX  # an order has that many names, or a multiple of it
 SIGHT_LOOKS = 6  # what it costs to find out whether a queue may be seen, in looks at a thing
 
 
@@ -52,7 +52,7 @@ def table(request: Request[AttentionPort], command: ReadQueueTable) -> None:
 
 
 def _ordered(parts: AttentionPort, command: ReadQueueTable, sight: Sight) -> Iterator[Order | AwaitedRow]:
-    """The order of all queues, perhaps after a wait; only its beginning where the asker sees everything."""
+    """Yields the order of all queues, perhaps after a wait; only its beginning if the asker sees everything."""
     needing: Collection[str] | None = None
     for one in ask(parts) if command.needs else ():
         if isinstance(one, AwaitedRow):
@@ -67,7 +67,7 @@ def _ordered(parts: AttentionPort, command: ReadQueueTable, sight: Sight) -> Ite
 
 
 def _queues(parts: AttentionPort, needing: Collection[str] | None) -> list[Queue]:
-    """All, or those of these names that are there."""
+    """Returns all queues, or those of these names that exist."""
     queues = parts.destinations.queues
     if needing is None:
         return queues.everything()
@@ -75,7 +75,7 @@ def _queues(parts: AttentionPort, needing: Collection[str] | None) -> list[Queue
 
 
 def _rows(parts: AttentionPort, names: list[str]) -> Iterator[QueueOfTable | PauseRow]:
-    """Of those that are there still."""
+    """Yields the rows of those that still exist."""
     pace = Pace()
     for name in names:
         queue = parts.destinations.queues.find(name)

@@ -29,7 +29,9 @@ class ReadinessPort(StatsPort, Protocol):
 
 
 def ready(request: Request[ReadinessPort], command: ReadReadiness) -> None:
-    """Answers whether there is no reason against it. The reasons name things, so they are for who may see all."""
+    """Answers whether there is no reason against it. The reasons name things, so only those who may see all
+    get them.
+    """
     found = [one for one in reasons_of(request.parts) if one.reason not in command.exclude]
     try:
         request.parts.authorization.check_request(request.connection, ReadStats())
@@ -40,12 +42,12 @@ def ready(request: Request[ReadinessPort], command: ReadReadiness) -> None:
 
 
 def reasons_against(parts: ReadinessPort) -> frozenset[str]:
-    """Those of REASONS that hold now: they name nothing."""
+    """Returns those of REASONS that hold now: they name nothing."""
     return frozenset(one.reason for one in reasons_of(parts))
 
 
 def reasons_of(parts: ReadinessPort) -> Iterator[NotReady]:
-    """All that hold now."""
+    """Yields all reasons that hold now."""
     admission = parts.admission
     if admission.disk_wait_list.is_tight:
         yield NotReady("disk", "The disk has no room: SENDs to persistent queues wait.")

@@ -79,7 +79,7 @@ def give_back(request: Request[ReturningPort], command: ReturnMessages) -> None:
 
 
 def _answer(source: Queue, ids: Mapping[str, int | None], task: "Returning") -> MessagesReturned:
-    """ids: those that were asked for, with their places; None: that of no message of this store."""
+    """Returns the answer. ids: those that were asked for, with their places; None: it is not of this store."""
     returned, why = sum(task.to.values()), dict(task.why)
     not_returned = []
     for one, position in ids.items():
@@ -101,8 +101,8 @@ def _answer(source: Queue, ids: Mapping[str, int | None], task: "Returning") -> 
 
 
 class Origins:
-    """The queues that dead letters come from, as far as who asks may write to them. verdicts: of this slice, by name;
-    the users may be others in the next one.
+    """The queues that dead letters come from, as far as the asker may write to them. verdicts: by name, for this slice
+    only: the users may have changed by the next.
     """
 
     __slots__ = ("authorization", "connection", "destinations", "source", "verdicts")
@@ -117,7 +117,7 @@ class Origins:
         self.verdicts: dict[str, bool] = {}
 
     def find(self, message: Message) -> Queue | str:
-        """The queue that it goes to; or why it stays."""
+        """Returns the queue that it goes to, or why it stays."""
         name = origin_of(message)
         if name is None or name.startswith(OUTBOX_PREFIX):
             return NO_ORIGIN
@@ -135,8 +135,8 @@ class Origins:
 
 
 class Returning:
-    """Out of one queue and into those that its messages come from, each slice in one batch. It looks at what was there
-    when it began: what comes back as a dead letter meanwhile is left alone.
+    """Moves messages out of one queue into those that they come from, each slice in one batch. It looks at what was
+    there when it began: what comes back as a dead letter meanwhile is left alone.
 
     left: how many may still go back; None: all. to: how many went to each queue; why: how many stay, for each reason;
     settled: of messages that were asked for, by place: why one stays, or "". done: called once all that is on the disk.
@@ -186,7 +186,7 @@ class Returning:
             picker.ask()
 
     def step_through(self) -> None:
-        """One slice of what was found."""
+        """Settles one slice of what was found."""
         picker, context = self.picker, self.context
         targets: dict[Queue, None] = {}
         self.origins.verdicts.clear()
@@ -206,7 +206,7 @@ class Returning:
             target.pump()
 
     def settle(self, stored: StoredMessage, targets: dict[Queue, None]) -> str:
-        """One message goes back, or stays. Returns why it stays; "": it does not."""
+        """Moves one message back, or leaves it. Returns why it stays; "": it does not."""
         source, picker = self.source, self.picker
         if stored.message is None:
             return DAMAGED
@@ -234,7 +234,7 @@ class Returning:
         return ""
 
     def end(self) -> None:
-        """The answer is given when all that is on the disk."""
+        """Ends the task: the answer is given when all that is on the disk."""
         self.is_done = True
         if BEHIND in self.why:
             self.source.refill(is_needed=True)

@@ -22,7 +22,7 @@ def prefetch(request: Request[AnsweringPort], command: SetPrefetch) -> None:
 
 
 def set_window(connection: Connection, name: bytes, count: int) -> None:
-    """A subscription has another window from now on. Raises Refusal for one that has none of its own."""
+    """Gives a subscription another window. Raises Refusal for one that has none of its own."""
     subscription = connection.queue_subscriptions.get(name)
     if subscription is None and name not in connection.topic_subscriptions:
         raise Refusal("subscription", f"There is no subscription with the id {shown(name)} on this connection.")

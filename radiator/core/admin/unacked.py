@@ -1,4 +1,6 @@
-"""Requests about what is out with the consumers of a queue: who has which message since when, and more time for one."""
+"""Requests about what is unacked with the consumers of a queue: who has which message since when, and more time for
+one.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -34,7 +36,7 @@ class UnackedPort(AnsweringPort, Protocol):
 
 
 def listed(request: Request[UnackedPort], command: ListUnacked) -> None:
-    """Answers with what is out longest, or the page behind a place."""
+    """Answers with what has been unacked for longest, or the page after a place."""
     queue, context = request.parts.destinations.there(command.queue), request.parts.context
 
     def answer() -> Iterator[Unacked | PauseRow]:
@@ -53,7 +55,9 @@ def listed(request: Request[UnackedPort], command: ListUnacked) -> None:
 
 
 def _behind(out: list[Delivery], after: OutPlace | None, most: int) -> Iterator[Delivery | PauseRow]:
-    """The first of them behind that place. out: in the order in which they went out; those of one turn as they came."""
+    """Yields PAUSEs, then the first of them after that place. out: in the order of delivery, of one turn in
+    any order.
+    """
     found: list[Delivery] = []
     first = 0 if after is None else bisect_left(out, after.since_us, key=_since_us)
     for begin in range(first, len(out), LOOKED_AT_ONCE):
@@ -95,7 +99,7 @@ def _shown(context: TurnContext, delivery: Delivery) -> UnackedMessage:
 
 
 def _ends_s(delivery: Delivery, now_s: float) -> float | None:
-    """When its time is over, in monotonic seconds; None: it has as much as it needs."""
+    """Returns when its lease or ack timeout ends, in monotonic seconds; None: it has neither."""
     lease = _lease_of(delivery)
     if lease is not None:
         return lease.due_s
@@ -113,7 +117,7 @@ def _as_ms(context: TurnContext, at_s: float) -> int:
 
 
 def extend(request: Request[UnackedPort], command: ExtendUnacked) -> None:
-    """Lets the time of one message end so many seconds from now."""
+    """Has the lease or ack timeout of one message end that many seconds from now."""
     parts, seconds = request.parts, command.seconds
     queue, context = parts.destinations.there(command.queue, request.connection), parts.context
     delivery = _out(queue, command.message_id, context)
@@ -141,7 +145,7 @@ def extend(request: Request[UnackedPort], command: ExtendUnacked) -> None:
 
 
 def _out(queue: Queue, message_id: str, context: TurnContext) -> Delivery:
-    """The message that is out of the queue with that id. Raises Refusal."""
+    """Returns the unacked message of the queue with that id. Raises Refusal."""
     position = next(iter(positions_in([message_id], context.store_id)), None)
     delivery = None if position is None else queue.entries_out.get(position)
     if delivery is None or not _is_held(delivery, context.now_s):
@@ -154,7 +158,7 @@ def _out(queue: Queue, message_id: str, context: TurnContext) -> Delivery:
 
 
 def _is_held(delivery: Delivery, now_s: float) -> bool:
-    """Whether its consumer still has it: not where that is being closed, or its COMMIT is being committed."""
+    """Whether its consumer still has it: not if its connection is being closed, or its COMMIT is being committed."""
     connection = delivery.subscription.connection
     if connection.is_closing or (isinstance(connection, Owner) and _lease_of(delivery) is None):
         return False

@@ -67,7 +67,7 @@ class WhyPort(AnsweringPort, Protocol):
 
 
 def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
-    """Of a queue."""
+    """Explains a queue."""
     asked, parts = request.parts.destinations.there(command.queue), request.parts
 
     def explained() -> Iterator[QueueExplained | PauseRow]:
@@ -91,7 +91,7 @@ def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
 
 
 def judged(state: WhyPort, asked: Queue) -> Iterator[tuple[str, str] | PauseRow]:
-    """After PAUSEs the verdict, and its sentence."""
+    """Yields PAUSEs, then the verdict and its sentence."""
     crowd = Crowd()
     yield from crowd.look([*asked.subscriptions])
     if asked.entries_out and not asked.ready_count:
@@ -101,13 +101,15 @@ def judged(state: WhyPort, asked: Queue) -> Iterator[tuple[str, str] | PauseRow]
 
 
 def judging_looks(asked: Queue) -> int:
-    """How much that looks at."""
+    """Returns how much `judged` looks at."""
     out = 0 if asked.ready_count else min(len(asked.entries_out), WHY_LOOKED_AT)
     return VERDICT_LOOKS + len(asked.subscriptions) + out + (active_keys(asked) or 0)
 
 
 def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
-    """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
+    """Returns the verdict and its sentence. That it is full does not explain why nothing moves: it is added to the
+    sentence.
+    """
     if asked.name.startswith(OUTBOX_PREFIX):
         verdict, sentence = _of_outbox(state, asked)
     else:
@@ -129,7 +131,7 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
 
 
 def _of_outbox(state: WhyPort, asked: Queue) -> tuple[str, str]:
-    """The copies that wait for another node."""
+    """Judges the copies that wait for another node."""
     name = asked.name.removeprefix(OUTBOX_PREFIX)
     many, cluster = asked.ledger.stored, state.cluster
     copies = count_text(many, "copy waits", "copies wait")
@@ -155,7 +157,7 @@ def _of_outbox(state: WhyPort, asked: Queue) -> tuple[str, str]:
 
 
 def _of_other_nodes(state: WhyPort, asked: Queue) -> str:
-    """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
+    """Returns what becomes of SENDs that lead to it and to a node whose outbox is full; "": there are none."""
     destinations = state.destinations
     full = [outbox for outbox in destinations.copies_to if outbox.waiters or is_full(outbox)]
     if not full:
@@ -175,7 +177,7 @@ def _of_other_nodes(state: WhyPort, asked: Queue) -> str:
 
 
 def _of_copies(sends: str, full: list[DurableQueue]) -> str:
-    """What becomes of them at outboxes that are full."""
+    """Returns what becomes of these SENDs at outboxes that are full."""
     text = ""
     for drops, becomes in ((False, "find no room for their copies"), (True, "drop the oldest copies")):
         outboxes = [outbox for outbox in full if drops == (_evicts(outbox) and not outbox.waiters)]
@@ -186,7 +188,7 @@ def _of_copies(sends: str, full: list[DurableQueue]) -> str:
 
 
 def _most_stored(state: WhyPort) -> str:
-    """What takes most of the disk."""
+    """Returns which queue takes most of the disk."""
     stored = max(state.destinations.queues.stored.values(), key=lambda queue: queue.ledger.stored_bytes, default=None)
     if stored is None or not stored.ledger.stored:
         return ""
@@ -195,7 +197,7 @@ def _most_stored(state: WhyPort) -> str:
 
 
 def _of_memory(state: WhyPort) -> str:
-    """Who keeps producers waiting."""
+    """Returns who holds the memory that producers wait for."""
     return f"the broker's memory is nearly used up: large holders wait. The largest: {state.memory.holders_text()}."
 
 
@@ -206,7 +208,7 @@ def is_full(asked: Queue) -> bool:
 
 
 def _evicts(asked: Queue) -> bool:
-    """Whether it makes room by letting go of its oldest messages: what is unacked or delayed stays."""
+    """Whether it makes room by dropping its oldest messages: what is unacked or delayed stays."""
     settings, (kept, kept_bytes) = asked.settings, held_fast(asked)
     return settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (
         (settings.max_messages is not None and kept >= settings.max_messages)
@@ -215,7 +217,7 @@ def _evicts(asked: Queue) -> bool:
 
 
 def _of_full(asked: Queue) -> str:
-    """It is full, or producers wait for room in it: what becomes of a SEND."""
+    """Returns what becomes of a SEND while it is full, or while producers wait for room in it."""
     settings = asked.settings
     bounds = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
     given = ", ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
@@ -238,7 +240,7 @@ def _of_full(asked: Queue) -> str:
 
 
 def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
-    """Messages are ready, and nobody takes them."""
+    """Judges a queue in which messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
     if not at:
@@ -271,13 +273,13 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
 
 
 def _of_waiting(one: Subscription, now_s: float) -> str:
-    """Of ack:client: whether it may wait for more, to ack all at once."""
+    """Returns, for ack:client, that it may wait for more, to ack all at once; "": it does not."""
     full_s = one.full_for_s(now_s) if one.ack == CLIENT else 0.0
     return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
 def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
-    """No message is ready."""
+    """Judges a queue in which no message is ready."""
     numbers = numbers_of(asked)
     out, delayed, offered, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
     if out:
@@ -329,7 +331,7 @@ def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str
 
 
 def _done_with(asked: Queue) -> str:
-    """What has become of all that came."""
+    """Returns what has become of all that came."""
     ledger = asked.ledger
     if not ledger.accepted:
         return "nothing has come to it yet"
@@ -345,7 +347,7 @@ def _done_with(asked: Queue) -> str:
 
 
 def _of_shared(share: Share, ready: str) -> tuple[str, str]:
-    """Messages of a queue of scope cluster are ready, and nobody is subscribed here."""
+    """Judges a queue of scope cluster in which messages are ready, and which nobody is subscribed to here."""
     linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
     if not linked:
         return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
@@ -370,7 +372,7 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
 
 
 def _askers(share: Share) -> str:
-    """Which nodes wait for messages of it now, or, where none does, which have asked since they were linked."""
+    """Returns which nodes wait for messages of it now, or, if none does, which have asked since they were linked."""
     takers = sorted(name for name, taker in share.neighbours.all.items() if taker.credit > 0)
     if takers:
         return f"node {', '.join(takers)} waits for messages"
@@ -382,7 +384,7 @@ def _askers(share: Share) -> str:
 
 
 def log(request: Request[WhyPort], command: ExplainLog) -> None:
-    """Of a log."""
+    """Explains a log."""
     asked = log_there(request, command.log)
 
     def explained() -> Iterator[LogExplained | PauseRow]:
@@ -417,7 +419,7 @@ def log(request: Request[WhyPort], command: ExplainLog) -> None:
 
 
 def of_log(asked: Log, crowd: Crowd, unread: dict[str, int]) -> tuple[str, str]:
-    """The verdict, and its sentence."""
+    """Returns the verdict and its sentence."""
     records = count_text(asked.records, "record")
     most = max(unread, key=lambda name: unread[name], default=None)
     behind = (
@@ -446,7 +448,7 @@ def of_log(asked: Log, crowd: Crowd, unread: dict[str, int]) -> tuple[str, str]:
 
 
 def _pressure(state: WhyPort) -> Pressure:
-    """Producers that wait for what is not this queue's."""
+    """Returns how many producers wait for the disk and for memory, which all queues share."""
     admission = state.admission
     return Pressure(
         blocked_by_disk=len(admission.disk_wait_list.waiters),
