@@ -1,4 +1,4 @@
-"""What needs somebody: which verdicts do, and what the last look has seen."""
+"""What needs attention: which verdicts do, and what the last look has seen."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ NEEDS: Mapping[str, float] = {
     CERTIFICATE: 0.0,
     "draining": 0.0,
 }
-"""The verdicts that need somebody, the worst first, and for how long nothing must have left the queue: 0: at once.
+"""The verdicts that need attention, the worst first, and for how long nothing must have left the queue: 0: at once.
 docs/OPERATING.md has the reasons.
 """
 RANKS: Mapping[str, int] = {verdict: rank for rank, verdict in enumerate(NEEDS)}
@@ -52,7 +52,7 @@ FINE = frozenset(
 
 @dataclass(slots=True)
 class Seen:
-    """queues: the verdict on each that needs somebody, the worst first; sentences: about the first of them, and those
+    """queues: the verdict on each that needs attention, the worst first; sentences: about the first of them, and those
     that were asked for. others: all else. counts: of all, by verdict. judged: how many verdicts it took.
     """
 

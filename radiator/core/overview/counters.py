@@ -12,9 +12,9 @@ from radiator.core.queues.queue import Queue
 from radiator.model.limits import HISTORY_QUEUES, SAMPLED_AT_ONCE
 from radiator.model.numbers import PAUSE
 
-SCORE_KEPT = 0.9  # of what has moved before, from interval to interval
+SCORE_KEPT = 0.9  # the part of a score that is kept from interval to interval
 CANDIDATES = 20  # queues that get a ring in place of others in one interval, at most
-_MASK = 2**32 - 1  # of a ledger's column that much is kept: between two looks it does not go round
+_MASK = 2**32 - 1  # the bits that are kept of a ledger's column: between two looks they do not wrap around
 
 
 class Rates(NamedTuple):
@@ -28,7 +28,7 @@ _UNKNOWN = Rates(None, None)
 
 
 class Totals:
-    """Of all queues that a look has seen. came, left: since the one before."""
+    """Sums over all queues that a look has seen. came, left: since the look before."""
 
     __slots__ = ("came", "delayed", "left", "ready", "stored", "unacked")
 
@@ -37,7 +37,7 @@ class Totals:
 
 
 class Counters:
-    """A place of some columns for each queue, 28 bytes and what a dict takes: places.
+    """Each queue has a place in some columns: 28 bytes, and what the dict `places` takes.
 
     seen_in, seen_out: the ledger's columns at the last look; base_in, base_out: at the last one of rates. in_rate,
     out_rate: what these found. score: what has moved lately. still_s: the last second, from since_s on, in which the
@@ -60,7 +60,9 @@ class Counters:
     # ---- each second ------------------------------------------------------------------------------------------------
 
     def look(self, queues: Iterable[Queue], totals: Totals, now_s: float) -> None:
-        """Adds what these have, and what has moved in them. Each queue costs some 0.5 µs, so it is written out."""
+        """Adds what these have, and what has moved in them. Each queue costs some 0.5 µs, so no functions are
+        called.
+        """
         places, seen_in, seen_out, still_s = self.places, self.seen_in, self.seen_out, self.still_s
         second = int(now_s - self.since_s)
         came = left = stored = ready = unacked = delayed = 0
@@ -92,7 +94,9 @@ class Counters:
         totals.delayed += delayed
 
     def _take(self, queue: Queue, second: int) -> int:
-        """A place for a queue that has none. What the store had at the start has not come now."""
+        """Gives a place to a queue that has none. What the store had at the start does not count as having
+        come since.
+        """
         columns = (self.seen_in, self.seen_out, self.base_in, self.base_out)
         counts = (0, 0, 0, 0) if self.has_looked else (queue.ledger.accepted, queue.ledger.acked) * 2
         if self.free:
@@ -110,7 +114,7 @@ class Counters:
         return place
 
     def let_go(self) -> Slices:
-        """Of queues that are gone."""
+        """Frees the places of queues that are gone."""
         for begin in range(0, len(all_of_them := [*self.places]), SAMPLED_AT_ONCE):
             for queue in all_of_them[begin : begin + SAMPLED_AT_ONCE]:
                 if queue.is_gone:
@@ -129,8 +133,9 @@ class Counters:
         candidates: list[tuple[float, str, Queue]],
         most: int,
     ) -> None:
-        """The rates of these, and a sample of those that have a ring; of the others the `most` with the highest scores
-        are kept as candidates for one. elapsed_s: since the last time; 0: this is the first. at, share: see periods.py.
+        """Computes the rates of these, and samples those that have a ring; of the others, the `most` with the highest
+        scores are kept as candidates for one. elapsed_s: since the last time; 0: this is the first. at, share: see
+        periods.py.
         """
         base_in, base_out, score, places = self.base_in, self.base_out, self.score, self.places
         in_rate, out_rate = self.in_rate, self.out_rate
@@ -159,24 +164,24 @@ class Counters:
                 heapreplace(candidates, (now, queue.name, queue))
 
     def rates(self, queue: Queue) -> Rates:
-        """In the last interval."""
+        """Returns its rates in the last interval."""
         place = self.places.get(queue)
         if place is None or isnan(self.in_rate[place]):
             return _UNKNOWN
         return Rates(round(self.in_rate[place], 1), round(self.out_rate[place], 1))
 
     def rate_of(self, column: "array[float]", queue: Queue) -> float:
-        """Its rate in that column, to compare it by; -1: it is not known."""
+        """Returns its rate in that column, to compare it by; -1: it is not known."""
         place = self.places.get(queue)
         rate = nan if place is None else column[place]
         return -1.0 if isnan(rate) else rate
 
     def still_for_s(self, queue: Queue, now_s: float) -> float:
-        """How long it has held messages of which none has left it, as far as was seen; to a second or two."""
+        """Returns for how long it has held messages and none has left it, as far as was seen; to a second or two."""
         place = self.places.get(queue)
         return 0.0 if place is None else max(0.0, now_s - self.since_s - self.still_s[place])
 
 
 def candidates_of(rings: int) -> int:
-    """How many queues may get a ring at once, where so many have one: as many as are free, but some at least."""
+    """Returns how many queues may get a ring at once, if `rings` have one: as many as are free, but some at least."""
     return max(CANDIDATES, HISTORY_QUEUES - rings)

@@ -72,7 +72,7 @@ class LastHour:
         self.commits: list[int] = []
 
     def ticked(self) -> None:
-        """A sample is begun, if a second is over; not before the last one is whole."""
+        """Begins a sample if a second is over, and the last sample is complete."""
         if not self.is_sampling and self.series.periods.due(self.port.context.now_ms):
             self.is_sampling = True
             self.looks.begin(self._sample())
@@ -101,7 +101,7 @@ class LastHour:
         self.is_sampling = False
 
     def _add(self, totals: Totals, appended: int, now_s: float, now_ms: int) -> None:
-        """The sample of the broker."""
+        """Adds the sample of the broker."""
         port, context = self.port, self.port.context
         deliveries, commits = context.deliveries, context.commits
         flows = {"delivered": sum(deliveries.counts) + deliveries.repeats, "appended": appended}
@@ -131,7 +131,7 @@ class LastHour:
         self.flows, self.commits, self.sampled_s = flows, counts, now_s
 
     def _rate(self, queues: list[Queue], now_s: float, now_ms: int) -> Slices:
-        """The samples of queues, and their rates."""
+        """Takes the samples of queues, and their rates."""
         rings, candidates = self.rings, list[tuple[float, str, Queue]]()
         most = candidates_of(len(rings.all))
         elapsed_s = now_s - self.rated_s if self.rated_s else 0.0

@@ -11,7 +11,7 @@ from radiator.model.numbers import PAUSE, PauseRow
 
 Found = TypeVar("Found")
 
-COST_MESSAGES = 250  # what a slice counts as among STEP_MESSAGES, which other long works handle in a turn
+COST_MESSAGES = 250  # what a slice counts as, of the STEP_MESSAGES that background tasks handle in a turn
 SLICE_LOOKS = 1200  # of some 0.5 µs
 
 Slices = Iterator[PauseRow]
@@ -27,7 +27,7 @@ class Pace:
         self.left = SLICE_LOOKS
 
     def is_over(self, looks: int = 1) -> bool:
-        """So much more was looked at. Whether that is enough; a new slice begins then."""
+        """Counts that many more looks. Returns whether the slice should end; a new one begins then."""
         self.left -= looks
         if self.left > 0:
             return False
@@ -36,8 +36,8 @@ class Pace:
 
 
 class Looks:
-    """A background task: all that go on, one slice of one of them in a turn, so that they cost a turn no more however
-    many there are.
+    """A background task: all looks that are under way, one slice of one of them a turn, so that many cost a turn no
+    more than one.
     """
 
     __slots__ = ("context", "going_on", "is_awake")
@@ -89,8 +89,8 @@ class SharedLook(Generic[Found]):
     def ask(
         self, make: Callable[[], Iterator[Found | PauseRow]], again_s: float, most_s: float
     ) -> Iterator[Found | AwaitedRow]:
-        """What was found at most `most_s` ago, or else after a wait what is found now. What is older than `again_s` is
-        looked for again, whether it is waited for or not.
+        """Yields what was found at most `most_s` ago, or else, after a wait, what is found now. What is older than
+        `again_s` is looked for again, whether it is waited for or not.
         """
         self.asked_s = self.looks.context.now_s
         if (self.found is None or self.age_s() >= again_s) and not self.is_under_way:
@@ -121,5 +121,5 @@ class SharedLook(Generic[Found]):
         return not self.is_under_way and self.looks.context.now_s - self.asked_s >= LOOK_KEPT_S
 
     def forget(self) -> None:
-        """What it found takes memory."""
+        """Drops what it found, which takes memory."""
         self.found = None

@@ -1,6 +1,6 @@
-"""The order in which the table has all queues: by one of their numbers, of those whose names are searched for.
+"""The order of the queues in the table: by one of their numbers, of those whose names are searched for.
 
-An order is some seconds old, while the rows are of now: to sort 10,000 queues takes 10 ms in slices, whoever asks.
+An order may be some seconds old, while the rows are current: sorting 10,000 queues takes 10 ms in slices, whoever asks.
 """
 
 import heapq
@@ -17,8 +17,8 @@ from radiator.model.limits import MATCH_STEPS, QUEUE_ORDERS_KEPT, SAMPLED_AT_ONC
 from radiator.model.numbers import PAUSE, PauseRow
 from radiator.model.patterns import matches
 
-FRESH_S = 2.0  # an order is not older; or, where that is more, so long for
-QUEUES_PER_S = 2000  # so many queues each
+FRESH_S = 2.0  # how old an order may be, with few queues
+QUEUES_PER_S = 2000  # with more, one second for each of so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Order:
 
 
 def keys_of(counters: Counters) -> Mapping[str, Callable[[Queue], float]]:
-    """What each of SORTS but the name is of a queue. What is not known comes below all."""
+    """Returns, for each of SORTS but the name, the function of a queue. What is not known comes below all."""
     return {
         "ready": lambda queue: queue.ready_count,
         "unacked": lambda queue: len(queue.entries_out),
@@ -58,7 +58,7 @@ def keys_of(counters: Counters) -> Mapping[str, Callable[[Queue], float]]:
 
 
 def sort(queues: Collection[Queue], sorting: Sorting, counters: Counters) -> Iterator[Order | PauseRow]:
-    """These queues, with PAUSEs, and then their order."""
+    """Sorts these queues. Yields PAUSEs, then their order."""
     keys = keys_of(counters)
     key = keys.get(sorting.by)
     is_reversed = key is None and sorting.is_descending
@@ -89,7 +89,7 @@ def sort(queues: Collection[Queue], sorting: Sorting, counters: Counters) -> Ite
 
 
 def _searched(queues: list[Queue], sorting: Sorting) -> Iterator[Queue | PauseRow]:
-    """Those whose names have the text, and match the pattern."""
+    """Yields those whose names have the text, and match the pattern, with PAUSEs."""
     text, match, steps = sorting.text, sorting.match, 0
     for queue in queues:
         if text and text not in queue.name.lower():
@@ -106,7 +106,7 @@ def _searched(queues: list[Queue], sorting: Sorting) -> Iterator[Queue | PauseRo
 
 
 class Orders:
-    """Those that were asked for last, each shared by all who want it."""
+    """The orders that were asked for last, each shared by all who want it."""
 
     __slots__ = ("counters", "kept", "looks")
 
@@ -116,7 +116,7 @@ class Orders:
         self.kept: dict[Sorting, SharedLook[Order]] = {}
 
     def ask(self, sorting: Sorting, queues: Callable[[], Collection[Queue]]) -> Iterator[Order | AwaitedRow]:
-        """An order of these queues that is not old, perhaps after a wait."""
+        """Yields an order of these queues that is not old, perhaps after a wait."""
         found = self.kept.pop(sorting, None) or SharedLook[Order](self.looks)
         self.kept[sorting] = found
         while len(self.kept) > QUEUE_ORDERS_KEPT:
@@ -125,6 +125,6 @@ class Orders:
         yield from found.ask(lambda: sort(queues(), sorting, self.counters), old_s, old_s)
 
     def ticked(self) -> None:
-        """What nobody asks for any more goes."""
+        """Drops orders that nobody asks for any more."""
         for sorting in [sorting for sorting, look in self.kept.items() if look.is_forgotten()]:
             del self.kept[sorting]

@@ -7,7 +7,7 @@ from radiator.core.overview.orders import Orders
 
 
 class Overview:
-    """attention: what was seen last that needs somebody. standing: by log and group, where a group that is behind was
+    """attention: what was seen last that needs attention. standing: by log and group, where a group that is behind was
     at the last look, and since when.
     """
 
@@ -21,7 +21,7 @@ class Overview:
         self.standing: dict[tuple[str, str], tuple[int, float]] = {}
 
     def ticked(self) -> None:
-        """Time has passed."""
+        """Called as time passes."""
         self.history.ticked()
         self.orders.ticked()
         if self.attention.found is not None and self.attention.is_forgotten():

@@ -1,15 +1,15 @@
-"""When samples were taken: at whole multiples of a period, and of the last so many of them which there are."""
+"""When samples were taken: at whole multiples of a period; and which of the last of these have one."""
 
-FILLED = 3  # a sample that comes up to so many periods late tells of all of them; behind more there is a gap
+FILLED = 3  # a sample that is up to so many periods late counts for all of them; a later one leaves a gap
 
 
 class Periods:
     """The places of a ring of samples, numbered from 1 on; `newest` is the last one, 0: there is none. Several rings
     may share it.
 
-    A sample that comes a few periods late tells of all of them. Behind a longer gap, in which the process did not run
-    or its clock was set on, the places between have none. Where the clock was set back the samples before get earlier
-    times, so that none is lost.
+    A sample that comes a few periods late counts for all of them. After a longer gap, in which the process did not run
+    or its clock was set forward, the places between have none. If the clock was set back, the samples before get
+    earlier times, so that none is lost.
     """
 
     __slots__ = ("capacity", "every_ms", "newest", "period", "taken")
@@ -22,7 +22,7 @@ class Periods:
         self.taken = bytearray(capacity)
 
     def due(self, now_ms: int) -> int:
-        """How many places on the next sample is; 0: it is not due."""
+        """Returns how many places further the next sample is; 0: it is not due."""
         period = now_ms // self.every_ms
         if not self.newest:
             return 1
@@ -31,7 +31,7 @@ class Periods:
         return max(1, period - self.period)
 
     def take(self, now_ms: int) -> range:
-        """The places that the sample of now is for. Those between, if any, have none."""
+        """Returns the places that the sample taken now is for. Those between, if any, have none."""
         steps = self.due(now_ms)
         assert steps, "it is not due"
         for place in range(self.newest + 1, self.newest + 1 + min(steps, self.capacity)):
@@ -44,23 +44,23 @@ class Periods:
         return range(first, self.newest + 1)
 
     def time_ms(self, place: int) -> int:
-        """When the sample at that place was taken, in milliseconds since the epoch."""
+        """Returns when the sample at that place was taken, in milliseconds since the epoch."""
         return (self.period - self.newest + place) * self.every_ms
 
     def after(self, after_ms: int, begun: int = 1) -> range:
-        """The places, from `begun` on, that are there still and whose time is later than that."""
+        """Returns the places, from `begun` on, that are still kept and whose time is later than that."""
         behind = after_ms // self.every_ms - self.period + self.newest + 1
         return range(max(1, begun, self.newest - self.capacity + 1, behind), self.newest + 1)
 
     def there(self, places: range) -> bytes:
-        """For each of these places 1 where there is a sample, and no later one has taken its room, or else 0."""
+        """Returns, for each of these places, 1 if it has a sample that no later one has replaced, else 0."""
         oldest, taken, capacity = self.newest - self.capacity, self.taken, self.capacity
         return bytes(taken[at % capacity] if at > oldest else 0 for at in places)
 
 
 def share_at(places: range, every_ms: int, elapsed_s: float) -> float:
-    """The share of what has come since the last sample that each of these places shows: of what has come in a gap only
-    as much as comes in a period. Else nothing is lost: the sum over all samples is what came.
+    """Returns the share of what has come since the last sample that each of these places shows: after a gap, only as
+    much as comes in a period. Otherwise nothing is lost: the sum over all samples is what came.
     """
     if len(places) > 1:
         return 1 / len(places)

@@ -10,10 +10,10 @@ from radiator.core.queues.queue import Queue
 from radiator.model.limits import HISTORY_QUEUE_EVERY_S, HISTORY_QUEUES, HISTORY_S
 
 NAMES = ("in", "out", "ready", "unacked")
-"""Of a queue, in their order; the first two are of that interval alone."""
+"""The numbers of a queue, in order; the first two are of that interval alone."""
 EVERY_MS = HISTORY_QUEUE_EVERY_S * 1000
 PLACES = HISTORY_S // HISTORY_QUEUE_EVERY_S
-BUSIER = 2.0  # so much more must move in a queue that gets the ring of another
+BUSIER = 2.0  # by this factor more must move in a queue that gets the ring of another
 
 
 def _zeros() -> "array[int]":
@@ -44,13 +44,13 @@ class Rings:
         self.periods = Periods(EVERY_MS, PLACES)
 
     def let_go(self) -> None:
-        """Of queues that are gone."""
+        """Drops the rings of queues that are gone."""
         for queue in [queue for queue in self.all if queue.is_gone]:
             del self.all[queue]
 
     def choose(self, candidates: Iterable[tuple[float, Queue]]) -> None:
-        """These, which have no ring, get one as long as one is free, or in place of one whose queue has a score that is
-        lower by the factor BUSIER: an hour is worth more than a little difference.
+        """Gives these queues, which have no ring, one while one is free, or that of a queue whose score is lower by the
+        factor BUSIER: an hour of samples is worth more than a small difference.
         """
         least = sorted(((ring.score, queue.name, queue) for queue, ring in self.all.items()), reverse=True)
         for score, queue in candidates:
@@ -61,7 +61,7 @@ class Rings:
             self.all[queue] = Ring(self.periods.newest + 1, score)
 
     def samples(self, ring: Ring, after_ms: int) -> tuple[range, list[list[int | float | None]]]:
-        """The places of those that are later than that time, and a column for each of NAMES."""
+        """Returns the places of the samples later than that time, and a column for each of NAMES."""
         places, width = self.periods.after(after_ms, ring.begun), len(NAMES)
         there = self.periods.there(places)
         at = [place % PLACES * width if is_there else -1 for place, is_there in zip(places, there, strict=True)]

@@ -1,4 +1,4 @@
-"""The samples of the broker as a whole, one a second, and how a second's latencies are told from a histogram."""
+"""The samples of the broker as a whole, one a second, and how a second's latencies are computed from a histogram."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Series:
         }
 
     def put(self, places: range, sample: Mapping[str, float | None]) -> None:
-        """A sample at these places of `periods`. A latency is None where there was none."""
+        """Puts a sample at these places of `periods`. A latency is None where there was none."""
         for name, code in COLUMNS.items():
             value = sample[name]
             column = self.columns[name]
@@ -57,7 +57,7 @@ class Series:
                 column[place % len(column)] = kept
 
     def values(self, name: str, places: range) -> list[int | float | None]:
-        """Of that number; None where there is none."""
+        """Returns the values of that number; None where there is no sample."""
         column, periods = self.columns[name], self.periods
         size = periods.capacity
         if not places:
@@ -69,13 +69,13 @@ class Series:
 
 
 def _rounded(latency_ms: float) -> float | None:
-    """To three digits: more are not known."""
+    """Rounds to three digits: more are not known."""
     return None if isnan(latency_ms) else float(f"{latency_ms:.3g}")
 
 
 def quantile_ms(buckets_ms: Sequence[float], counts: Sequence[int], share: float) -> float | None:
-    """What that share of the values is at most, as if each bucket's lay evenly in it; None: there are none. What is
-    longer than the last bucket counts as that.
+    """Returns what that share of the values is at most, as if the values of a bucket lay evenly in it; None: there are
+    none. A value beyond the last bucket counts as its end.
     """
     wanted = sum(counts) * share
     if not wanted:
