@@ -3,8 +3,8 @@ with a key goes into every queue that a binding matches, and on into every excha
 
 Every binding of the broker is made and removed here, those of durable subscriptions to topics too: their exchange is
 "". A binding is on the disk if its exchange is durable, and its queue is persistent, or its other exchange durable too.
-The private queues are those of subscriptions to an exchange: each is in memory, for one subscription, which is closed
-when it grows too long.
+The private queues are those of subscriptions to an exchange: each is in memory, for one subscription, whose connection
+is closed when it grows too long.
 """
 
 import json
