@@ -66,11 +66,12 @@ def backup(
     progress: Progress = unheard,
     despite_damage: bool = False,
 ) -> Report:
-    """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run meanwhile.
+    """Writes one state of the whole store into `file`, synced, 0600, all of it or nothing; the broker may run
+    meanwhile.
 
-    compact leaves free pages out; it takes longer. despite_damage: where the log is damaged, of what can be read in
+    compact leaves free pages out; it takes longer. despite_damage: if the log is damaged, writes what can be read in
     order; the report has what is lost. An earlier backup of that name is replaced. Raises StoreError, also where `file`
-    exists and is no backup.
+    exists and is not a backup.
     """
     target = Path(file)
     if os.path.lexists(target) and backup_meta(target) is None:
@@ -162,7 +163,7 @@ def restore(
 
     Returns the report of `check`: damaged messages do not prevent a restore, a damaged structure does. Damaged rows
     that a start refuses are left out or rebuilt (mending.py), and the report lists them. Raises StoreError where `file`
-    is no whole backup, or `data_dir` already holds something.
+    is not a whole backup, or `data_dir` already holds something.
 
     log: brings it forward by the write-ahead log in that directory, up to `until`. Raises StoreError, and makes
     nothing, where it does not follow the backup, or does not reach `until` in one piece.
@@ -199,8 +200,8 @@ def restore(
 
 
 def _copied(source: Path, target: Path, progress: Progress) -> Path:
-    """The backup beside the name that it will have. After a crash before that no broker serves the directory: restore
-    again.
+    """Copies the backup beside the name that it will have. After a crash before the rename no broker serves the
+    directory: restore again.
     """
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
@@ -212,7 +213,7 @@ def _copied(source: Path, target: Path, progress: Progress) -> Path:
 
 
 def _install_copy(new: Path, target: Path) -> list[str]:
-    """Makes a store of its own of it. Returns what was mended."""
+    """Makes the copy a store of its own. Returns what was mended."""
     rows = {
         FORMAT: records.encode_number(FORMAT, records.FORMAT),
         BACKUP: None,

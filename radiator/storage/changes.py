@@ -1,8 +1,8 @@
-"""What a run of batches changes in the tree: of each row, only how it is in the end.
+"""What a run of batches changes in the tree: of each row, only its state in the end.
 
-Operations are carried out in their order, on rows that are read of the tree where they must be, and kept here. What was
-put and removed again in between never reaches the tree. Nothing is known here of messages, queues or LMDB, and of the
-tables only which are INDEXES.
+Operations are carried out in their order, on rows that are read from the tree where they must be, and kept here. What
+was put and removed again in between never reaches the tree. This module knows nothing of messages, queues or LMDB, and
+of the tables only which are INDEXES.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,8 @@ class TableRows(Protocol):
 
 
 class TableChanges:
-    """Of one table. rows: how they are in the end; None: gone. new: those that the tree does not have yet.
+    """The changes of one table. rows: how they are in the end; None: removed. new: those that the tree does not have
+    yet.
 
     last: no key that was put here is larger.
     """
@@ -71,7 +72,7 @@ class Changes:
         self.tables: dict[bytes, TableChanges] = {}
 
     def carry_out(self, operation: Operation) -> None:
-        """The next one. MakeTable is none of these."""
+        """Carries out the next operation, which is not a MakeTable."""
         _CARRY_OUT[type(operation)](self, operation)
 
     @property
@@ -104,11 +105,11 @@ class Changes:
         return merge(added, before)
 
     def _kept(self, table: bytes) -> TableChanges:
-        """To be read only."""
+        """The changes of a table, to be read only."""
         return self.tables.get(table, _NONE)
 
     def _of(self, table: bytes) -> TableChanges:
-        """To be changed."""
+        """The changes of a table, to be changed."""
         changes = self.tables.get(table)
         if changes is None:
             changes = self.tables[table] = TableChanges()

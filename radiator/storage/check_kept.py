@@ -11,7 +11,7 @@ _ADVICE = "no backup can be brought beyond that with it; make a new one"
 
 
 def check_kept(wal: Path, store_id: str, applied: Place, report: Report) -> None:
-    """Reads them whole. A broker may use one again meanwhile: that is nothing wrong. Raises StoreError, OSError.
+    """Reads them whole. A broker may use one again meanwhile: that is not a mistake. Raises StoreError, OSError.
 
     wal: the directory. applied: the last entry that the tables have; the segments before its own are only kept.
     """

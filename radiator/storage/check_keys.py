@@ -11,7 +11,7 @@ from radiator.storage.report import Report
 
 
 def check_by_key(rows: Iterable[tuple[Snapshot, bytes, memoryview]], report: Report) -> None:
-    """rows: all of the table, each with a snapshot that has it."""
+    """Checks the rows by which messages are found by key. rows: all of the table, each with a snapshot that has it."""
     for snapshot, key, value in rows:
         if report.decoded(keyed.decode_by_key, key, value) is None or _is_swept(snapshot, key):
             continue
@@ -20,8 +20,8 @@ def check_by_key(rows: Iterable[tuple[Snapshot, bytes, memoryview]], report: Rep
 
 
 def check_held(reader: Reader, report: Report) -> None:
-    """Every row, some at a time: a delayed message is found only where all of its queue's are looked through, in one
-    snapshot with them.
+    """Checks every row of a held key, some at a time: a delayed message is found only by looking through all of its
+    queue's, in the same snapshot.
     """
     start: bytes | None = b""
     done = 0
@@ -51,12 +51,12 @@ def _delayed_of(snapshot: Snapshot, places: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def _is_swept(snapshot: Snapshot, key: bytes) -> bool:
-    """Whether its queue is deleted: then its rows and its messages go in different orders."""
+    """Whether its queue is deleted: then its rows and its messages are removed in different orders."""
     return snapshot.get(RETIRED, key[: records.QUEUE_KEY_BYTES]) is not None
 
 
 def check_count_of_keys(snapshot: Snapshot, queue: int, stored: int, report: Report) -> None:
-    """Whether a queue of so many messages has more rows of keys: of a deleted one some would stay for ever."""
+    """Reports a queue that has more rows of keys than messages: once it is deleted, some would stay for ever."""
     prefix = records.queue_key(queue)
     count = 0
     for table in (BY_KEY, HELD):

@@ -1,7 +1,8 @@
 """What `radiator check` finds where the write-ahead log is damaged: what is lost of which queue, as far as it shows.
 
 The entries that cannot be carried out are not lost without a trace: those behind the damage can be read one by one.
-Each has the ledgers of the queues that it touches, so the last one tells of those between, which cannot be read, too.
+Each has the ledgers of the queues that it touches, so the last one accounts for those between, which cannot be read,
+too.
 """
 
 from collections import Counter
@@ -76,10 +77,11 @@ class LostOfQueue:
 
 @dataclass(slots=True)
 class LostEntries:
-    """Of all queues and logs, by number. rows: of messages, by table and key, whether they are there in the end.
+    """What is lost of all queues and logs, by number. rows: of messages, by table and key, whether they exist in the
+    end.
 
-    names: of queues and logs that are declared in these entries. others: how many entries change what is of no queue.
-    unknown: how many have operations that this Radiator does not know.
+    names: of queues and logs that are declared in these entries. others: how many entries change what belongs to no
+    queue. unknown: how many have operations that this Radiator does not know.
     """
 
     queues: dict[int, LostOfQueue] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class LostEntries:
     unknown: int = 0
 
     def add(self, entry: WalEntry) -> None:
-        """The next one."""
+        """Adds the next entry."""
         try:
             operations = decode_operations(entry.operations)
         except DamagedRecord:
@@ -145,7 +147,7 @@ def _queues_of(operation: Operation) -> Iterator[int]:
 
 
 def check_wal(snapshot: Snapshot, report: Report) -> None:
-    """What is wrong with the log, and what of it cannot be carried out. Nothing, where the log is sound."""
+    """Reports what is wrong with the log, and what of it cannot be carried out; nothing, if the log is sound."""
     if snapshot.damage is None:
         return
     sentence, remains = snapshot.damage
@@ -179,7 +181,7 @@ def check_wal(snapshot: Snapshot, report: Report) -> None:
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:
-    """Of queues and logs, by number; one that is damaged is found later."""
+    """The names of queues and logs, by number; a damaged one is found later."""
     names = {}
     for table, kind in _KINDS.items():
         for key, value in snapshot.rows(table):

@@ -118,7 +118,9 @@ def _compacted(file: Path, new: Path, removed_bytes: int | None, needed: int, pr
 
 
 def _compared(old: Reader, new: Path, progress: Progress) -> int:
-    """The number of rows, the same in both. Raises StoreError where one differs, and for a store of another program."""
+    """Compares the two. Returns the number of rows. Raises StoreError where one differs, and for a store of another
+    program.
+    """
     rows = 0
     with Reader(new) as reader, old.snapshot() as before, reader.snapshot() as after:
         refuse_other_formats(old.file, before.meta())

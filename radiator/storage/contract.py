@@ -114,7 +114,7 @@ class Store(Protocol):
 
 
 def answer(store: Store, read_request: ReadRequest) -> Event:
-    """One read request, answered from the last committed state."""
+    """Answers one read request from the last committed state."""
     if isinstance(read_request, ReadQueue):
         return store.load(read_request)
     if isinstance(read_request, ReadKeys):

@@ -38,7 +38,7 @@ _TRIES = 5
 
 
 class Until(NamedTuple):
-    """What is the last that comes back: the entry of an index, what was written at a time or before it (ms since the
+    """The last thing to bring back: the entry of an index, what was written at a time or before it (ms since the
     epoch), or the entry that stored a message, by its id. At most one of them is not None.
     """
 
@@ -49,9 +49,9 @@ class Until(NamedTuple):
 
 @dataclass(slots=True)
 class Forward:
-    """How far a backup was brought. first, last: the indexes of the entries carried out, in times first_ms and last_ms;
-    `entries` of them. left_out: how many entries follow, which put so many messages into queues; left_out_ms: when the
-    last of them was written. unread: why there may be more; "" where there is not.
+    """How far a backup was brought. first, last: the indexes of the entries carried out, `entries` in all, written at
+    first_ms and last_ms. left_out: how many entries follow; left_out_messages: how many messages they put into queues;
+    left_out_ms: when the last of them was written. unread: why there may be more; "": there are not.
     """
 
     first: int = 0
@@ -89,12 +89,12 @@ class LogBehind:
         return WalReading(self._directory, self._store_id, self._after, self._is_copy)
 
     def plan(self, until: Until, progress: Progress) -> Forward:
-        """How far to go; nothing is written. Raises StoreError where `until` cannot be reached, and where the log is
-        damaged before it.
+        """Decides how far to go; writes nothing. Raises StoreError where `until` cannot be reached, and where the log
+        is damaged before it.
         """
         self._refuse_earlier(until)
         for _ in range(0 if self._is_copy else _TRIES - 1):
-            # what looks wrong in a log that a broker writes to may be of the moment: a segment was begun, or used again
+            # what looks wrong in a log that a broker writes to may be temporary: a segment was begun, or used again
             with suppress(StoreError):
                 found = self._planned(until, progress)
                 if not found.unread:
@@ -166,7 +166,7 @@ class LogBehind:
         log_bytes = sum(path.stat().st_size for _, path in segments_in(self._directory))
         head = checked_head(file)
         with open_for_writing(file, map_bytes_for(head.end_bytes, log_bytes), subdir=False, lock=False) as env:
-            # those of later formats too: a log goes on where a start has made a store one of the present format
+            # those of later formats too: a log goes on where a start has upgraded a store to the present format
             tables = {name: env.open_db(name) for name in TABLES}
             writer = TreeWriter(env, file, tables, head)
             # D39: no further, what follows may be damaged

@@ -78,7 +78,9 @@ class Guard:
                 self._judge_one(write)
 
     def _judge_one(self, write: Write) -> None:
-        """In the order of the batch: what is declared by it is there, what is deleted by it is there no more."""
+        """Judges one write, in the order of the batch: what the batch has declared exists, what it has deleted no
+        longer does.
+        """
         if isinstance(write, Declare):
             self._give_number(write.queue)
             self._queues.add(write.queue)

@@ -24,8 +24,8 @@ from radiator.storage.lmdb.writer import TreeWriter
 
 
 def rename(data_dir: str | Path, name: str) -> str:
-    """From now on the data directory is that of the node `name`. Returns its former node, "" where it had none or it
-    cannot be read.
+    """Makes the data directory that of the node `name`. Returns its former node, "" where it had none or it cannot be
+    read.
 
     What was kept about a node of that name is now kept about the former name: so two nodes whose disks are swapped find
     each other's numbers. Raises StoreError for an invalid name, and where messages are in doubt with a node of that

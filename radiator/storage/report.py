@@ -24,7 +24,8 @@ class Report:
     messages, message_bytes: the delayed ones too. exchanges_elsewhere: exchanges that queues are bound to, and that are
     neither standard nor declared at run time: config.toml must declare them. logs: without deleted ones; records: of
     all. prepared: transactions. structure_checked: False where a running broker wrote all the time; stop it to have
-    this checked too. forward: of a restore that carried out a log (forward.py). progress: is told how far the check is.
+    this checked too. forward: of a restore that carried out a log (forward.py). progress: called with how far the check
+    is.
     """
 
     messages: int = 0

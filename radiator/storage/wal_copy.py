@@ -1,8 +1,9 @@
 """`radiator backup --log`: copies of the segments of a write-ahead log, while the broker appends to it or not.
 
-A copy has the name of its segment, and its bytes up to the end of what is sound. One of an open segment grows with each
-run, and is whole when it has the closing. With the segments since a backup `radiator restore --log` brings that forward
-to any moment. Segments that the broker has used again before they were copied leave a gap, which each run reports.
+A copy has the name of its segment, and its bytes up to the end of what is sound. The copy of an open segment grows with
+each run, and is complete when it has the closing. With the segments since a backup `radiator restore --log` brings that
+forward to any moment. Segments that the broker has used again before they were copied leave a gap, which each run
+reports.
 """
 
 import errno

@@ -22,7 +22,8 @@ UNKNOWN = -1
 
 class WalRemains(NamedTuple):
     """after: the last entry that the tables have; UNKNOWN: they do not say so. before: those that go on from it, in
-    their order. behind: sound ones that do not, in their order. last: nothing shows that an entry had a higher index.
+    their order. behind: sound ones that do not, in their order. last: the highest index that anything shows an entry to
+    have had.
     """
 
     after: int
@@ -42,7 +43,7 @@ class WalRemains(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is lost."""
+        """Says what is lost."""
         if self.after == UNKNOWN:
             return "It is not known which entries the tables have, so that none can be carried out."
         if not self.lost:
@@ -53,7 +54,8 @@ class WalRemains(NamedTuple):
 
 
 def remains_of(directory: Path, store_id: str, after: Place) -> WalRemains:
-    """What is in the segments of that directory, whatever is wrong there. after: the last entry that the tables have.
+    """Returns what is in the segments of that directory, whatever is wrong there. after: the last entry that the tables
+    have.
 
     Raises OSError where one cannot be read.
     """
@@ -102,7 +104,7 @@ def _segments(directory: Path, store_id: str) -> Iterator[tuple[int, Path, tuple
 
 
 def remains_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalRemains:
-    """What is left behind that which the tables have, by the rows of meta. Raises OSError."""
+    """Returns what is left of the log after what the tables have, by the rows of meta. Raises OSError."""
     try:
         after = Place(*records.decode_place(APPLIED, meta[APPLIED]))
         store_id = records.decode_text(STORE_ID, meta[STORE_ID])
@@ -115,7 +117,7 @@ def remains_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalRemains:
 
 
 def explained(damaged: Damaged, data_dir: Path, meta: Mapping[bytes, bytes]) -> Damaged:
-    """The same refusal, with what one loses who goes on without what the log has lost, and what to do."""
+    """Returns the same refusal, with what is lost by going on without the rest of the log, and what to do."""
     remains = remains_behind(data_dir, meta)
     advice = (
         f"{remains.sentence} `radiator check {data_dir}` shows which queues that touches. Restore a backup; or let "

@@ -30,7 +30,7 @@ _MESSAGE_HEAD = struct.Struct(">BHIQQ")  # escaping, length of destination, of h
 def cut(first: int, entries: Entries, cuts: set[int]) -> Iterator[tuple[int, Entries]]:
     """Splits into one stretch for each block, with their first offsets. A new one begins at each offset of `cuts`."""
     if not cuts and isinstance(entries[0], JournalEvent) and len(entries) <= _EVENTS_MAX:
-        yield first, entries  # what most commits have for the journal
+        yield first, entries  # as most commits have it for the journal
         return
     start = size = 0
     for nth, entry in enumerate(entries):
@@ -128,7 +128,7 @@ def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
 
 
 def more_of(value: bytes) -> int:
-    """How many columns a block of events has that not every one has: from its head alone, unchecked."""
+    """How many columns a block of events has besides those that all have: from its head alone, unchecked."""
     if len(value) < _HEAD.size or value[1] != EVENTS or value[0] not in _EVENTS_VERSIONS:
         return 0
     return value[0] - records.RECORD_VERSION

@@ -1,7 +1,7 @@
 """`encode`: the writes of a batch as operations on tables, which go to the disk. Pure.
 
 The result depends on the batch's writes alone: neither the store nor an earlier batch is read. So the same operations
-can be carried out at another time, or on another machine. Contradictions to what is stored are found before, by the
+can be carried out at another time, or on another machine. Contradictions of what is stored are found before, by the
 guard (guard.py), and by the writer: each operation states what it must find.
 """
 
@@ -219,7 +219,7 @@ def _declare(write: Declare) -> Operations:
 
 
 def _next_number(number: int) -> Operation:
-    """Queues and logs share them."""
+    """The next number: queues and logs share them."""
     return _number(META, NEXT_QUEUE, number + 1)
 
 
@@ -281,7 +281,7 @@ def _unbind(write: Unbind) -> Operations:
 
 
 def _unbound(others: Iterable[Write]) -> Operations:
-    """No binding may lead to what is deleted."""
+    """Requires that no binding leads to what is deleted."""
     deleted = [write.queue for write in others if isinstance(write, Retire)]
     deleted += [write.log for write in others if isinstance(write, DropLog)]
     keys = map(records.queue_key, deleted)

@@ -38,12 +38,12 @@ def split_by_key_key(key: bytes) -> tuple[bytes, int]:
 
 
 def place_of(key: bytes) -> bytes:
-    """The message's key, in that of its row."""
+    """The message's key, from that of its row."""
     return key[:_HASH_AT] + key[_POSITION_AT:]
 
 
 def encode_by_key(key: bytes) -> bytes:
-    """That a message has that key: all of it is in the row's own key."""
+    """The row that says that a message has that key: all of it is in the row's own key."""
     return records.seal(key, _VERSION)
 
 
@@ -75,8 +75,8 @@ def _check_length(key: bytes, size: int) -> None:
 
 
 def of_keys(added: list[bytes], gone: list[bytes]) -> list[Operation]:
-    """Of messages that all have a key, by the keys of their rows: first those that are put, as a batch may remove them
-    too.
+    """The operations for messages that all have a key, by the keys of their rows: first those that are put, as a batch
+    may remove them too.
     """
     operations: list[Operation] = []
     if added:
@@ -89,8 +89,8 @@ def of_keys(added: list[bytes], gone: list[bytes]) -> list[Operation]:
 
 
 def of_held(writes: Iterable[Delay | MakeDue]) -> list[Operation]:
-    """What is held once all are carried out: a batch may make a message due and delay it again, under one key of the
-    table.
+    """The operations for what is held once all writes are carried out: a batch may make a message due and delay it
+    again, under one key of the table.
     """
     after: dict[bytes, bytes] = {}
     was_there: list[bytes] = []

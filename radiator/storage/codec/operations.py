@@ -19,20 +19,20 @@ Row = tuple[bytes, bytes]
 
 
 class MakeTable(NamedTuple):
-    """The table is there from now on, empty. It must be new."""
+    """Makes the table, empty. It must be new."""
 
     table: bytes
 
 
 class Insert(NamedTuple):
-    """The rows are added: at least one. They ascend, and none of their keys may be there."""
+    """Adds the rows: at least one. They ascend, and none of their keys may be there."""
 
     table: bytes
     rows: list[Row]
 
 
 class Upsert(NamedTuple):
-    """The rows are there from now on: each is added, or replaces the row under its key."""
+    """Adds each row, or replaces the row under its key."""
 
     table: bytes
     rows: list[Row]
@@ -63,8 +63,8 @@ class DeleteRange(NamedTuple):
 class DeleteFirst(NamedTuple):
     """Removes the first `limit` rows from `start` to before `end`, in the first table first, then in the next one.
 
-    is_exact: there must be that many. With each goes, if it is there, the row of the table `paired` whose key is that
-    of the row from byte `key_at` on; b"": none.
+    is_exact: there must be that many. With each, if it is there, removes the row of the table `paired` whose key is
+    that of the row from byte `key_at` on; b"": none.
     """
 
     tables: tuple[bytes, ...]
@@ -80,7 +80,7 @@ class UpsertIndexed(NamedTuple):
     """As Upsert of one row, in a table that has an index: a second table, with one row for each of its rows.
 
     A row of the index has as its key the bytes 1 to 8 of the first row's value, and then that row's key. The index row
-    of a replaced row goes; that of the new row is added, with the value `index_value`.
+    of a replaced row is removed; that of the new row is added, with the value `index_value`.
     """
 
     table: bytes
@@ -91,21 +91,21 @@ class UpsertIndexed(NamedTuple):
 
 
 class Require(NamedTuple):
-    """Nothing changes; these keys must be there."""
+    """Changes nothing: these keys must be there."""
 
     table: bytes
     keys: list[bytes]
 
 
 class RequireAbsent(NamedTuple):
-    """Nothing changes; none of these keys may be there."""
+    """Changes nothing: none of these keys may be there."""
 
     table: bytes
     keys: list[bytes]
 
 
 class RequireEmpty(NamedTuple):
-    """Nothing changes; no key may be at or after `start` and before `end`."""
+    """Changes nothing: no key may be at or after `start` and before `end`."""
 
     table: bytes
     start: bytes
@@ -162,7 +162,7 @@ class Bytes:
         return self.at >= len(self._data)
 
     def take(self, count: int) -> bytes:
-        """So many bytes. Raises DamagedRecord where there are fewer."""
+        """The next `count` bytes. Raises DamagedRecord where there are fewer."""
         end = self.at + count
         if end > len(self._data):
             raise DamagedRecord("An operation in the log goes on beyond the end of its entry.")

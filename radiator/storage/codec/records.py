@@ -296,8 +296,8 @@ def _message_in(key: bytes, value: bytes) -> Message:
 
 
 def decode_message_part(key: bytes, value: memoryview, first: int, most: int) -> tuple[Message, int]:
-    """The same with at most so many bytes of its body, from that one on, and how many the whole has: no more is copied,
-    however large it is. Raises DamagedRecord.
+    """The same with at most `most` bytes of its body, from byte `first` on, and how many the whole body has: no more is
+    copied, however large it is. Raises DamagedRecord.
     """
     check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     _, _, destination_bytes, headers_bytes, _, _ = _MESSAGE_HEAD.unpack_from(value)
@@ -321,7 +321,7 @@ def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 
 def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
-    """The message of a record, how often it came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    """The message of a record, its redelivery count, and whether it is marked redelivered. Raises DamagedRecord."""
     check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
     _, flags, redeliveries = _COUNT.unpack_from(value)
     if len(key) != DELAYED_KEY_BYTES or flags & ~_COUNT_REDELIVERED or value[_COUNT.size] != RECORD_VERSION:
@@ -338,7 +338,7 @@ def encode_count(key: bytes, redeliveries: int, redelivered: bool) -> bytes:
 
 
 def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
-    """How often the message came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    """The redelivery count of the message, and whether it is marked redelivered. Raises DamagedRecord."""
     check(key, value, _COUNT.size, "redelivery count")
     _, flags, redeliveries = _COUNT.unpack_from(value)
     return redeliveries, bool(flags & _COUNT_REDELIVERED)

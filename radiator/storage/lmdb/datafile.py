@@ -35,8 +35,8 @@ LIB_VERSION = 0
 
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _STORE_ID_BYTES = 8
-_ADDED_SHARE = 3  # what an entry adds to the tables, against its bytes in the log, at most
-_COPIES_BYTES = GIB  # a page of each row that goes, of all that one entry may remove
+_ADDED_SHARE = 3  # the most bytes that an entry adds to the tables, for each of its bytes in the log
+_COPIES_BYTES = GIB  # a page for each of the rows that one entry may remove
 _PROGRESS_EVERY_PAGES = 256
 
 
@@ -59,13 +59,15 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
 
 
 def map_bytes_of(whole_bytes: int) -> int:
-    """A map for a file that is kept within so many bytes by what is put into it. It takes address space alone."""
+    """The size of a map for a file that is kept within that many bytes by those who write to it. It takes only address
+    space.
+    """
     return whole_bytes * (1 + MAP_EXTRA_SHARE) + MAP_EXTRA_BYTES
 
 
 def map_bytes_for(end_bytes: int, log_bytes: int) -> int:
-    """A map in which so many bytes of a log can be carried out on a file that ends there: what they add, and what
-    removing copies. It takes address space, and of the disk only what is used of it.
+    """The size of a map in which that many bytes of a log can be carried out on a file that ends there: what they add,
+    and what removing copies. It takes address space, and of the disk only what is used of it.
     """
     return end_bytes + _ADDED_SHARE * log_bytes + _COPIES_BYTES
 

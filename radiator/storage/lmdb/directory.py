@@ -38,7 +38,7 @@ _FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
 # a fresh file system mounted here counts as an empty directory, and so does one with only a leftover socket
 _HARMLESS = (*_FILES, SOCKET_FILE, "lost+found")
 
-_RESTORING = "restoring"  # how the name of a directory ends that a restore makes
+_RESTORING = "restoring"  # the end of the name of a directory that a restore makes
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
@@ -85,7 +85,7 @@ class InUse(StoreError):
 def prepare(directory: Path) -> None:
     """Creates the directory if it is missing, and sets the modes 0700 and 0600 whatever they were.
 
-    Raises StoreError where it is no directory, belongs to another user, or holds foreign files.
+    Raises StoreError where it is not a directory, belongs to another user, or holds foreign files.
     """
     try:
         directory.mkdir(mode=_DIRECTORY_MODE)
@@ -255,7 +255,7 @@ class BrokerLock:
 
 
 def _is_locked(opened: int) -> bool:
-    """Tries to lock the file; whether it is locked now, until it is closed."""
+    """Tries to lock the file, until it is closed. Returns whether it is locked now."""
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -25,8 +25,8 @@ from radiator.storage.wal import WriteAheadLog
 
 
 class TreeFollower:
-    """`add` is the committer's; all else may be called by any thread. unapplied_bytes: of the log; bound:
-    how many there may be.
+    """`add` is the committer's; all else may be called by any thread. unapplied_bytes: those of the log that the tree
+    does not have; bound: how many there may be.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class TreeFollower:
         self._applied = wal.place.index
 
     def add(self, operations: Sequence[Operation], content: bytes, boot: int, ms: int) -> None:
-        """One entry more, which is on the disk when this returns. Raises DiskFailed; and Contradiction, or another
+        """Adds one entry, which is on the disk when this returns. Raises DiskFailed; and Contradiction, or another
         StoreError where LMDB cannot read on: then nothing of it is written, and nothing more may be added.
         """
         with self._adding:
@@ -69,7 +69,7 @@ class TreeFollower:
                         self._open.carry_out(operation)
                 self._wal.append(content, boot, ms)
             except Exception as error:
-                self._failure = error  # what is open may have a part of it, and no table ever shall
+                self._failure = error  # what is open may have a part of it, which must reach no table
                 raise
             self.unapplied_bytes += len(content)
             self._entries += 1
@@ -120,7 +120,7 @@ class TreeFollower:
         return self._is_behind(4)
 
     def _is_behind(self, share: int) -> bool:
-        """Whether more than that part of what may wait does."""
+        """Whether more waits than that part of what may."""
         return (
             self.unapplied_bytes > self.bound // share
             or self._entries > UNAPPLIED_ENTRIES // share

@@ -105,7 +105,7 @@ def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, stor
 
 
 def load_events(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadEvents) -> tuple[LoadedEvents, bool]:
-    """Answers the request as the contract says; and whether the table ends before its `end`."""
+    """Answers the request as the contract says. Also returns whether the table ends before its `end`."""
     found: list[tuple[int, JournalEvent]] = []
     prefix = records.partition_key(load.log, 0)
     cursor = txn.cursor(tables[RECORDS])
@@ -120,7 +120,7 @@ def load_events(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadEvents
         if search.work >= max(1, load.work_max):
             return LoadedEvents(load.request, found, max(first, load.offset)), False
         if search.work >= rest_at:
-            # Python's lock: who waits for it gets it only where it is released for longer than it takes to wake up
+            # Python's lock: a thread that waits for it gets it only if it is released for longer than waking up takes
             time.sleep(SEARCH_REST_S)
             rest_at = search.work + SEARCH_REST_WORK
         found += [one for one in search.found_in(first, key, value) if load.offset <= one[0] < load.end]

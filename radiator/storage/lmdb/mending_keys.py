@@ -1,7 +1,7 @@
 """What `restore` does about rows of keys that the broker could not read, or that are of no message.
 
 A damaged row by which a message is found is made anew, if there is a message at its place. One of a key that is held is
-left out: the key is held no more.
+left out: the key is no longer held.
 """
 
 from collections.abc import Collection, Iterable

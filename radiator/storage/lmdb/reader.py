@@ -151,7 +151,9 @@ class Reader:
         return changes if changes.tables else None
 
     def _entries_behind(self, meta: dict[bytes, bytes]) -> list[WalEntry]:
-        """None of a store of a format without a log, or of a later one: who asks refuses that."""
+        """The entries that the tables do not have. A store of a format without a log, or of a later one, has none: the
+        caller refuses that.
+        """
         number = records.decode_number(FORMAT, meta[FORMAT]) if self._has_log and FORMAT in meta else 0
         if not FIRST_WITH_LOG <= number <= records.FORMAT:
             return []
@@ -214,7 +216,7 @@ class Snapshot:
         return {key: bytes(value) for key, value in self.rows(META)}
 
     def _changed(self, table: bytes) -> dict[bytes, bytes | None]:
-        """The rows of the table that are other than LMDB's; None: gone."""
+        """The rows of the table that differ from LMDB's; None: removed."""
         found = self.changes.tables.get(table) if self.changes is not None else None
         return {} if found is None else found.rows
 
@@ -272,7 +274,7 @@ class Snapshot:
         return [bytes(name) for name, _ in self.txn.cursor(self.env.open_db(None, txn=self.txn)).iternext()]
 
     def used_bytes(self) -> int:
-        """Of all pages except free ones and their list: the size of a compact copy."""
+        """The bytes of all pages except free ones and their list: the size of a compact copy."""
         found = [self.env.open_db(None, txn=self.txn), *(self._open(table) for table in self.tables())]
         stats = [self.txn.stat(table) for table in found if table is not None]
         pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
@@ -324,7 +326,7 @@ class Snapshot:
             yield int.from_bytes(key[len(prefix) :], "big"), key, bytes(value)
 
     def opened_tables(self) -> "dict[bytes, lmdb._Database]":
-        """Those of Radiator's that the file has."""
+        """Radiator's tables that the file has."""
         return {table: opened for table in TABLES if (opened := self._open(table)) is not None}
 
     def _open(self, table: bytes) -> "lmdb._Database | None":

@@ -164,7 +164,7 @@ class TreeReader:
         return loaded
 
     def _has_queue(self, txn: "lmdb.Transaction[bytes]", queue: int) -> bool:
-        """Whether it is there, and not deleted."""
+        """Whether the queue exists, and is not deleted."""
         return txn.get(records.queue_key(queue), db=self._tables[QUEUES]) is not None
 
     def _shown(self, txn: "lmdb.Transaction[bytes]", queue: int) -> str:
@@ -292,7 +292,9 @@ class _RedeliveryCounts:
         self._nearest: bytes | None = self._cursor.key() if self._cursor.set_range(key) else None
 
     def of(self, key: bytes) -> tuple[int, bool]:
-        """Redeliveries, and whether it is marked redelivered. A damaged count shows only that the message came back."""
+        """Redeliveries, and whether it is marked redelivered. A damaged count shows only that the message was
+        redelivered.
+        """
         if key < self._from or (self._nearest is not None and self._nearest < key):
             self._look(key)
         if self._nearest != key:

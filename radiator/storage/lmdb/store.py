@@ -191,13 +191,13 @@ class LmdbStore:
         # D8: whatever uses this boot can rely on it that no later start gets it
         self.commit(start.writes)
         if start.recovery.was_clean:
-            self._follower.apply()  # else a log that is lost behind a kill would pass for one of a clean stop
+            self._follower.apply()  # else a log that is lost after a kill would pass for one of a clean stop
         store_id = start.recovery.store_id
         self._reader = TreeReader(self._env, self._file, start.tables, store_id, start.redelivered_below)
 
     def _begin_wal(self, data_dir: Path, start: Start, place: wal.Place | None) -> wal.WalReading:
-        """The log of a store that has none: it is new, restored, or of an earlier format, which ends here; or it was
-        stopped cleanly, and its log is gone. place: what the tables have.
+        """Begins the log of a store that has none: it is new, restored, or of an earlier format, which ends here; or it
+        was stopped cleanly, and its log is gone. place: what the tables have.
         """
         store_id = start.recovery.store_id
         if place is None:
@@ -210,7 +210,7 @@ class LmdbStore:
     # ---- commit: the committer's thread -----------------------------------------------------------------------------
 
     def set_clock(self, now_ms: int) -> None:
-        """What time it is for the broker: that of the next commit, else it has the system's."""
+        """Sets the broker's time, which the next commit has; else it has the system's."""
         self._commit_ms = now_ms
         self._wal.set_clock(now_ms)
 
@@ -312,7 +312,7 @@ class LmdbStore:
         return used + self._follower.unapplied_bytes
 
     def use_disk_free_min(self, disk_free_min: int) -> None:
-        """The setting has changed: kept segments of the log make way below twice of it. The hub calls it."""
+        """Called by the hub when the setting has changed: kept segments of the log make way below twice of it."""
         self._wal.use_disk_free_min(disk_free_min)
 
     def wal_bytes(self) -> tuple[int, int]:

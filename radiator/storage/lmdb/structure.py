@@ -1,7 +1,7 @@
 """Checks LMDB's own structure while the broker serves: whether each page is the one that it should be, and its keys are
 in order and within the range that the pages above it give.
 
-It goes in slices, each in a read transaction of its own, so that no pages are pinned for long; changes between two
+It runs in slices, each in a read transaction of its own, so that no pages are pinned for long; changes between two
 slices do not matter, since the next one continues after the last key. Pages are read with plain reads: a damaged
 pointer becomes a sentence here, where LMDB, which reads through its map, would end the process by a signal.
 
@@ -92,7 +92,7 @@ class StructureCheck:
         return 100 if self.is_done else min(99, 100 * self._pages_read // max(1, self._pages))
 
     def go_on(self) -> None:
-        """The next slice. Raises StoreError where a page is damaged, DiskFailed where one cannot be read."""
+        """Checks the next slice. Raises StoreError where a page is damaged, DiskFailed where one cannot be read."""
         until_s = time.monotonic() + STRUCTURE_SLICE_S
         try:
             with reading(self._path), self._env.begin() as txn:

@@ -1,7 +1,7 @@
 """Brings LMDB's tables up to date: what a run of batches changes is one write transaction, synced when it is done.
 
 LMDB gives the order on the disk: data pages, fdatasync, then the meta page, written synchronously; so a crash at any
-point leaves the whole run or nothing of it. Nothing is known here of messages or queues.
+point leaves the whole run or nothing of it. This module knows nothing of messages or queues.
 """
 
 import os
@@ -157,7 +157,7 @@ class TreeWriter:
         self._last_keys[name] = max(last, rows[-1][0])
 
     def _delete(self, txn: "lmdb.Transaction[bytes]", name: bytes, keys: list[bytes]) -> None:
-        """Those of the rows that are there. Where few are, the walk asks LMDB only where one may be."""
+        """Removes those of the rows that are there. If few are, the walk asks LMDB only where one may be."""
         if keys[-1] >= self._last_keys.get(name, b""):
             self._last_keys.pop(name, None)
         cursor = txn.cursor(self._tables[name])
