@@ -12,7 +12,7 @@ from radiator.model.limits import NAME_MAX_BYTES
 
 QUEUE, FANOUT, TOPIC, EXCHANGE, LOG = "queue", "fanout", "topic", "exchange", "log"
 TEMP, REPLY = "temp-queue", "reply-queue"
-EXISTING = "amq/queue"  # a queue that is there: never made by its use
+EXISTING = "amq/queue"  # an existing queue: never made by its use
 EXISTING_PREFIX = f"/{EXISTING}/"
 ADMIN = "/admin"
 CHECKOUT_LOGS = "$checkout/"  # logs of what groups have taken out of queues: $checkout/QUEUE/GROUP
@@ -26,7 +26,7 @@ class AddressKind:
     declared, described and deleted at run time. leads_by: the setting that names queues, which must exist for that.
     has_contents: deleting one may depend on its consumers and messages (`if_unused`, `if_empty`). is_target: a fanout
     or a binding may lead to it. has_key: its name is followed by a slash and a key. has_patterns: a SUBSCRIBE may name
-    a pattern of them. is_private: it is of one connection, and needs no right.
+    a pattern of them. is_private: it belongs to one connection, and needs no right.
     """
 
     section: str = ""
@@ -61,7 +61,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def declared_kinds() -> tuple[str, ...]:
-    """Those that can be declared at run time: queues, and the others by name."""
+    """The kinds that can be declared at run time: queues, and the others by name."""
     return (QUEUE, *sorted(name for name, kind in KINDS.items() if kind.is_declared and name != QUEUE))
 
 

@@ -64,7 +64,7 @@ class ReadSection:
 
 
 REASONS = ("disk", "memory", "store", "certificate", "draining", "links")
-"""Why a broker may not be ready, in the order in which they are told."""
+"""Why a broker may not be ready, in the order in which they are listed."""
 
 
 @dataclass(slots=True)
@@ -111,9 +111,9 @@ class ExplainLog:
 @dataclass(slots=True)
 class ExplainMessage:
     """What has become of a message, and of what it came from and went on as: StoryExplained. Refused (`no-journal`)
-    without a journal, where it tells nothing of it (`no-events`), and while too many ask (`blocked`).
+    without a journal, where that has nothing about it (`no-events`), and while too many ask (`blocked`).
 
-    message_id: looks like one. after: only events behind that place in the journal; limit: at most so many.
+    message_id: looks like one. after: only events after that place in the journal; limit: at most that many.
     """
 
     message_id: str
@@ -123,7 +123,7 @@ class ExplainMessage:
 
 @dataclass(slots=True)
 class ExplainTrace:
-    """The same of the messages of a trace, the first of them (story.py). trace_id: 32 hexadecimal digits."""
+    """The same for the messages of a trace, the first of them (story.py). trace_id: 32 hexadecimal digits."""
 
     trace_id: str
     after: int
@@ -139,8 +139,8 @@ class DeclareDestination:
 
     passive: it must exist. create: the queues that it leads to need not exist, if a SEND could create them. is_owned: a
     queue in memory that only the connection which declares it and its channels use, and that ends with it. is_exact: a
-    queue that was declared with more settings, or fewer, is there otherwise, whatever their values. if_new: settings of
-    one that is made now; one that is there may have others. Raises Refusal `bad-request` for invalid settings.
+    queue declared with more settings, or fewer, counts as declared otherwise, whatever their values. if_new: settings
+    of one made now; an existing one may have others. Raises Refusal `bad-request` for invalid settings.
     """
 
     kind: str
@@ -248,8 +248,8 @@ class ReleaseCheckout:
 @dataclass(slots=True)
 class AddBinding:
     """Messages sent to the exchange with a matching key go into the target too: Declared, once that is on the disk.
-    target: the name of a queue, /log/NAME or /exchange/NAME. key: of type headers the arguments, as JSON. if_headers:
-    those where they are given beside a key, which holds for all other types; "": they are not.
+    target: the name of a queue, /log/NAME or /exchange/NAME. key: for type headers the arguments, as JSON. if_headers:
+    the arguments, if they are given beside a key that counts for all other types; "": they are not.
     """
 
     exchange: str
@@ -294,7 +294,7 @@ class AwaitLog:
 
 @dataclass(slots=True)
 class AwaitLogs:
-    """The same of several logs: LogsEnds. known: the offsets of one log after the other."""
+    """The same for several logs: LogsEnds. known: the offsets of one log after the other."""
 
     logs: tuple[str, ...]
     known: Sequence[int]

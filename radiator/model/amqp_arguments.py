@@ -12,7 +12,7 @@ from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import DROP_OLDEST, REJECT
 
 LONGEST = (1 << 31) - 1
-UNLIMITED = -1  # an x-delivery-limit that is none
+UNLIMITED = -1  # an x-delivery-limit that does not limit
 OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 _TEN_YEARS_MS = 10 * 365 * 86_400_000  # as RabbitMQ has it
 
@@ -84,7 +84,7 @@ SETTINGS: Mapping[str, tuple[str, Check]] = {
 """Each with its setting, and a check that returns the value of that."""
 
 WITHOUT_EFFECT: Mapping[str, Check] = {
-    # a queue on the disk is what each of them is: replicated or not, it is synced; in memory is what fits
+    # a queue on the disk serves for each of them: replicated or not, it is synced, and memory has what fits
     "x-queue-type": _one_of("classic", "quorum"),
     "x-queue-mode": _one_of("default", "lazy"),
     "x-queue-version": whole(1),
@@ -95,14 +95,14 @@ WITHOUT_EFFECT: Mapping[str, Check] = {
     "x-ha-policy": text,  # of RabbitMQ before 3.0, which old programs still say
     "x-max-in-memory-length": whole(0),
     "x-max-in-memory-bytes": whole(0),
-    # what both mean, and at-least-once is more than the other one
+    # dead letters move at least once, which is enough for both
     "x-dead-letter-strategy": _one_of("at-most-once", "at-least-once"),
 }
 
 
 def settle(settings: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Puts in order those of the settings that these arguments have become, and that mean something else, or nothing,
-    beside the others.
+    """Corrects those of the settings that these arguments have become which mean something else, or nothing, beside the
+    others.
     """
     if "x-delivery-limit" in arguments:
         if settings["max_redeliveries"] == UNLIMITED:

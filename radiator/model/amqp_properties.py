@@ -1,7 +1,8 @@
 """The properties of an AMQP message: as the wire has them, in the header block that is stored, and as headers.
 
 They are stored as the bytes that came, in the first line of the block, so that an AMQP consumer gets these very bytes.
-Behind it stand the lines that the broker reads itself, and those that it adds. Who shows headers shows them `expanded`.
+After it come the lines that the broker reads itself, and those that it adds. Whatever shows headers shows them
+`expanded`.
 """
 
 import json
@@ -37,7 +38,7 @@ BEGINNING = AMQP_PROPERTIES.name + b":"
 """What a block of a message from AMQP begins with."""
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _REPLY_QUEUE, _QUEUE = "/reply-queue/", "/queue/"
-"""A reply_to that begins so is no address: the broker puts the one of the client's own queue in its place."""
+"""A reply_to that begins so is not an address: the broker puts that of the client's own queue in its place."""
 X_DEATH = Field(b"x-death")
 
 _TEXT, _OCTET, _TIME, _HEADERS = range(4)
@@ -74,7 +75,9 @@ _TAKEN = frozenset(
         b"timestamp", b"transaction", *(field.name for field in ADDED), *_NAMES.values(),
     )
 )  # fmt: skip
-"""Headers that a MESSAGE, or a property, has itself: a field of the table so called is shown with amqp- before it."""
+"""Headers that a MESSAGE, or a property, has itself: a field of the table with such a name is shown with amqp- before
+it.
+"""
 _ADDED = re.compile(
     b"^(?:" + b"|".join([field.name for field in (*ADDED, X_DEATH, REPLY_TO)]) + b"):.*\n", re.MULTILINE
 )
@@ -344,7 +347,7 @@ def _text(value: Value) -> str:
 
 
 def _in_json(value: bytes | Decimal) -> str:
-    """What JSON has no word for."""
+    """The text of what JSON cannot express."""
     return b2a_base64(value, newline=False).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -364,7 +367,7 @@ def _of_headers(found: list[tuple[bytes, bytes]]) -> Properties:
             properties.delivery_mode = 2 if value == "true" else 1
         elif not _set(properties, _PROPERTIES.get(name, ""), raw, value):
             text = name.decode("utf-8", "replace")
-            if len(text.encode()) <= TABLE_NAME_BYTES:  # what is no UTF-8 is longer by now
+            if len(text.encode()) <= TABLE_NAME_BYTES:  # what is not UTF-8 is longer by now
                 headers.setdefault(text, value)
     if headers:
         properties.table = encode_table(headers)
@@ -374,7 +377,7 @@ def _of_headers(found: list[tuple[bytes, bytes]]) -> Properties:
 
 
 def _set(properties: Properties, name: str, raw: bytes, value: str) -> bool:
-    """Whether the property of that name can have the value; it gets it, unless it has one."""
+    """Sets the property of that name, unless it has a value. Returns whether it can have this one."""
     new: int | str = value
     if name in ("priority", "timestamp"):
         most = 255 if name == "priority" else 2**63 - 1

@@ -66,16 +66,16 @@ class SingleFloat(float):
 
 
 class RawString(bytes):
-    """A text that is no UTF-8."""
+    """A text that is not UTF-8."""
 
 
 def is_time(value: Value) -> bool:
-    """Whether it is a timestamp, which is no number to RabbitMQ."""
+    """Whether it is a timestamp, which RabbitMQ does not take for a number."""
     return isinstance(value, LetteredInt) and value.letter == "T"
 
 
 def described(value: Value) -> str:
-    """A value in a sentence, with its type where it looks as if it were of another one."""
+    """A value in a sentence, with its type if it looks like a value of another type."""
     text = checks.shown(value)
     if is_time(value):
         return f"{text} (a timestamp)"

@@ -41,7 +41,7 @@ class NotReady:
 
 @dataclass(slots=True)
 class Readiness:
-    """reasons: why it is not ready, told only to who may see everything."""
+    """reasons: why it is not ready, given only to clients that may see everything."""
 
     ready: bool
     reasons: list[NotReady]
@@ -57,7 +57,7 @@ class Named(Generic[Row]):
 
 @dataclass(slots=True)
 class Queues:
-    """All queues that have a name, by that."""
+    """All queues that have a name, ordered by name."""
 
     queues: Rows[Named[QueueNumbers]]
 
@@ -105,7 +105,7 @@ class LogExplained:
 
 @dataclass(slots=True)
 class Declared:
-    """created: it was not there before. warnings: sentences about settings that have no effect."""
+    """created: it is new. warnings: sentences about settings that have no effect."""
 
     created: bool
     warnings: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Declared:
 
 @dataclass(slots=True)
 class QueueDeclared:
-    """The same of a queue, and what it has. ready: messages that a consumer could have at once."""
+    """The same for a queue, and what it has. ready: messages that a consumer could have at once."""
 
     messages: int
     ready: int
@@ -262,7 +262,7 @@ class CheckedOut:
 
 @dataclass(slots=True)
 class CheckoutAcked:
-    """first: the first number that the group has still."""
+    """first: the first number that the group still has."""
 
     first: int
 
@@ -308,7 +308,7 @@ class LogEnds:
 
 @dataclass(slots=True)
 class LogsEnds:
-    """The same of several logs, by name, in the order in which they were asked for."""
+    """The same for several logs, by name, in the order in which they were asked for."""
 
     logs: NamedRows[LogEnds]
 
@@ -424,8 +424,8 @@ class ConfigurationReloaded:
 
 @dataclass(slots=True)
 class StoryExplained:
-    """Events in the order of the journal. has_more: there are more, behind the last of them. is_cut: it has more
-    messages than a story may have, of which nothing is told here.
+    """Events in the order of the journal. has_more: there are more, after the last of them. is_cut: there are more
+    messages than a story may have; of those beyond, nothing is here.
     """
 
     events: Rows[Happened]

@@ -79,12 +79,12 @@ NO_ACTS: tuple[type, ...] = (
     *get_args(asked.OverviewCommand),
     asked.FindRoute, asked.AskRight,
 )  # fmt: skip
-"""What only looks, and what programs say of their own messages and transactions."""
+"""Requests that only look, and those of programs about their own messages and transactions."""
 _BY_COMMAND = {act.command: act for act in ACTS}
 
 
 def act_of(command: asked.AdminCommand) -> Act | None:
-    """None: it is none."""
+    """The act that a command is; None: it is none."""
     act = _BY_COMMAND.get(type(command))
     return act if act is not None and act.is_act(command) else None
 

@@ -1,8 +1,8 @@
 """Avro schemas, and whether the body of a message is one whole value of such a schema.
 
-fastavro reads schemas; bodies are judged here, since its reader is not made for bytes that nobody trusts: it recurses
-as deep as they say (100 KB of them end the process), takes the number of a symbol or an `int` out of range, and makes
-as many items as a count says that no byte stands for. Here nothing is made of a body, each wrong value is named by its
+fastavro reads schemas; bodies are judged here, since its reader is not made for untrusted bytes: it recurses as deep as
+they say (100 KB of them end the process), accepts the number of a symbol or an `int` out of range, and makes as many
+items as a count says, even if no byte stands for them. Here nothing is made of a body, each wrong value is named by its
 place, and what a body may cost is bounded: BODY_VALUES_MAX values, BODY_DEPTH_MAX within each other.
 
 Logical types are judged as what is beneath them, aliases and defaults not at all: nothing is resolved.
@@ -87,8 +87,8 @@ class BodySchema:
         self.root = root
 
     def check(self, body: bytes, content_type: bytes | None) -> int:
-        """How many values the body has, which is one whole value of the schema in the encoding of its content-type.
-        Raises ValueError, a clause: what is wrong, and what would be right.
+        """Checks that the body is one whole value of the schema, in the encoding of its content-type. Returns how many
+        values it has. Raises ValueError, a clause: what is wrong, and what would be right.
         """
         kind = encoding_of(content_type)
         if kind == JSON:

@@ -21,7 +21,7 @@ def block_bytes(limits: Limits) -> int:
 
 @lru_cache(LINK_TEXTS_KEPT)
 def carried_address(raw: bytes) -> str:
-    """`raw` as text. Raises Violation where it is no address that a stored message can have."""
+    """`raw` as text. Raises Violation where it is not an address that a stored message can have."""
     try:
         address = raw.decode()
         split(address)

@@ -62,8 +62,8 @@ class Configuration:
 
 
 def settings_in_force(config: Config, path: Path | None) -> Iterator[Setting]:
-    """All but what is declared, in the order in which a file would have it, defaults included; of a user only what his
-    table gives. path: of the file.
+    """All settings except those of what is declared, in the order in which a file would have them, defaults included;
+    of a user only what the user's table gives. path: of the file.
     """
     tables = own_tables(config)
     usual = _defaults(config, path, tables)

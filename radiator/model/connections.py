@@ -23,8 +23,8 @@ class DescribeConnection:
 
 @dataclass(slots=True)
 class CloseConnection:
-    """Close it with an ERROR, and its channels with it: ConnectionClosed. Refused: one that is not there, the asker's
-    own (`own-connection`), and a link with another node (`linked`).
+    """Closes it with an ERROR, and its channels with it: ConnectionClosed. Refused: one that does not exist, the
+    asker's own (`own-connection`), and a link with another node (`linked`).
     """
 
     number: int
@@ -38,11 +38,11 @@ class ConnectionNumbers:
     """One connection that is open, of a client or of a linked node.
 
     address: of the other end. user: in whose name it speaks; recognised_by: what has proved that (principal.py).
-    protocol: as people call it. tls: its version; None: without TLS. client: what it says that it is, or the name of a
-    consumer of its; None: neither. subscriptions, unacked, transactions: how many it has. outbox_bytes: sent to it, and
-    not taken by the system yet. memory_bytes: what goes with it. blocked: what its next command waits for, or that it
-    is being closed, as a sentence; None: neither. channel_of: the number of the connection that it is a channel of;
-    None: it is none. channels: how many it has itself.
+    protocol: as people call it. tls: its version; None: without TLS. client: what it says that it is, or the name of
+    one of its consumers; None: neither. subscriptions, unacked, transactions: how many it has. outbox_bytes: sent to
+    it, and not taken by the system yet. memory_bytes: what goes with it. blocked: what its next command waits for, or
+    that it is being closed, as a sentence; None: neither. channel_of: the number of the connection that it is a channel
+    of; None: it is none. channels: how many it has itself.
     """
 
     number: int
@@ -73,9 +73,9 @@ class ConnectionsListed:
 
 @dataclass(slots=True)
 class SubscriptionNumbers:
-    """One subscription of a connection. id: as its SUBSCRIBE gave it. destination: the same. consumer: its name, or
-    None. window: how many messages it may have unacked, where it shares that with others of its connection too; None:
-    no bound. unacked: how many it has. stands: what keeps it from the next message, as of Consumer (consumers.py).
+    """One subscription of a connection. id, destination: as its SUBSCRIBE gave them. consumer: its name, or None.
+    window: how many messages it may have unacked, where it shares that with others of its connection too; None: no
+    bound. unacked: how many it has. stands: what keeps it from the next message, as of Consumer (consumers.py).
     """
 
     id: str

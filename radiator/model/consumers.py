@@ -18,8 +18,8 @@ class ListConsumers:
 
 @dataclass(slots=True)
 class RegisterConsumer:
-    """A consumer says that it lives: ConsumerRegistered. is_ready: false: it gets nothing yet. lease_ms: how long it is
-    waited for when it is away. Refused (`too-many-registrations`) at a bound of all queues.
+    """Registers a consumer, or renews its registration: ConsumerRegistered. is_ready: false: it gets nothing yet.
+    lease_ms: how long it is waited for when it is away. Refused (`too-many-registrations`) at a bound of all queues.
     """
 
     queue: str

@@ -11,7 +11,7 @@ CORRELATION_LINE_BYTES = 17  # of a header block that has one: no shorter block 
 
 @dataclass(slots=True)
 class ExplainCorrelation:
-    """The same as ExplainTrace of the messages that were accepted with that `correlation-id`: the whole of it."""
+    """As ExplainTrace, for the messages that were accepted with that `correlation-id`, whole."""
 
     correlation_id: str
     after: int
@@ -20,7 +20,7 @@ class ExplainCorrelation:
 
 def valid_correlation_id(value: bytes) -> str:
     """The value of a header `correlation-id` where it has up to CORRELATION_MAX_BYTES, and is UTF-8; else "": the
-    journal tells of no other.
+    journal has no other.
     """
     if len(value) > CORRELATION_MAX_BYTES:  # cut, it would be found as another's
         return ""
@@ -31,7 +31,7 @@ def valid_correlation_id(value: bytes) -> str:
 
 
 def correlation_id_in(text: str) -> str:
-    """The same, where the journal may tell of it. Raises ValueError with a sentence."""
+    """The text, if it is a correlation-id that the journal may have. Raises ValueError with a sentence."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if not text or size > CORRELATION_MAX_BYTES:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where a message has died: what is written into one that goes on by an exchange, and how one that goes round is found.
+"""Where a message has died: what is written into one that goes on by an exchange, and how one that circulates is found.
 
 A Death stands for all deaths in one queue with one reason; the newest comes first. They are one line of the header
 block, `x-death`, which is JSON; docs/PROTOCOL.md describes it. RabbitMQ has the same, by the same rules.
@@ -32,7 +32,7 @@ class Death:
 
 
 def deaths_in(message: Message) -> list[Death]:
-    """Those that stand in it; none where its line is not as brokers write it."""
+    """The deaths in its header; none if its line is not as brokers write it."""
     value = message.field(X_DEATH)
     if value is None or len(value) > DEATHS_BYTES:
         return []
@@ -56,8 +56,8 @@ def with_death(deaths: Sequence[Death], one: Death) -> list[Death]:
 
 
 def comes_round(deaths: Sequence[Death], queue: str) -> bool:
-    """Whether a message with these deaths comes back to the queue without that anybody has rejected it since it died
-    there: it would go round for ever.
+    """Whether a message with these deaths comes back to the queue although nobody has rejected it since it died there:
+    it would go round for ever.
     """
     for death in deaths:
         if death.reason == REJECTED:

@@ -32,7 +32,7 @@ class Violation(RadiatorError):
 
 
 FORBIDDEN = "forbidden"
-"""The code of what nobody has given the right to."""
+"""The code of a refusal for lack of a right."""
 
 
 class Grounds:
@@ -59,7 +59,7 @@ class Refusal(RadiatorError):
 
     @classmethod
     def on(cls, grounds: Grounds) -> "Refusal":
-        """The one on these grounds."""
+        """The refusal on these grounds."""
         return cls(grounds.code, str(grounds), grounds)
 
 

@@ -6,7 +6,7 @@ _AS_UTF8 = "save it as UTF-8"
 
 
 def unmarked(data: bytes) -> bytes:
-    """What a file begins with, without the byte order mark that some editors put before UTF-8, which is no part of the
+    """What a file begins with, without the byte order mark that some editors put before UTF-8, which is not part of the
     text. ValueError, a clause: it is UTF-16.
     """
     # a text's first character is followed, or preceded, by a NUL there
@@ -16,7 +16,7 @@ def unmarked(data: bytes) -> bytes:
 
 
 def text_of(data: bytes) -> str:
-    """The whole file as text. ValueError, a clause: it is no UTF-8."""
+    """The whole file as text. ValueError, a clause: it is not UTF-8."""
     text = unmarked(data)
     try:
         return text.decode("utf-8")

@@ -84,7 +84,7 @@ ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
 
 class CameFrom(NamedTuple):
     """Where an accepted message was before; empty for one that was sent. position, queue: there; client: the node that
-    hands it over; attempt: how often it had come back.
+    hands it over; attempt: its redelivery count there.
     """
 
     reason: str = ""

@@ -116,7 +116,7 @@ class KeySource:
 
     @property
     def finder(self) -> Callable[[Message], bytes | None]:
-        """What does the same as `key_of`, and sooner where there is one source, a header."""
+        """A function that does the same as `key_of`, faster if the only source is a header."""
         (fields, _), *others = self._places or ((None, []),)
         if fields is None or others:
             return self.key_of
@@ -165,7 +165,7 @@ def _place(source: str) -> tuple[dict[int, Field] | None, list[str]]:
 
 
 def _json_in(body: bytes) -> Any:
-    """What the body says; _NO_JSON where it is too long, or no JSON."""
+    """What the body says; _NO_JSON where it is too long, or not JSON."""
     if len(body) > KEYED_BODY_MAX_BYTES:
         return _NO_JSON
     try:
@@ -175,7 +175,7 @@ def _json_in(body: bytes) -> Any:
 
 
 def _key_at(found: Any, steps: list[str]) -> bytes | None:
-    """What stands there, if that is no array and no object."""
+    """What is there, unless it is an array or an object."""
     try:
         for step in steps:
             if isinstance(found, list):

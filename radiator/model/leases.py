@@ -28,7 +28,7 @@ class Action(StrEnum):
 
 @dataclass(slots=True)
 class Receive:
-    """Take messages of a queue under leases: up to max_messages as soon as one is there; none when wait_ms are over.
+    """Takes messages of a queue under leases: up to max_messages as soon as one is there; none when wait_ms are over.
     Answered by Leased. lease_ms: how long each may be kept.
     """
 
@@ -54,7 +54,7 @@ class Settlement:
 
 @dataclass(slots=True)
 class Settle:
-    """Settle leases, each for itself, in this order. Answered by Settled, from when on what it says is on the disk."""
+    """Settles leases, each by itself, in this order. Answered by Settled, once what that says is on the disk."""
 
     connection: int
     receipt: bytes

@@ -31,7 +31,7 @@ class Rows(Generic[Row]):
 
 @dataclass(slots=True)
 class NamedRows(Generic[Row]):
-    """The same of things by their names, in the order of these."""
+    """The same for things that have names, ordered by name."""
 
     rows: Iterator[tuple[str, Row] | PauseRow]
 
@@ -171,8 +171,8 @@ class PeerNumbers:
 @dataclass(slots=True)
 class UserNumbers:
     """What one user has in use, and the bounds of that; None: no bound. blocked: connections that wait because of them.
-    unacked_bytes: of messages that are out with its connections; memory_bytes: what these hold; stored_bytes: of the
-    queues and logs that it has made.
+    unacked_bytes: of messages that are unacked with its connections; memory_bytes: what these hold; stored_bytes: of
+    the queues and logs that it has made.
     """
 
     connections: int
@@ -214,8 +214,8 @@ class BrokerNumbers:
     """The whole broker. docs/OPERATING.md defines each number.
 
     limits, store, counters: numbers by name. certificate_left_s: of the certificate that ends first;
-    certificates_left_s: by the address of a listener with its own. channels: of AMQP; they are none of `connections`,
-    and each is one of the rows of that request. parked: connections that wait for room. sections:
+    certificates_left_s: by the address of a listener with its own. channels: of AMQP; `connections` does not count
+    them, and that request has a row for each. parked: connections that wait for room. sections:
     by the names of administration.sections, the numbers of each thing of one kind, such as QueueNumbers.
     """
 

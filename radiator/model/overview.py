@@ -1,4 +1,4 @@
-"""What is asked and answered about the broker at a glance: its last hour, its queues as a table, what needs somebody;
+"""What is asked and answered about the broker at a glance: its last hour, its queues as a table, what needs attention;
 see administration.py.
 """
 
@@ -11,7 +11,7 @@ BY_NAME = "name"
 SORTS = (BY_NAME, "ready", "unacked", "delayed", "in", "out", "consumers", "oldest", "bytes")
 """What the table of queues can be sorted by."""
 NEEDS = "needs"
-"""The filter of it that only has queues which need somebody."""
+"""Its filter for queues that need attention."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ReadHistory:
 
 @dataclass(slots=True)
 class ReadQueueHistory:
-    """The same of a queue. Refused (`no-history`) where it is not among the busiest."""
+    """The same for a queue. Refused (`no-history`) where it is not among the busiest."""
 
     queue: str
     after_ms: int = 0
@@ -47,7 +47,7 @@ class ReadQueueTable:
 
 @dataclass(slots=True)
 class ReadAttention:
-    """What needs somebody: Attention."""
+    """What needs attention: Attention."""
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------

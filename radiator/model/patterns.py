@@ -20,7 +20,7 @@ NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]{0,%d}" % (NODE_NAME_MAX_BY
 
 
 def name_mistake(name: str) -> str:
-    """Why it is no NAME of a destination, as the end of a clause with "which"; "" if it is one.
+    """Why it is not a NAME of a destination, as the end of a clause with "which"; "" if it is one.
 
     A NAME is 1 to 255 bytes of UTF-8 with no control character; wildcards are not looked at.
     """
@@ -82,10 +82,10 @@ def overlaps(one: str, other: str) -> bool:
 
 def contains(pattern: str, other: str) -> bool:
     """Whether `pattern` matches every name that `other` matches. False too where that would take very many steps
-    (CONTAINS_SETS_MAX): who decides by it refuses what it cannot decide.
+    (CONTAINS_SETS_MAX): callers refuse what it cannot decide.
 
-    A `*` of `other` stands for any word, also one that `pattern` has not, and such a word leaves it the fewest ways on:
-    so only these are followed, and for each `#` of `other` any number of them.
+    A `*` of `other` stands for any word, also one that `pattern` does not have, and such a word leaves it the fewest
+    ways on: so only these are followed, and for each `#` of `other` any number of them.
     """
     words, others = pattern.split("."), other.split(".")
     if set(others) == {"#"}:

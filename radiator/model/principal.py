@@ -37,10 +37,9 @@ class Principal:
     """The identity of a connection. Equal principals have the same rights.
 
     name: unique among those that are recognised by the same. uid, gid: of the process at the other end of a unix
-    socket, as it connected; None where they are not known. until_ms: since the epoch, from when on nobody is this
-    principal any more, since what has proved it has run out; None: never. proof: what stands in the user's table for
-    what has proved it (a token's SHA-256, a certificate's name), and must stand there after each reload; "": nothing
-    must.
+    socket, as it connected; None where they are not known. until_ms: since the epoch, when what has proved it runs out,
+    after which nobody is this principal; None: never. proof: what stands in the user's table for what has proved it (a
+    token's SHA-256, a certificate's name), and must stand there after each reload; "": nothing must.
     """
 
     name: str
@@ -94,31 +93,31 @@ class Cookies(Protocol):
     """
 
     def give(self, principal: Principal) -> GivenCookie:
-        """To who has just logged in. Raises Refusal where he was recognised by what is no login, such as a
-        certificate.
+        """Gives a cookie to a client that has just logged in. Raises Refusal if it was recognised by something that is
+        not a login, such as a certificate.
         """
 
     def find(self, transport: Principal, key: bytes) -> Principal | None:
-        """Whose it is; it counts as a use. transport: as the transport has recognised the client; where that is a user
-        already, no cookie makes another one of him. None: it has ended, or there never was one.
+        """Returns whose cookie it is; this counts as a use. transport: as the transport has recognised the client; if
+        that is a user already, a cookie does not make it another. None: it has ended, or there never was one.
         """
 
     def until_ms(self, key: bytes) -> int | None:
         """When it ends however much it is used; None: it has ended."""
 
     def forget(self, key: bytes) -> None:
-        """It ends now, and with it what `hold` has noted."""
+        """Ends the cookie, and with it what `hold` has noted."""
 
     def hold(self, key: bytes, connection: int) -> bool:
-        """That connection has a stream which ends with the cookie, and is a use of it until then. Returns whether the
-        cookie is still there.
+        """Notes that the connection has a stream, which ends with the cookie, and is a use of it until then. Returns
+        whether the cookie is still there.
         """
 
     def release(self, connection: int) -> None:
-        """The stream of that connection is over."""
+        """Called when the stream of that connection is over."""
 
     def rules(self, principal: Principal) -> Rules:
-        """What he may do."""
+        """What the principal may do."""
 
 
 def unix_principal(uid: int, gid: int) -> Principal:

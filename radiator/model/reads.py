@@ -176,7 +176,7 @@ class LoadedHeld:
 
 @dataclass(slots=True)
 class StoredDelayed:
-    """One delayed message read back: see StoredMessage. It stays delayed until a Wake, a damaged one for good."""
+    """One delayed message read back: see StoredMessage. It stays delayed until a MakeDue, a damaged one for good."""
 
     due_ms: int
     stored: StoredMessage
@@ -184,7 +184,7 @@ class StoredDelayed:
 
 @dataclass(slots=True)
 class LoadedDelayed:
-    """The answer to a LoadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
+    """The answer to a ReadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
 
     request: int
     messages: list[StoredDelayed] = field(default_factory=list)

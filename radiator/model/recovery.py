@@ -29,8 +29,8 @@ class StoredQueue:
 
 @dataclass(slots=True)
 class StoredDoubt:
-    """A message that was in doubt when the last run ended. size: bytes of header block and body. redeliveries: how
-    often it came back before.
+    """A message that was in doubt when the last run ended. size: bytes of header block and body. redeliveries: its
+    redelivery count.
     """
 
     peer: str

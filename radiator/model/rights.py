@@ -20,7 +20,7 @@ VIEWER, OPERATOR = "viewer", "operator"
 ROLES = (VIEWER, OPERATOR)
 
 APP = "app"
-"""The kind of a rule for the versions of an app (`producer-id` of a COMMIT), which is no destination."""
+"""The kind of a rule for the versions of an app (`producer-id` of a COMMIT), which is not a destination."""
 EVERYTHING = "/#"
 """The rule of all addresses."""
 ROLE_RIGHTS = {"": (), VIEWER: (SEE,), OPERATOR: RIGHTS}

@@ -2,7 +2,7 @@
 messages of a trace, or of a correlation-id.
 
 Pure: a Story says which messages to look for next, and takes what was found. Where events are looked for, in the store
-of a running broker, beside it or in an archive, is another's business.
+of a running broker, beside it or in an archive, is the caller's choice.
 """
 
 import re
@@ -70,7 +70,7 @@ def happened(seq: int, event: JournalEvent, store_id: str, node: str = "") -> Ha
 
 
 def message_id_in(text: str) -> str:
-    """The same, where it may be a message-id. Raises ValueError with a sentence."""
+    """The text, if it may be a message-id. Raises ValueError with a sentence."""
     if not _MESSAGE_ID.fullmatch(text):
         raise ValueError(f"{text!r:.80} is not a message-id; one looks like 4f0c2a91b7d3e865-3-17")
     return text
@@ -89,7 +89,7 @@ def positions_in(ids: Iterable[str], store_id: str) -> frozenset[int]:
 
 
 def nothing_of_message(one: str, store_id: str) -> str:
-    """The sentences that say so, and why that may be."""
+    """The sentences that say that nothing was found, and why that may be."""
     of = one.rsplit("-", 2)[0]
     why = "It may be in memory only, or from a time that the journal does not cover, or there is no such message."
     if of != store_id:
@@ -98,12 +98,12 @@ def nothing_of_message(one: str, store_id: str) -> str:
 
 
 def nothing_of_trace(trace_id: str) -> str:
-    """The same of a trace."""
+    """The same for a trace."""
     return f"The journal tells nothing of trace {trace_id}. {_NOTHING_OF_TRACE}"
 
 
 def nothing_of_correlation(correlation_id: str) -> str:
-    """The same of a correlation-id."""
+    """The same for a correlation-id."""
     return f"The journal tells nothing of the correlation-id {correlation_id!r:.100}. {_NOTHING_OF_CORRELATION}"
 
 
@@ -122,7 +122,7 @@ class TracedMessages:
         self.are_more = False
 
     def add(self, one: str) -> bool:
-        """The next that was accepted with its id. Returns whether a further one is of use."""
+        """Adds the next message that was accepted with its id. Returns whether a further one is of use."""
         if one not in self.ids and len(self.ids) == TRACED_MAX:
             self.are_more = True
             return False
@@ -162,7 +162,9 @@ class Story:
         return len(self._found)
 
     def next_ids(self) -> set[str]:
-        """The messages to look for next: all events that name one of them are to be taken. None: it is whole."""
+        """The messages to look for next: all events that name one of them are to be taken. Empty: the story is
+        complete, or cut.
+        """
         asking = self._known - self._asked
         if len(self._known) >= len(self._of) + RELATIVES_MAX:
             self.is_cut = self.is_cut or bool(asking)
@@ -171,7 +173,7 @@ class Story:
         return asking
 
     def take(self, one: Happened) -> None:
-        """An event that names one of the messages that were asked for. The same may be taken again."""
+        """Takes an event that names one of the messages that were asked for. The same may be taken again."""
         self.is_empty = False
         if one.event == COPIED and one.other_id in self._of:
             self._know(one.message_id)

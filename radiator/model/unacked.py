@@ -1,4 +1,4 @@
-"""What is asked and answered about messages that are out with consumers of a queue; see administration.py."""
+"""What is asked and answered about messages that are unacked with consumers of a queue; see administration.py."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from radiator.model.numbers import Rows
 
 
 class OutPlace(NamedTuple):
-    """Where a message stands among all that are out: since when, in microseconds of the broker's own clock, and its
+    """Where a message stands among all that are unacked: since when, in microseconds of the broker's own clock, and its
     position.
     """
 
@@ -17,7 +17,9 @@ class OutPlace(NamedTuple):
 
 @dataclass(slots=True)
 class ListUnacked:
-    """Those of a queue, longest out first: Unacked. after: only those behind that place; limit: at most so many."""
+    """Those of a queue, longest unacked first: Unacked. after: only those after that place; limit: at most
+    that many.
+    """
 
     queue: str
     after: OutPlace | None
@@ -26,8 +28,8 @@ class ListUnacked:
 
 @dataclass(slots=True)
 class ExtendUnacked:
-    """Give who has it more time: UnackedExtended. Refused where it is not out (`not-unacked`), and where it has no end
-    that time could be added to (`no-ack-timeout`).
+    """Gives its consumer more time: UnackedExtended. Refused where it is not unacked (`not-unacked`), and where it has
+    no end that time could be added to (`no-ack-timeout`).
     """
 
     queue: str

@@ -1,5 +1,5 @@
-"""Who may log in, and by what he is recognised: what [user] tables and users_file say. Plain data; tools/config reads
-and checks it.
+"""Who may log in, and by what they are recognised: what [user] tables and users_file say. Plain data; tools/config
+reads and checks it.
 """
 
 import re
@@ -10,25 +10,25 @@ from typing import Any
 from radiator.model.rights import Rules
 
 ANONYMOUS = "anonymous"
-"""The user that whoever gives no login is, where it is there."""
+"""The user of clients that give no login, if there is one of that name."""
 _NAME = re.compile("[A-Za-z0-9._@-]{1,64}")
 MADE_BY = "made_by"
 """In what the store keeps of a destination's settings: the user that has made it."""
 
 
 def without_maker(kept: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the store keeps them, without who has made what they are of."""
+    """Settings as the store keeps them, without the user who made the destination."""
     return {key: value for key, value in kept.items() if key != MADE_BY}
 
 
 def maker_of(kept: Mapping[str, Any]) -> str:
-    """The user that has made what these settings, as the store keeps them, are of; "": none."""
+    """The user who made the destination of these settings, as the store keeps them; "": none."""
     name = kept.get(MADE_BY, "")
     return name if isinstance(name, str) else ""
 
 
 def user_name_mistake(name: str) -> str:
-    """Why it is no name of a user, to stand behind "a name that"; "" where it is one."""
+    """Why it is not a name of a user, as text after "a name that"; "" where it is one."""
     return "" if _NAME.fullmatch(name) else "is not 1 to 64 of A-Z a-z 0-9 . _ @ -"
 
 
@@ -55,9 +55,9 @@ class UserBounds:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class User:
-    """One user. password: its hash, as a PHC text, or None. tokens: each of them logs him in. jwt: whether a JSON Web
-    Token that names him does. certificate: the whole subject of a client's certificate, or a name in it, or None. unix:
-    the name of a user of this system, who is recognised on unix sockets, or None; uid: that user's number.
+    """One user. password: its hash, as a PHC text, or None. tokens: each of them logs the user in. jwt: whether a JSON
+    Web Token that names him does. certificate: the whole subject of a client's certificate, or a name in it, or None.
+    unix: the name of a user of this system, who is recognised on unix sockets, or None; uid: that user's number.
     """
 
     name: str

@@ -68,7 +68,7 @@ def queue_name(value: object) -> str:
 
 
 def log_name_mistake(name: str) -> str:
-    """Why it is no NAME of a log that may be declared, as text after "which"; "" where it is one."""
+    """Why it is not a NAME of a log that may be declared, as text after "which"; "" where it is one."""
     if name == JOURNAL or name.startswith(RESERVED_LOGS):
         return "is kept for the broker itself"
     if is_pattern(name):
@@ -117,7 +117,7 @@ def binding_key(value: object) -> str:
 
 
 def exchange_name_mistake(name: str) -> str:
-    """Why it is no NAME of an exchange, as text after "which"; "" where it is one."""
+    """Why it is not a NAME of an exchange, as text after "which"; "" where it is one."""
     if "/" in name:
         return "has a `/`; after the name of an exchange that begins its routing key"
     if is_pattern(name):
@@ -126,7 +126,7 @@ def exchange_name_mistake(name: str) -> str:
 
 
 def bound_name(value: object) -> str:
-    """What a binding may lead to: that, or `/exchange/NAME`. Raises ValueError, a clause."""
+    """What a binding may lead to: a `target_name`, or `/exchange/NAME`. Raises ValueError, a clause."""
     if not isinstance(value, str) or not value.startswith(EXCHANGE_PREFIX):
         return target_name(value)
     wrong = exchange_name_mistake(value.removeprefix(EXCHANGE_PREFIX))
@@ -354,7 +354,7 @@ def not_persistent_mistake(target: str) -> str:
 
 
 def with_bounds(settings: QueueSettings) -> QueueSettings:
-    """A queue in memory has bounds, given or not."""
+    """The settings with bounds, which a queue in memory has, given or not."""
     if settings.persistent:
         return settings
     return replace(

@@ -100,7 +100,7 @@ class Remove:
 
 @dataclass(slots=True)
 class Count:
-    """Keep how often the message came back; redelivered marks it even where the count is 0 (a clean stop)."""
+    """Keeps the redelivery count of a message; redelivered marks it even where the count is 0 (a clean stop)."""
 
     queue: int
     position: int
@@ -134,7 +134,7 @@ class Delay:
 
 @dataclass(slots=True)
 class MakeDue:
-    """The message is delayed no more: the same batch puts it at its place, or lets go of it. held: as of its Delay."""
+    """The message is no longer delayed: the same batch puts it at its place, or drops it. held: as of its Delay."""
 
     queue: int
     due_ms: int
@@ -161,7 +161,7 @@ class KeepDeclared:
 
 @dataclass(slots=True)
 class DropDeclared:
-    """It is declared no longer, or config.toml declares it now."""
+    """It is no longer declared, or config.toml declares it now."""
 
     kind: str
     name: str
@@ -267,7 +267,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Settle:
-    """It is in doubt no more: the same batch removes it, or it is ready again."""
+    """It is no longer in doubt: the same batch removes it, or it is ready again."""
 
     peer: str
     sequence: int
@@ -453,7 +453,7 @@ class KeepTime:
 
 @dataclass(slots=True)
 class StoppedClean:
-    """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
+    """The last write of a clean stop: the next start need not mark as redelivered what was not unacked."""
 
 
 Write = (

@@ -100,8 +100,9 @@ class Session(Protocol):
 
     @property
     def last_answer(self) -> bytes:
-        """How what the peer sends last ends: it answers the end, and this side hangs up behind it. A client that finds
-        the hanging up beside the reason may report a broken connection, and never the reason. b"": at once.
+        """The bytes with which the peer's last data ends: its answer to the end, after which this side hangs up. A
+        client that finds the connection closed along with the reason may report a broken connection, and never the
+        reason. b"": this side hangs up at once.
         """
 
     def recognise(self, principal: Principal) -> None:
@@ -120,7 +121,7 @@ class Session(Protocol):
         """The bytes of a reply; b"" for one that the protocol has no frame for (Bye, Pause, Resume)."""
 
     def pieces(self, reply: Deliver | Answered) -> Sequence[bytes | memoryview]:
-        """The same, where the body is so large that it is not copied."""
+        """The same in pieces, so that a large body is not copied."""
 
     def heart_beat(self) -> bytes:
         """The bytes of one heart-beat."""
