@@ -1,6 +1,6 @@
-"""Requests for what needs somebody: a look at everything, shared by all who ask, and the part that the asker may see.
+"""Requests for what needs attention: a look at everything, shared by all who ask, and the part that the asker may see.
 
-Docs/OPERATING.md has the table of what does, with the reasons.
+docs/OPERATING.md has the table of what does, with the reasons.
 """
 
 from collections.abc import Iterator

@@ -181,7 +181,7 @@ class LmdbStore:
         if reading is None:
             reading = self._begin_wal(data_dir, start, place)
         if place is not None and start.upgrade:
-            self._writer.apply(encode(start.upgrade))  # no entry of the log: where that is carried out, they have it
+            self._writer.apply(encode(start.upgrade))  # not in the log: tables that carry the log out have it
         self._wal = wal.WriteAheadLog(data_dir, reading, segment_max, self._log_keep, self._disk_free_min)
         bound = min(UNAPPLIED_BYTES, share_bytes)
         rows_bound = min(UNAPPLIED_ROWS, share_bytes // head.page_bytes)
