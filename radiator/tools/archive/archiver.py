@@ -1,5 +1,6 @@
 """What is copied when. Nothing is held between two files but the manifest, so that a kill at any moment loses nothing:
-a file has all from where the manifest ends to where the log ended as it was begun, or `seal_rows`, or a day's end.
+a file has everything from where the manifest ends to where the log ended when the file was begun, or to `seal_rows`
+rows, or to a day's end.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ SEAL_ROWS = 1_000_000  # of a file; about 200 MB of messages of 200 B before com
 SEAL_S = 300.0  # while it follows: how old what is not archived may become
 SNAPSHOT_S = 3600.0  # while it follows: how often it writes down what is stored
 SNAPSHOTS_KEPT = 2
-DAMAGED_SHOWN = 20  # files that are said to be damaged; --verify lists all
+DAMAGED_SHOWN = 20  # damaged files that are reported; --verify lists all
 LOOK_EVERY_S = 1.0  # while it follows: how often the store is looked at
 _SNAPSHOT_BATCH = 65_536
 _LOCK = "_lock"
@@ -63,12 +64,12 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 class Archiver:
-    """Copies a store's logs into a directory that it has `locked`. say: hears what an operator should know; progress:
-    how far `run` is. rows, files, bytes: what was written, snapshots not counted.
+    """Copies a store's logs into a directory that it has `locked`. say: called with what an operator should know;
+    progress: how far `run` is. rows, files, bytes: what was written, snapshots not counted.
     """
 
     def __init__(self, source: Source, plan: ArchivePlan, say: Say, progress: Progress = unheard) -> None:
-        """Puts right what a crash has left. Raises ArchiveError."""
+        """Repairs what a crash has left. Raises ArchiveError."""
         self.source = source
         self.plan = plan
         self.say = say
@@ -88,7 +89,7 @@ class Archiver:
     # ---- which ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Everything that is there now, and with the journal what is stored. Raises ArchiveError, StoreError."""
+        """Copies everything that is there now, and with the journal what is stored. Raises ArchiveError, StoreError."""
         logs = self._logs()
         self.look(logs)
         self._wanted = sum(
@@ -105,7 +106,7 @@ class Archiver:
                     self.copy(log, partition, part)
 
     def follow(self) -> None:
-        """Without end: a partition is copied when `seal_rows` wait, or when what waits has done so for `seal_s`."""
+        """Copies without end: a partition when `seal_rows` wait, or when what waits has done so for `seal_s`."""
         self.look(self._logs())
         while True:
             logs = self._logs()
@@ -123,7 +124,7 @@ class Archiver:
             self.source.reopen()
 
     def look(self, logs: dict[str, ArchivedLog]) -> None:
-        """Says which files of these logs are not there, or not as long as they were: without reading any."""
+        """Reports which files of these logs are missing, or not as long as they were, without reading any."""
         contents, directory = self.manifest.contents, self.plan.directory
         files = [one for one in contents.files if one.log in logs] + (contents.snapshots if JOURNAL in logs else [])
         misfits = [misfit for misfit in (misfit_of(directory, one) for one in files) if misfit]
@@ -145,7 +146,7 @@ class Archiver:
         return waiting >= self.plan.seal_rows or (waiting > 0 and now_s - since_s >= self.plan.seal_s)
 
     def _logs(self) -> dict[str, ArchivedLog]:
-        """Those to be copied; the journal first of all. Raises ArchiveError for a name that is none."""
+        """Returns the logs to be copied, the journal first. Raises ArchiveError for a name that no log has."""
         there = self.source.logs()
         names = self.plan.names
         if names is None:
@@ -175,7 +176,7 @@ class Archiver:
     # ---- one partition ----------------------------------------------------------------------------------------------
 
     def copy(self, log: ArchivedLog, partition: int, part: ArchivedPartition) -> None:
-        """All of it that the manifest does not have yet, up to where it ended."""
+        """Copies all of a partition that the manifest does not have yet, up to where it ended."""
         at = self._next_of(log, partition)
         if at is None:
             at = part.first
@@ -191,7 +192,7 @@ class Archiver:
                 waiting = self._seal(log, partition, waiting, stretches)
 
     def _seal(self, log: ArchivedLog, partition: int, stretch: Stretch, others: Iterator[Stretch]) -> Stretch | None:
-        """One file that begins with this stretch; returns what does not go into it any more."""
+        """Writes one file that begins with this stretch. Returns what no longer goes into it."""
         schema = rows.JOURNAL if log.name == JOURNAL else rows.LOG
         first = stretch.first
         date = _date(stretch)
@@ -239,8 +240,8 @@ class Archiver:
 
     @contextmanager
     def _snapshot(self, journal: ArchivedLog) -> Iterator[ArchivedPartition]:
-        """Reads it, and the journal's end, in one read transaction, and gives what the journal has then. Afterwards,
-        with the journal archived up to there, it has its file, and the oldest goes.
+        """Reads what is stored, and the journal's end, in one read transaction, and yields what the journal has then.
+        Afterwards, with the journal archived up to there, the snapshot gets its file, and the oldest is removed.
         """
         with ExitStack() as stack:
             with self.source.moment() as moment:

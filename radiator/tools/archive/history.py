@@ -85,7 +85,7 @@ class History:
                 yield from batch.column("message_id").filter(is_of_it).to_pylist()
 
     def correlated(self, correlation_id: str, progress: Progress = unheard) -> Iterator[str]:
-        """Those that were accepted with that correlation-id."""
+        """The message-ids that were accepted with that correlation-id."""
         for batch in self._batches(progress, ["message_id", "correlation_id"]):
             if "correlation_id" in batch.schema.names:
                 is_it = pc.equal(batch.column("correlation_id"), correlation_id)

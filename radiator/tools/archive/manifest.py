@@ -63,7 +63,7 @@ class Gap:
 
 @dataclass(slots=True)
 class ManifestContents:
-    """What the lines of a manifest come to. snapshots: those that are kept, in order."""
+    """What the lines of a manifest amount to. snapshots: those that are kept, in order."""
 
     store_id: str = ""
     files: list[Sealed] = field(default_factory=list)
@@ -76,7 +76,7 @@ class ManifestContents:
         return [*self.files, *self.gaps]
 
     def next_of(self, log: str, partition: int) -> int | None:
-        """The offset with which the archive of a partition goes on; None: it has nothing of it."""
+        """The offset at which the archive of a partition goes on; None: it has nothing of it."""
         ends = [one.next for one in self.pieces if (one.log, one.partition) == (log, partition)]
         return max(ends, default=None)
 
@@ -85,7 +85,7 @@ class ManifestContents:
         return next((one.incarnation for one in self.pieces if one.log == log), None)
 
     def add(self, row: dict[str, Any], where: str) -> None:
-        """One line. Raises ArchiveError for that of another version, KeyError for one of no known kind."""
+        """Adds one line. Raises ArchiveError for one of another version, KeyError for one of no known kind."""
         kind = row.pop("kind", None)
         if kind == "store":
             if row["version"] != VERSION:
@@ -156,15 +156,15 @@ class Manifest:
             )
 
     def sealed(self, one: Sealed) -> None:
-        """That file is there."""
+        """Adds a line: that file exists."""
         self._write({"kind": "file" if one.log else "snapshot", **asdict(one)})
 
     def gap(self, gap: Gap) -> None:
-        """Those records are not, and never will be."""
+        """Adds a line: the archive does not have those records, and never will."""
         self._write({"kind": "gap", **asdict(gap)})
 
     def dropped(self, snapshot: Sealed) -> None:
-        """A later snapshot has taken its place."""
+        """Adds a line: a later snapshot has taken its place."""
         self._write({"kind": "dropped", "file": snapshot.file})
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def in_order(contents: ManifestContents) -> Iterator[tuple[tuple[str, int], list[Sealed | Gap]]]:
-    """For each log and partition its files and gaps, by offset."""
+    """Yields, for each log and partition, its files and gaps, by offset."""
     by_partition: dict[tuple[str, int], list[Sealed | Gap]] = {}
     for one in contents.pieces:
         by_partition.setdefault((one.log, one.partition), []).append(one)

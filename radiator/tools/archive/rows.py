@@ -153,12 +153,12 @@ class Checksum:
         self._hashes: dict[str, Any] = {}
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """The next rows."""
+        """Adds the next rows."""
         for name, column in zip(self._schema.names, batch.columns, strict=True):
             self._feed(name, column)
 
     def text(self) -> str:
-        """In hexadecimal."""
+        """The checksum in hexadecimal."""
         whole = sha256(str(self._schema.names).encode())
         for name in sorted(self._hashes):
             whole.update(name.encode() + b"\0" + self._hashes[name].digest())

@@ -1,4 +1,4 @@
-"""One file of an archive: written under a temporary name, synced, renamed, its directory synced, then told of in the
+"""One file of an archive: written under a temporary name, synced, renamed, its directory synced, then listed in the
 manifest. What a crash leaves at each of these steps: nothing, a temporary file, or a finished one to be adopted.
 """
 
@@ -43,7 +43,7 @@ def folder_of(log: str, date: str) -> str:
 
 
 class Sealing:
-    """A file of an archive that is being written. Left without `seal`, nothing of it stays."""
+    """A file of an archive that is being written. Without `seal`, nothing of it stays."""
 
     def __init__(self, directory: Path, file: str, schema: pa.Schema) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class Sealing:
         self._temporary.unlink(missing_ok=True)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next rows."""
+        """Adds the next rows."""
         self._checksum.feed(batch)
         self.rows += batch.num_rows
         self._pending.append(batch)
@@ -92,7 +92,7 @@ class Sealing:
     def seal(
         self, manifest: Manifest, log: str, incarnation: str, partition: int, first: int, following: int, boot: int = 0
     ) -> Sealed:
-        """It has its name, and the manifest has it. following: the offset behind its last row."""
+        """Gives the file its name, and adds it to the manifest. following: the offset after its last row."""
         self._flush()
         sealed = Sealed(
             self._file, log, incarnation, partition, first, following, self.rows, self._checksum.text(), 0,
@@ -139,7 +139,7 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
 
 
 def footer_of(directory: Path, file: str) -> Sealed:
-    """What a finished file says of itself. Raises ArchiveError where it is none of ours, or torn."""
+    """What a finished file says of itself. Raises ArchiveError where it is not one of ours, or torn."""
     path = directory / file
     try:
         found = (pq.read_metadata(path).metadata or {})[_FOOTER]
@@ -190,7 +190,7 @@ def clear(directory: Path) -> None:
 
 
 def adopt(directory: Path, manifest: Manifest) -> list[str]:
-    """Repair what a crash left between the renaming of a file and its line in the manifest: the line is written now.
+    """Repairs what a crash left between the renaming of a file and its line in the manifest: the line is written now.
 
     A file that does not begin where the manifest ends, or is not whole, is removed, and its rows are copied again.
     Returns a sentence for each.

@@ -41,7 +41,7 @@ class ArchivedLog:
 
 @dataclass(slots=True)
 class Stretch:
-    """Consecutive records, or events, or None: so many that are damaged or missing."""
+    """Consecutive records or events; None: that many are damaged or missing."""
 
     first: int
     next: int
@@ -79,7 +79,9 @@ class Source:
         self._reader.__exit__()
 
     def reopen(self) -> None:
-        """A broker may have started since, with a larger map_size too. Raises StoreError, also for another store."""
+        """Opens the store again: a broker may have started since, also with a larger map_size. Raises StoreError, also
+        for another store.
+        """
         self._reader.__exit__()
         self._reader = Reader(self._data_dir)
         with self._snapshot() as snapshot:
@@ -89,14 +91,16 @@ class Source:
 
     @contextmanager
     def _snapshot(self) -> Iterator[Snapshot]:
-        """Of a format that is read here: what is missed of another would be said not to be there. Raises StoreError."""
+        """Yields a snapshot, of a format that is read here: what is not understood of another would be reported as
+        missing. Raises StoreError.
+        """
         with self._reader.snapshot() as snapshot:
             refuse_other_formats(self._reader.file, snapshot.meta())
             yield snapshot
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:
-        """Keep it short."""
+        """Yields one state of the store: keep it short."""
         with self._snapshot() as snapshot:
             logs: dict[str, ArchivedLog] = {}
             for found in snapshot.logs():
@@ -110,7 +114,7 @@ class Source:
             yield Moment(records.decode_number(BOOT, snapshot.get(META, BOOT) or b""), logs, snapshot)
 
     def logs(self) -> dict[str, ArchivedLog]:
-        """Those that there are now."""
+        """The logs that exist now."""
         with self.moment() as moment:
             return moment.logs
 

@@ -15,7 +15,7 @@ from radiator.tools.archive.sealing import finished_files, footer_of, misfit_of,
 
 @dataclass(slots=True)
 class VerifyReport:
-    """findings: what is wrong, a sentence each. notes: what is not whole, and known to be so."""
+    """findings: what is wrong, a sentence each. notes: what is incomplete, and known to be so."""
 
     files: int = 0
     rows: int = 0
@@ -25,7 +25,9 @@ class VerifyReport:
 
 
 def verify(directory: Path, progress: Progress = unheard) -> VerifyReport:
-    """Raises NoArchive where there is none. progress: hears how many bytes of the files were read."""
+    """Verifies an archive. Raises NoArchive where there is none. progress: called with how many bytes of the files were
+    read.
+    """
     report = VerifyReport()
     try:
         contents = read(directory)

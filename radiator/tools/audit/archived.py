@@ -23,7 +23,7 @@ class ArchivedTeller:
         self.store_id = self._history.contents.store_id
 
     def of(self, ids: set[str]) -> list[Happened]:
-        """Those that name one of these ids, in order."""
+        """The events that name one of these ids, in order."""
         return [_happened(row) for row in self._history.of(ids, self._progress)]
 
     def traced(self, trace_id: str) -> Iterator[str]:
@@ -31,7 +31,7 @@ class ArchivedTeller:
         return self._history.traced(trace_id, self._progress)
 
     def correlated(self, correlation_id: str) -> Iterator[str]:
-        """Those that were accepted with that correlation-id."""
+        """The message-ids that were accepted with that correlation-id."""
         return self._history.correlated(correlation_id, self._progress)
 
 

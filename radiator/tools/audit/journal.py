@@ -37,7 +37,7 @@ class Journal(Protocol):
 
 
 class StoredJournal:
-    """Of a store, with what it holds in the same state. Ids are positions."""
+    """The journal of a store, with what it holds in the same state. Ids are positions."""
 
     def __init__(self, source: Source) -> None:
         """Raises Refusal where the store has no journal."""
@@ -77,7 +77,7 @@ class StoredJournal:
 
 
 class ArchivedJournal:
-    """Of an archive, with its last snapshot. Ids are texts."""
+    """The journal of an archive, with its last snapshot. Ids are texts."""
 
     def __init__(self, directory: Path) -> None:
         """Raises ArchiveError where there is no archive, or no journal in it."""
@@ -124,7 +124,7 @@ def place_of(text: str) -> int:
 
 
 def audit(journal: Journal, progress: Progress = unheard) -> AuditReport:
-    """Judges every message. progress: hears how many events are read. Raises StoreError, ArchiveError."""
+    """Judges every message. progress: called with how many events are read. Raises StoreError, ArchiveError."""
     auditor = Auditor(journal.place_of)
     for columns in _with_progress(journal, "reading the journal", progress):
         auditor.feed(columns)

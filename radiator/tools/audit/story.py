@@ -17,17 +17,17 @@ class Teller(Protocol):
     """Where events are looked for."""
 
     def of(self, ids: set[str]) -> list[Happened]:
-        """Those that name one of these ids, in order."""
+        """The events that name one of these ids, in order."""
 
     def traced(self, trace_id: str) -> Iterator[str]:
         """The message-ids that were accepted with that trace id, in order."""
 
     def correlated(self, correlation_id: str) -> Iterator[str]:
-        """Those that were accepted with that correlation-id."""
+        """The message-ids that were accepted with that correlation-id."""
 
 
 def messages_of(ids: Iterator[str]) -> tuple[set[str], bool]:
-    """Of the messages of a trace, or of a correlation-id, the first TRACED_MAX; and whether there are more."""
+    """The first TRACED_MAX messages of a trace, or of a correlation-id; and whether there are more."""
     found = TracedMessages()
     for one in ids:
         if not found.add(one):
@@ -36,7 +36,7 @@ def messages_of(ids: Iterator[str]) -> tuple[set[str], bool]:
 
 
 def story(teller: Teller, ids: set[str]) -> list[Happened]:
-    """All that is told of these messages and of their relatives, in order."""
+    """All events of these messages and of their relatives, in order."""
     found = Story(ids)
     while asking := found.next_ids():
         for one in teller.of(asking):

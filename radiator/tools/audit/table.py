@@ -50,5 +50,5 @@ VERDICTS: tuple[Row, ...] = (
 
 
 def verdict(of: Facts) -> str:
-    """Of one message."""
+    """The verdict on one message."""
     return next((name for name, fits in VERDICTS if fits(of)), OPEN)

@@ -42,11 +42,11 @@ class AuditReport:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no message has a wrong verdict."""
         return not self.wrong
 
     def judged(self, verdict: str, one: Id, queue: str) -> None:
-        """One message."""
+        """Adds the verdict on one message."""
         self.counts[verdict] += 1
         if verdict in WRONG:
             self.wrong.setdefault(verdict, []).append((one, queue))
@@ -68,7 +68,7 @@ class Holes:
         return len(self.ends)
 
     def begin(self, seq: int) -> bool:
-        """Events from this offset on come next. Whether some are missing before it."""
+        """Called when events from this offset on come next. Returns whether some are missing before it."""
         was, self.next_seq = self.next_seq, seq
         if was in (-1, seq):
             return False
@@ -76,18 +76,18 @@ class Holes:
         return True
 
     def cut(self) -> None:
-        """What comes next is behind a hole."""
+        """Called when what comes next is after a hole."""
         self.ends.append((self.lowest, self.highest))
         self.lowest = -1
 
     def given(self, place: int) -> None:
-        """That place was given out."""
+        """Called when that place was given out."""
         if self.lowest < 0 or place < self.lowest:
             self.lowest = place
         self.highest = max(self.highest, place)
 
     def started(self, place: int) -> bool:
-        """The broker has started; whether it ran without the journal before."""
+        """Called when the broker has started. Returns whether it ran without the journal before."""
         boot, last = place >> SEQUENCE_BITS, self.highest >> SEQUENCE_BITS
         is_hole = self.highest >= 0 and boot not in (last, last + 1)
         if is_hole:
@@ -101,7 +101,7 @@ class Holes:
         self.cut()
 
     def has(self, one: Id) -> bool:
-        """Whether nothing is told of the time in which that id was given out."""
+        """Whether the journal has nothing of the time in which that id was given out."""
         place = self.place_of(one)
         above = -1
         for lowest, highest in self.ends:
@@ -119,7 +119,7 @@ class Auditor:
         self.report = AuditReport()
         self.holes = Holes(place_of)
         self.suspects: set[Id] = set()
-        self.fanouts: dict[Id, tuple[int, set[Id]]] = {}  # those of which not all copies were told of
+        self.fanouts: dict[Id, tuple[int, set[Id]]] = {}  # those of which some copies have no event
         self.spared: set[Id] = set()  # the last fanouts before holes
         self.stored: set[Id] = set()  # those of the suspects that the snapshot has
         self._open: dict[str, dict[Id, int]] = {}  # by queue -> the stretch in which it was accepted
@@ -127,7 +127,7 @@ class Auditor:
         self._last_fanout: Id = None
 
     def feed(self, columns: Columns) -> None:
-        """Events that follow each other without a gap."""
+        """Takes events that follow each other without a gap."""
         if not columns[0]:
             return
         holes, suspects, counts = self.holes, self.suspects, self.report.counts
@@ -163,7 +163,7 @@ class Auditor:
         holes.next_seq += len(columns[0])
 
     def close(self, cut: int, boot: int | None, stored: Iterable[Id]) -> None:
-        """boot: of the snapshot, None: there is none. stored: what it has."""
+        """Ends the pass. boot: of the snapshot, None: there is none. stored: what it has."""
         report, holes = self.report, self.holes
         holes.finish(boot)
         report.counts = +report.counts  # a deleted queue may have been empty
@@ -222,8 +222,8 @@ def _unended(has_snapshot: bool, is_hole_after: bool) -> str:
 
 @dataclass(slots=True)
 class _Counts:
-    """What is told of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which the
-    first pass had it among those that are open.
+    """What the events say of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which
+    the first pass had it among those that are open.
     """
 
     accepted: int = 0

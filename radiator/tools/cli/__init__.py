@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}{end} Try `{self.prog} --help`.\n")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """A word that is not among those which it may be."""
+        """Raises ArgumentError for a word that is not among the choices."""
         if action.choices is None or value in action.choices:
             return
         if isinstance(action, ByKind) and action.kind_of(str(value)):
@@ -65,7 +65,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """Of one command: its options may stand before, between and behind its arguments."""
+    """The parser of one command: its options may be before, between and after its arguments."""
 
     _is_within = False
 
@@ -75,7 +75,7 @@ class _CommandParser(_Parser):
             return super().parse_known_args(args, namespace)
         self._is_within = True
         try:
-            # mixed, argparse forgets that what stands behind `--` is no option
+            # mixed, argparse forgets that what comes after `--` is not an option
             parse = super().parse_known_args if "--" in args else self.parse_known_intermixed_args
             known, unknown = parse(args, namespace)
         finally:
@@ -88,14 +88,14 @@ class _CommandParser(_Parser):
 
 
 def command_called(name: str) -> Command:
-    """The one of COMMANDS. Its file is imported now: all together take 30 ms."""
+    """Returns the command of that name. Its file is imported now: all together take 30 ms."""
     found: Command = getattr(import_module(f"{__name__}.{COMMANDS[name]}"), name.upper().replace("-", "_"))
     return found
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Of the whole command line. only: the first argument; where it names a command, the parser knows no other, as all
-    together cost every command 25 ms.
+    """The parser of the whole command line. only: the first argument; if it names a command, the parser knows no other,
+    as all together cost every command 25 ms.
     """
     top = _Parser(
         prog="radiator",
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command_first(given: Sequence[str]) -> Sequence[str]:
-    """`radiator --context NAME COMMAND ...` is the same as with it behind the command."""
+    """`radiator --context NAME COMMAND ...` is the same as with it after the command."""
     if len(given) > 2 and given[0] == "--context":
         return [given[2], *given[:2], *given[3:]]
     if len(given) > 1 and given[0].startswith("--context="):
@@ -194,7 +194,7 @@ def _flushed(status: int) -> int:
 
 
 def _reader_gone(status: int) -> int:
-    """`radiator queues | head -1`: the reader has all that it wanted. What was not read by it counts as not done."""
+    """`radiator queues | head -1`: the reader has all that it wanted. What it did not read counts as not done."""
     _let_go_of_stdout()
     return status
 

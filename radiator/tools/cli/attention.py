@@ -1,4 +1,4 @@
-"""`radiator attention`: what in a running broker needs somebody."""
+"""`radiator attention`: what in a running broker needs attention."""
 
 import argparse
 from typing import Any

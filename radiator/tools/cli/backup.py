@@ -173,7 +173,7 @@ def _run_restore(arguments: argparse.Namespace) -> int:
     from radiator.storage.lmdb.unreadable import last_words
 
     data_dir = data_of(arguments).directory
-    os.stat(arguments.file)  # raises: what is not there is no damaged backup
+    os.stat(arguments.file)  # raises: a missing file is not a damaged backup
     last_words(arguments.file)
     if arguments.until is not None and arguments.log is None:
         raise ConfigError(["--until goes with --log: a backup alone is of one moment."])

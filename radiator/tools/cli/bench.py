@@ -1,5 +1,5 @@
-"""`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears; or measures
-how fast a disk syncs (disk.py).
+"""`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it can take; or
+measures how fast a disk syncs (disk.py).
 """
 
 import argparse
@@ -135,7 +135,7 @@ def _records(arguments: argparse.Namespace, destination: str) -> int:
 
 
 def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
-    """Ours would stay among somebody's records."""
+    """Refuses a log with records: ours would stay among them."""
     if kept := _records(arguments, destination):
         raise LoadFailed(
             f"{destination} has {count_text(kept, 'record')}, and the load's would stay among them: it needs a log of "
@@ -144,7 +144,7 @@ def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
 
 
 def _measured(address: Address, destination: str, shape: Shape, for_s: float, is_drained: bool) -> Measured:
-    """Of one shape. is_drained: what it has left is taken out again."""
+    """Measures one shape. is_drained: what it has left is received afterwards."""
     wire = StompWire(destination, address.host, address.login, address.passcode)
     load = Load(address.path or (address.host, address.port), wire, shape)
     try:
@@ -158,7 +158,7 @@ def _measured(address: Address, destination: str, shape: Shape, for_s: float, is
 
 
 def _check_empty(address: Address, destination: str) -> None:
-    """Somebody's messages must not be taken for ours."""
+    """Refuses a queue with messages: they must not be taken for ours."""
     with Client(address) as client:
         client.subscribe(destination, ack="client-individual")
         if client.receive(timeout_s=0.2) is not None:

@@ -29,7 +29,7 @@ NOT_THERE = frozenset({"no-such-destination", "no-subscriber"})
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
-    """The `--broker` of a command, which `--config` says too."""
+    """Adds the options that say where a command's broker is, and the login for it."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--broker",
@@ -65,7 +65,7 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def _usual() -> Address | Context:
-    """Where nothing is said. Raises ConfigError."""
+    """The broker where none is given. Raises ConfigError."""
     if given := os.environ.get(ENVIRONMENT):
         return _address(given)
     return chosen() or Address.parse(DEFAULT_ADDRESS)
@@ -86,7 +86,7 @@ def _address(text: str) -> Address:
 
 
 def _listening(config: Config) -> Address:
-    """Where the broker is reached on this machine: what the environment says goes before the configuration.
+    """Where the broker is reached on this machine: the environment takes precedence over the configuration.
 
     Raises ConfigError, AddressError.
     """
@@ -125,8 +125,8 @@ def _can_connect(path: Path) -> bool:
 
 
 def broker_options(arguments: argparse.Namespace) -> list[str]:
-    """The `--broker`, or `--context`, that a command which is printed for later needs to find the same one; none
-    where it would anyway. A passcode is not repeated.
+    """The `--broker`, or `--context`, that a command printed for later needs to find the same broker; none if it finds
+    it without. A passcode is not repeated.
     """
     given, context = arguments.broker, arguments.context
     try:
@@ -141,26 +141,26 @@ def broker_options(arguments: argparse.Namespace) -> list[str]:
 
 
 def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float = ASK_TIMEOUT_S) -> dict[str, Any]:
-    """One request on a connection of its own. Raises Refusal where the broker says no."""
+    """Sends one request on a connection of its own. Raises Refusal where the broker refuses it."""
     with Client(arguments.broker) as client:
         make(client, arguments)
         return client.admin(request, timeout_s)
 
 
 def make(client: Client, arguments: argparse.Namespace) -> None:
-    """With `--create`: the queues that the command needs are there from now on. Raises Refusal."""
+    """With `--create`: makes the queues that the command needs. Raises Refusal."""
     for one in arguments.made if getattr(arguments, "create", False) else ():
         if one.kind == QUEUE:
             client.admin({"do": "declare", QUEUE: one.address})
 
 
 def existing(destination: Thing) -> str:
-    """Its address; of a queue the one that makes none by its use."""
+    """Its address; for a queue the one whose use makes none."""
     return EXISTING_PREFIX + destination.name if destination.kind == QUEUE else destination.address
 
 
 def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
-    """What may have been meant, where something is not there; "" where nothing comes to mind."""
+    """What may have been meant where something does not exist; "": nothing is close."""
     things: list[Thing] = getattr(arguments, "things", [])
     if refused.code not in NOT_THERE or not things:
         return ""
@@ -174,8 +174,8 @@ def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
 
 
 def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, sentence: str) -> str:
-    """Of one of the things of a command, beside what the refusal has `sentence`. What another of them is cannot be
-    meant by it, nor what the broker keeps for itself, nor what does not fit.
+    """The hint for one of the things of a command, beside the refusal's `sentence`. What another of them is cannot be
+    meant, nor what the broker keeps for itself, nor what does not fit.
     """
     section = f"{missing.kind}s"
     there = field(client.admin({"do": "stats", "section": section}, ASK_TIMEOUT_S), section)

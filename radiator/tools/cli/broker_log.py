@@ -14,7 +14,7 @@ from radiator.tools.cli.command import Command
 from radiator.tools.cli.shown import WATCH_S, add_json, print_answer
 from radiator.tools.cli.text import printable, time_text
 
-LINES = 100  # where it is not said how many
+LINES = 100  # if it is not given how many
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

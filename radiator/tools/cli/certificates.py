@@ -1,7 +1,7 @@
 """`radiator certificates`: a CA of one's own, and certificates that it has signed, to try TLS with.
 
-The system's `openssl` makes them. Nothing that is there is changed, so more clients can be added to a CA later; but for
-`--renew`, which puts new pairs in the place of old ones.
+The system's `openssl` makes them. Nothing that exists is changed, so more clients can be added to a CA later; only
+`--renew` puts new pairs in the place of old ones.
 """
 
 import argparse
@@ -134,7 +134,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Another run in that directory is waited for. What one that was killed has left beside is gone."""
+    """Waits for another run in that directory, and removes what a killed one has left beside."""
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -171,7 +171,7 @@ def _check_is_there(directory: Path, name: str) -> None:
 
 
 def _is_kept(directory: Path, name: str, is_shown: bool = True) -> bool:
-    """Whether that pair is there. RadiatorError: half of it is."""
+    """Whether that pair exists. RadiatorError: only half of it does."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     there = [one for one in (certificate, key) if one.exists()]
     if there == [certificate] and name == CA:
@@ -203,7 +203,7 @@ def _names_of(path: Path) -> list[str]:
 
 
 def _days_left(directory: Path) -> int:
-    """For how long a pair is made: it does not outlive its CA."""
+    """For how many days a pair is made: it does not outlive its CA."""
     ca = _read(directory / f"{CA}.pem")
     days = ca.days_left(time.time())
     if days < 1:
@@ -213,8 +213,8 @@ def _days_left(directory: Path) -> int:
 
 
 def _make(directory: Path, name: str, subject: str, config: Path, days: int) -> None:
-    """A key, and a certificate with it, each under its name only once both are whole. The owner, group and mode of a
-    file whose place is taken stay. Between the two renames they are no pair, which a reload refuses.
+    """Makes a key and a certificate, each under its name only once both are whole. The owner, group and mode of a
+    replaced file stay. Between the two renames they are not a pair, which a reload refuses.
     """
     signed = ["-CA", str(directory / f"{CA}.pem"), "-CAkey", str(directory / f"{CA}.key")] if name != CA else []
     kind = name if name in (CA, SERVER) else "client"
@@ -238,7 +238,7 @@ def _make(directory: Path, name: str, subject: str, config: Path, days: int) -> 
 
 
 def _own_as(new: Path, old: Path) -> None:
-    """Who may read the old file, if there is one, may read the new one."""
+    """Lets whoever may read the old file, if there is one, read the new one."""
     if not old.exists():
         return
     found = old.stat()

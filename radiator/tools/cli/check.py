@@ -42,7 +42,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def print_report(arguments: argparse.Namespace, report: "Report", data_dir: Path, took: str) -> int:
-    """Findings to stdout, one a line, or the whole report as JSON; the exit status. took: how long, in words."""
+    """Prints the findings, one a line, or the whole report as JSON. Returns the exit status. took: how long,
+    in words.
+    """
     where = printable(str(data_dir))
     wrong = len(report.findings) + report.findings_left_out
     if arguments.json:

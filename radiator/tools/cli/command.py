@@ -12,7 +12,7 @@ class Command:
     """summary: one line in the list of commands. description and example: what `--help` of this one shows.
 
     run: carries out the command and returns the exit status; `main` turns what it raises into a sentence. failed: the
-    exit status then; EXIT_USAGE where EXIT_REFUSED is an answer, namely that something is wrong.
+    exit status then; EXIT_USAGE if EXIT_REFUSED is an answer, that something is wrong.
     """
 
     name: str

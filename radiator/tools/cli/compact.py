@@ -52,10 +52,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _while_stopped(data_dir: Path, unit: str, options: list[str]) -> int:
-    """The exit status of the same command without that option, run as the user that the data belong to."""
+    """Runs the same command without that option, as the user that the data belong to. Returns its exit status."""
     from radiator.storage.compact import needed_bytes
 
-    needed_bytes(data_dir)  # refused before anybody is kept waiting
+    needed_bytes(data_dir)  # refused before the unit is stopped
     owner = data_dir.stat()
     as_owner = {} if owner.st_uid == os.geteuid() else {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
     if subprocess.run(["systemctl", "is-active", "--quiet", unit], check=False).returncode != 0:

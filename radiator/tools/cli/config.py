@@ -23,7 +23,7 @@ def _run(arguments: argparse.Namespace) -> int:
     found = config.load(arguments.config)
     sentences = found.useless
     if found.tls is not None or found.jwt is not None:
-        # as a start does; other commands shall not need them
+        # as a start does; other commands must not need them
         from radiator.server.credentials import load_credentials, warnings
 
         sentences = sentences + warnings(load_credentials(found), time.time())

@@ -1,4 +1,4 @@
-"""`radiator context`: which contexts there are, what one of them is, and which counts where nothing else is said."""
+"""`radiator context`: which contexts there are, what one of them is, and which is the default."""
 
 import argparse
 

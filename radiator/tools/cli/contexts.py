@@ -1,4 +1,4 @@
-"""Contexts: brokers that somebody speaks to, by names of his own, in `~/.config/radiator.toml`.
+"""Contexts: brokers under names of the user's own, in `~/.config/radiator.toml`.
 
     current = "prod"
 
@@ -7,7 +7,8 @@
     user = "ops"
     password_file = "ops.token"
 
-A context counts as a whole, or not at all: who names another broker gets no user, no password and no CA of it.
+A context counts as a whole, or not at all: a command that names another broker gets no user, no password and no CA of
+it.
 """
 
 import os
@@ -52,7 +53,7 @@ class Context:
 
 @dataclass(slots=True, frozen=True)
 class Contexts:
-    """What the file says. current: the name of the one that counts where nothing else is said, or ""."""
+    """What the file says. current: the name of the default one, or ""."""
 
     path: Path
     text: str = ""
@@ -225,7 +226,7 @@ def _but_current(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def write(path: Path, text: str) -> None:
-    """In the place of the file, whole, with its mode. A symbolic link stays one. Raises OSError."""
+    """Replaces the file by this text, whole, with its mode. A symbolic link stays one. Raises OSError."""
     path = path.resolve()
     new = path.with_name(f".{path.name}.new")
     number = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

@@ -36,7 +36,7 @@ DATA_DIR = ArgumentWord("data", "DATA_DIR", "as --data has it", read=_in_directo
 
 
 def add_data(parser: argparse.ArgumentParser, archive: bool = False) -> None:
-    """Where the data are. archive: or what of them is archived (`--archive`)."""
+    """Adds the options for where the data are. archive: also for what of them is archived (`--archive`)."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--config",

@@ -53,7 +53,7 @@ _OF_LOGS = {
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one kind is declared. checks, defaults: its settings; help_of: what some of them are, in words."""
+    """How one kind is declared. checks, defaults: those of its settings; help_of: what some of them are, in words."""
 
     summary: str
     description: str
@@ -99,7 +99,9 @@ _EXAMPLES = (
 
 
 def _value(key: str, check: Check) -> Any:
-    """The type of an option: what the setting takes, as JSON or else as text. Of a schema also the path of its file."""
+    """The type of an option: what the setting takes, as JSON or else as text. For a schema also the path of
+    its file.
+    """
     if key == "schema":
         check = schema_in(Path())
 

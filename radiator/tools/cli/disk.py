@@ -1,7 +1,7 @@
 """`radiator bench --disk DIRECTORY`: how long a commit of the write-ahead log takes there, and whether that can be.
 
-Each append is written into a file that was filled before, and synced by fdatasync, as the log does. What answers faster
-than a disk can, has only noted what it was given: that a flush is done, no program can measure.
+Each append is written into a file that was filled before, and synced by fdatasync, as the log does. A device that
+answers faster than a disk can has only noted what it was given: no program can measure that a flush was done.
 """
 
 import errno
@@ -19,10 +19,10 @@ from radiator.tools.cli.text import printable
 APPENDS = 1000
 APPEND_BYTES = 4 * KIB
 CREDIBLE_US = 20.0
-"""Drives with a cache that a capacitor keeps answer in about that, and no disk without one is as fast."""
+"""Drives with a cache that a capacitor backs answer in about that time, and no disk without one is as fast."""
 
 _WARM_UP = 20  # not counted: the first ones find the drive asleep, or wait for what others wrote
-_BODIES = 64  # different ones: a drive may leave out what it has already
+_BODIES = 64  # different ones: a drive may skip what it has already
 _MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "fuse.sshfs", "afs", "virtiofs")
 _MOUNTS = Path("/proc/self/mountinfo")

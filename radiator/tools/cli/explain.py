@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace, teller: "Teller") -> list[Happened]:
-    """All that is told of what was asked for."""
+    """All events of what was asked for."""
     from radiator.tools.audit.story import messages_of, story
 
     if arguments.message_id is not None:

@@ -2,8 +2,8 @@
 
 It speaks STOMP 1.2, or any protocol that a Wire describes. It parses as little as it can: answers are counted, by a
 byte that occurs once in each where there is one. Each body begins with the time at which it was sent and ends with
-BODY_END. The generator's own share of a CPU is measured too: near 1.0 the figures are those of the generator, not of
-the broker.
+BODY_END. The generator's own share of a CPU is measured too: near 1.0 the figures measure the generator, not the
+broker.
 """
 
 import select
@@ -77,7 +77,7 @@ class Wire(Protocol):
         """The wire of one more connection: this one, where connections need not be told apart."""
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
-        """What a connection says first, and what ends the broker's last answer to it (b"": there is none)."""
+        """What a connection sends first, and what ends the broker's last answer to it (b"": there is none)."""
 
     def send(self) -> tuple[bytes, bytes]:
         """A SEND that asks for an answer: what stands before the stamp, and what stands after it."""
@@ -86,10 +86,10 @@ class Wire(Protocol):
         """How many SENDs are answered by what a producer has read; it may end in the middle of an answer."""
 
     def after_answers(self, data: bytes) -> bytes:
-        """What a producer must say about answers in `data` before it goes on."""
+        """What a producer must send about answers in `data` before it goes on."""
 
     def next_message(self, data: bytes) -> tuple[bytes, bytes, int] | None:
-        """The first whole message in `data`: its key, its stamp, and where it ends; None where it is not all there."""
+        """The first whole message in `data`: its key, its stamp, and where it ends; None if it is incomplete."""
 
     def ack(self, key: bytes, receipt: bool) -> bytes:
         """Ends the message, and makes the next one come."""
@@ -104,8 +104,9 @@ def body_tail(body_bytes: int) -> bytes:
 
 
 class StompWire:
-    """STOMP 1.2. Any broker's: the window of one is asked for by the header of RabbitMQ, which ours knows too.
-    headers: further lines of each SEND and SUBSCRIBE, as `x-queue-type:quorum`."""
+    """STOMP 1.2, of any broker: the window of one is asked for by the header of RabbitMQ, which ours knows too.
+    headers: further lines of each SEND and SUBSCRIBE, as `x-queue-type:quorum`.
+    """
 
     is_varied = False
     answer_mark = b"\0"  # a byte that occurs once in every answer to a SEND: its last one
@@ -202,7 +203,7 @@ class LoadConnection:
         return answer.partition(last_answer)[2] if last_answer else b""
 
     def on_readable(self) -> bool:
-        """Takes what has come, and answers; whether all of that is written."""
+        """Takes what has come, and answers. Returns whether all of that is written."""
         raise NotImplementedError
 
     def read(self) -> bytes:
@@ -212,7 +213,7 @@ class LoadConnection:
         return data
 
     def write(self, data: bytes) -> bool:
-        """Whether all is written; if not, `flush` goes on when the socket is writable."""
+        """Writes this. Returns whether all is written; if not, `flush` goes on when the socket is writable."""
         if self.pending:
             self.pending = memoryview(bytes(self.pending) + data)
             return False
@@ -287,7 +288,7 @@ class _Consumer(LoadConnection):
         return self.take()
 
     def take(self) -> bool:
-        """Acks what has come whole; whether all is written."""
+        """Acks the messages that are complete. Returns whether all is written."""
         found = self.wire.next_message(self.rest)
         while found is not None:
             key, stamp, end = found
@@ -345,7 +346,7 @@ class Load:
         return measured(latencies, took_s, own_cpu_s, broker_cpu_s)
 
     def fill(self, messages: int) -> float:
-        """Sends exactly so many messages in all, each answered, and returns how long that took, in seconds."""
+        """Sends exactly that many messages in all, each answered. Returns how long that took, in seconds."""
         began_s = time.perf_counter()
         for number, producer in enumerate(self._producers):
             producer.limit = messages // len(self._producers) + (number < messages % len(self._producers))
@@ -360,7 +361,9 @@ class Load:
         return sum(producer.sent for producer in self._producers)
 
     def settle(self) -> int:
-        """No more SENDs; waits for what is out. Returns how many messages are left in the queue by our count."""
+        """Sends no more, and waits for what is unanswered or unacked. Returns how many messages are left in the queue
+        by our count.
+        """
         for producer in self._producers:
             producer.is_stopping = True
         while any(producer.sent_at for producer in self._producers):

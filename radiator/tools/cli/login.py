@@ -1,4 +1,4 @@
-"""As whom a command speaks to the broker: `--user`, and his password from a terminal, a file or the environment."""
+"""The user of a command: `--user`, and the password from a terminal, a file or the environment."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ PASSWORD_ENVIRONMENT = "RADIATOR_PASSWORD"
 
 
 def add_login(parser: argparse.ArgumentParser) -> None:
-    """The options of a command."""
+    """Adds the options of a command."""
     parser.add_argument("--user", metavar="NAME", help="log in as this user of the broker")
     parser.add_argument(
         "--password-file",
@@ -27,7 +27,7 @@ def add_login(parser: argparse.ArgumentParser) -> None:
 
 
 def log_in(arguments: argparse.Namespace) -> None:
-    """The broker's address gets the login. Raises ConfigError."""
+    """Puts the login into the broker's address. Raises ConfigError."""
     if not hasattr(arguments, "password_file"):
         return
     name = arguments.user if arguments.user is not None else arguments.broker.login
@@ -44,7 +44,7 @@ def log_in(arguments: argparse.Namespace) -> None:
 
 
 def _password(name: str, file: Path | None, usual: Path | None) -> str:
-    """file: of an argument, which goes before the environment; usual: of the context, behind it."""
+    """file: of an argument, which comes before the environment; usual: of the context, which comes after it."""
     if file is not None:
         return from_file(file)
     if given := os.environ.get(PASSWORD_ENVIRONMENT):

@@ -20,7 +20,7 @@ def _right(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """A bare NAME is of a queue, as everywhere."""
+    """Returns the address: a bare NAME is of a queue, as everywhere."""
     return text if text.startswith("/") else f"/{QUEUE}/{text}"
 
 

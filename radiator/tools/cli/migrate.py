@@ -206,7 +206,7 @@ def _with_login(place: AmqpPlace, ca: str | None, file: Path | None, environment
 
 @contextmanager
 def _stopping(window: int) -> Iterator[threading.Event]:
-    """Set by the first interrupt: what is on its way comes to its end. The second one ends the process."""
+    """Yields what the first interrupt sets: what is on its way is finished. The second one ends the process."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,4 +1,4 @@
-"""`radiator password`: what a configuration keeps of a password."""
+"""`radiator password`: what a configuration keeps in place of a password."""
 
 import argparse
 import os

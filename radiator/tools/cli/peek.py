@@ -104,7 +104,7 @@ def _shown(message: dict[str, Any]) -> str:
     facts = [str(message["message_id"]), at, bytes_text(int(message["size"])), str(message["state"])]
     if message.get("redelivered"):
         count = int(message.get("redelivery_count", 0))
-        # not counted: out when the broker stopped, or perhaps out when it was killed
+        # not counted: unacked when the broker stopped, or perhaps when it was killed
         facts.append(f"redelivered {count_text(count, 'time')}" if count else "may have been delivered before")
     lines = [", ".join(printable(fact) for fact in facts), f"  destination:{printable(str(message['destination']))}"]
     lines += [f"  {printable(str(name))}:{printable(str(value))}" for name, value in message.get("headers", [])]
@@ -124,7 +124,7 @@ def _body_lines(message: dict[str, Any]) -> list[str]:
 
 
 def _bytes_of(message: dict[str, Any]) -> bytes:
-    """Those of its body that have come."""
+    """The bytes of its body that have come."""
     text = message.get("body")
     return text.encode() if isinstance(text, str) else base64.b64decode(str(message.get("body_base64", "")))
 

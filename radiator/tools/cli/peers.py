@@ -68,7 +68,7 @@ def _link_row(peer: dict[str, Any]) -> list[str | int]:
 
 
 def _causes(peers: list[dict[str, Any]]) -> str:
-    """Why links are not up, below the table: what is to be done stands at the end of a sentence."""
+    """Why links are not up, for below the table: a sentence ends with what is to be done."""
     rows = [[str(peer["name"]), str(peer["cause"])] for peer in peers if peer.get("cause")]
     return table(("not linked", "because"), sorted(rows)) if rows else ""
 
@@ -88,7 +88,7 @@ def _copies(peers: list[dict[str, Any]]) -> str:
 
 
 def _declared(peers: list[dict[str, Any]]) -> str:
-    """Queues whose settings are not alike: their messages live by the rules of whichever node they are on."""
+    """Queues whose settings differ: their messages follow the rules of whichever node they are on."""
     rows = [
         [str(peer["name"]), str(sentence)]
         for peer in peers
@@ -224,7 +224,7 @@ def _run_drain(arguments: argparse.Namespace) -> int:
 
 
 def _wait_until_drained(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the answer that says that none is left to hand over; tells now and then how far it is."""
+    """Returns the answer that says that none is left to hand over; reports now and then how far it is."""
     before = _handed_over(_ask_peers(arguments))
     printed_at_s = time.monotonic()
     while True:
@@ -261,7 +261,7 @@ def _progress(before: dict[str, int], now: dict[str, int]) -> str:
 
 
 def _awaited(peers: list[dict[str, Any]]) -> str:
-    """What only a node can settle that is not there."""
+    """What only a node can settle that is not linked."""
     waiting = {str(peer["name"]): int(peer.get("in_doubt", 0)) + int(peer.get("outbox", 0))
                for peer in peers if peer.get("state") != "up"}  # fmt: skip
     return "".join(

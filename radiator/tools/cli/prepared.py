@@ -1,4 +1,6 @@
-"""`radiator prepared`: transactions that were prepared under a name, and are not over; what becomes of one by hand."""
+"""`radiator prepared`: transactions that were prepared under a name, and are not finished; and how to end one
+by hand.
+"""
 
 import argparse
 from collections.abc import Callable
@@ -58,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check_together(arguments: argparse.Namespace) -> None:
-    """Raises RadiatorError for what says nothing without something else."""
+    """Raises RadiatorError for an option that has no meaning without another."""
     if arguments.commit is not None and (arguments.app is None or arguments.version is None):
         raise RadiatorError("--commit needs --app and --version: a version of an app is committed once.")
     if arguments.commit is None and (arguments.app is not None or arguments.version is not None):

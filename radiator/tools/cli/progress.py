@@ -31,7 +31,7 @@ class Progress:
         self._what = ""
         self._what_begun_s = self._next_s = 0.0
         self._before = 0  # of what is done, when this was first called for it
-        self._columns = 0  # of the line that stands there
+        self._columns = 0  # of the line that is shown
 
     def __enter__(self) -> "Progress":
         return self
@@ -56,7 +56,7 @@ class Progress:
             self._write(self._line(unit, done, whole, now_s - self._what_begun_s))
 
     def clear(self) -> None:
-        """Takes the line away: something else is to be written there."""
+        """Removes the line: something else is to be written there."""
         if self._columns:
             self._write("")
 

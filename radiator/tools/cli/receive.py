@@ -84,7 +84,7 @@ def _as_json(message: Message) -> bytes:
 
 
 def _write(body: bytes, raw: bool) -> None:
-    """To a file or pipe the bytes as they are; a terminal must not be commanded by them."""
+    """Writes the bytes as they are to a file or pipe; a terminal must not obey them."""
     if not raw and sys.stdout.isatty():
         body = printable(body.decode("utf-8", "backslashreplace"), keep="\n\t").encode()
     sys.stdout.buffer.write(body if raw else body + b"\n")

@@ -70,7 +70,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """Nothing is cut: where a terminal has no room for the columns, one below the other."""
+    """The table, in which nothing is cut: if a terminal has no room for the columns, they are one below the other."""
     text = table(_HEADS, rows, columns=sys.maxsize)
     columns = terminal_columns()
     if columns is None or max(map(width_of, text.splitlines())) <= columns:

@@ -1,4 +1,4 @@
-"""`radiator rename`: says that a data directory is that of another node."""
+"""`radiator rename`: makes a data directory that of another node."""
 
 import argparse
 

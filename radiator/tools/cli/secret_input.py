@@ -22,7 +22,7 @@ def from_stdin() -> str:
 
 
 def no_token(password: str) -> str:
-    """It is not taken for a token when it is given. Raises ConfigError."""
+    """Returns the password. Raises ConfigError if it would be taken for a token."""
     if is_jwt(password.encode()):
         raise ConfigError(["The password has the form of a JSON Web Token: choose another."])
     if is_token(password.encode()):

@@ -20,7 +20,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     gc.disable()  # for good (server/serve.py, Collector); before the imports, which it would slow down
-    # here and not above: only this command needs gevent and LMDB, and the others shall start fast
+    # here and not above: only this command needs gevent and LMDB, and the others must start fast
     from radiator.server.listener import refused
     from radiator.server.serve import serve
 

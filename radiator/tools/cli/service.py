@@ -64,14 +64,14 @@ class _Place:
         return self.root / path.relative_to("/")
 
     def within(self, path: Path) -> Path:
-        """As the system has it that is installed into."""
+        """The path as the system that is installed into has it."""
         return Path("/") / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def say(self, what: object, done: str) -> None:
         print(f"{printable(str(what))}: {'would be ' if self.is_dry else ''}{done}")
 
     def write(self, path: Path, text: str, done: str) -> None:
-        """Whole, under its name, or not at all."""
+        """Writes a file whole, under its name, or not at all."""
         if not self.is_dry:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             beside = path.with_name(f".{path.name}.part")
@@ -86,7 +86,7 @@ class _Place:
         self.say(path, "removed")
 
     def run(self, *command: str) -> None:
-        """Of the running system: nothing where this is another root. RadiatorError where it fails."""
+        """Runs a command of the running system; does nothing for another root. RadiatorError where it fails."""
         if self.root != Path("/"):
             return
         if not self.is_dry:
@@ -100,7 +100,7 @@ class _Place:
         self.say(f"`{' '.join(command)}`", "done")
 
     def systemctl(self, *words: str) -> None:
-        """By systemctl, where systemd runs: it does not where an image is made."""
+        """Runs systemctl, if systemd runs: it does not where an image is made."""
         if _RUNS.is_dir():
             self.run("systemctl", *words)
 

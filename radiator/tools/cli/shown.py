@@ -12,12 +12,12 @@ CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
 def add_json(parser: argparse._ActionsContainer, what: str = "the broker's whole answer, as JSON on one line") -> None:
-    """The `--json` of a command."""
+    """Adds the `--json` of a command."""
     parser.add_argument("--json", action="store_true", help=what)
 
 
 def add_watch(parser: argparse._ActionsContainer) -> None:
-    """The `--watch` of a command."""
+    """Adds the `--watch` of a command."""
     parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
 
 
@@ -27,7 +27,7 @@ def print_answer(arguments: argparse.Namespace, answer: object, text: str) -> No
 
 
 def show(arguments: argparse.Namespace, look: Callable[[], Any], formed: Callable[[Any], str]) -> Any:
-    """Looks, tells what is seen, and returns it; with `--watch` again and again, until interrupted."""
+    """Looks, prints what is seen, and returns it; with `--watch` again and again, until interrupted."""
     clear = CLEAR_SCREEN if arguments.watch and sys.stdout.isatty() and not arguments.json else ""
     while True:
         seen = look()

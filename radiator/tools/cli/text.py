@@ -35,7 +35,7 @@ def table(
     """Aligned columns as lines: text to the left, numbers to the right. Text is made printable; on a terminal it is cut
     so that the lines fit (columns: the width, by default that of stdout). Numbers are never cut, nor is the last
     column, which has sentences and wraps. least: heads of the columns that may be left out where that is not enough, in
-    the order in which they go.
+    the order in which they are left out.
     """
     columns = terminal_columns() if columns is None else columns
     cells = [[printable(str(cell)) for cell in row] for row in (heads, *rows)]
@@ -74,7 +74,7 @@ def _shrink(widths: list[int], may_shrink: list[bool], columns: int) -> None:
 
 
 def terminal_columns() -> int | None:
-    """How wide the terminal is that stdout is; None: it is none."""
+    """How wide the terminal is that stdout is; None: it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -20,7 +20,7 @@ TAKERS = tuple(name for name, kind in KINDS.items() if kind.is_target)  # what a
 
 
 class Thing(NamedTuple):
-    """A destination. Of an exchange that is sent to, or subscribed, the name has the key behind it."""
+    """A destination. Of an exchange that is sent to, or subscribed, the name is followed by the key."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class Thing(NamedTuple):
 class ArgumentWord:
     """One argument of a command. kinds: the argument names a thing of one of these, and is two words where it is given
     as KIND NAME; without kinds it is one word, which `read` converts, and may refuse by ValueError. check: judges the
-    address of a thing; the text that it raises stands behind `metavar` in the sentence.
+    address of a thing; the text that it raises follows `metavar` in the sentence.
 
     is_needed: False where it may be left out. is_many: it takes all words that follow. is_made: `--create` makes this
     queue.
@@ -52,7 +52,7 @@ class ArgumentWord:
 
 
 def add_words(parser: argparse.ArgumentParser, *words: ArgumentWord) -> None:
-    """The arguments of a command, in their order. Each is an attribute of what is parsed; `things` is the list of all
+    """Adds the arguments of a command, in order. Each is an attribute of what is parsed; `things` is the list of all
     things, `made` of those that `--create` makes.
     """
     shown = [word.metavar + " ..." * word.is_many for word in words]
@@ -84,7 +84,7 @@ def config_for(take: Callable[[Config], Any]) -> Callable[[str], Any]:
 
 
 def read_config(arguments: argparse.Namespace) -> None:
-    """Every option that a configuration file is to answer is what that says; context: the one that the broker is of, or
+    """Gives every option that a configuration file is to answer what the file says; context: the one of the broker, or
     None. Raises ConfigError.
     """
     for dest in ("broker", "data"):

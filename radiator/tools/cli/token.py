@@ -1,4 +1,4 @@
-"""`radiator token`: a secret for a machine, and what a configuration keeps of it."""
+"""`radiator token`: a secret for a machine, and what a configuration keeps in its place."""
 
 import argparse
 import os
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _write(path: Path, token: str) -> None:
-    """RadiatorError: something has that name."""
+    """Writes the token into a new file. RadiatorError: something has that name."""
     try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

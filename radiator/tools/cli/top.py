@@ -104,7 +104,7 @@ def _as_json(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> di
 
 class Keys:
     """The keys of a terminal, one by one and unseen, in a `with` that leaves the terminal as it was; SIGTERM is a
-    KeyboardInterrupt meanwhile. Where stdin or stdout is no terminal there are none.
+    KeyboardInterrupt meanwhile. If stdin or stdout is not a terminal, there are none.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Keys:
         signal.signal(signal.SIGTERM, self._handler)
 
     def has_ended(self, within_s: float) -> bool:
-        """Whether `q` was pressed within so many seconds."""
+        """Whether `q` was pressed within that many seconds."""
         end_s = time.monotonic() + within_s
         while (left_s := end_s - time.monotonic()) > 0:
             if not self.are_read:
@@ -148,7 +148,7 @@ def _look(
     most = ROWS
     if size is not None:
         summary = textwrap.wrap(summary[0], size.columns)
-        # what stands around the rows: their heads, how many more there are, how to end it
+        # what is around the rows: their heads, how many more there are, how to end it
         most = max(1, size.lines - len(summary) - 3 - has_keys - (1 if logs else 0))
         logs = logs[: max(1, most // 3)]
         most = max(1, most - len(logs))

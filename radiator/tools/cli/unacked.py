@@ -1,4 +1,4 @@
-"""`radiator unacked` and `radiator extend`: which messages are out with whom, and more time for one of them."""
+"""`radiator unacked` and `radiator extend`: which messages are unacked with whom, and more time for one of them."""
 
 import argparse
 from typing import Any

@@ -54,7 +54,7 @@ def _led_to(arguments: argparse.Namespace, what: Thing) -> dict[str, Any]:
             targets = [str(one) for one in (*field(described, "children"), *described.get("outboxes", ()))]
         else:
             targets = sorted({str(one["queue"]) for one in field(described, "bindings")})
-        # a subscriber of an exchange is no queue that can be asked for: it gets a message at once, or is closed
+        # a subscriber of an exchange is not a queue that can be asked for: it gets a message at once, or is closed
         own = [one for one in targets if one.startswith("$own/")]
         targets = [one for one in targets if not one.startswith("$own/")]
         answers = {}

@@ -74,7 +74,7 @@ from radiator.tools.config.values import JOURNAL as JOURNAL_TABLE
 
 __all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "reread", "render_table", "size_text"]
 
-# what stands before a NAME
+# what comes before a NAME
 
 
 def _log_name_mistake(name: str) -> str:
@@ -120,8 +120,8 @@ def load(path: Path | None) -> Config:
 
 
 def reread(path: Path, refused: Callable[[ListenAddress], str], running: Config) -> Reread:
-    """What the file says now, beside what is in force. A pipe, which a start may read, has nobody who writes it now.
-    refused: why a start would not listen on an address, or "".
+    """What the file says now, beside what is in force. A pipe, which a start may read, has no writer now. refused: why
+    a start would not listen on an address, or "".
     """
     try:
         _check_file(path)
@@ -366,7 +366,7 @@ def _declarations(file: File) -> Declarations:
 
 def render(config: Config) -> str:
     """The configuration as the text of a file that says the same: `load` of it equals `config`, if that has no users.
-    What is kept of passwords and tokens is not shown, and no start takes what stands in its place.
+    The hashes of passwords and tokens are not shown, and no start takes what is in their place.
     """
     tables = tables_of(config) | {("server", ""): _server(config)}
     if config.node is not None:
@@ -416,7 +416,7 @@ def _as_listed(address: ListenAddress, data_dir: Path) -> str:
 
 
 def _node_lines(node: Node) -> dict[str, Any]:
-    """Without the secret: the file that it stands in is named."""
+    """Without the secret: the file that has it is named."""
     return {
         "name": node.name,
         "listen": _text(node.listen),

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, and on which line it stands."""
+"""What is wrong with a configuration file, and on which line."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ class Mistakes:
         self.found: list[tuple[Keys, str]] = []
 
     def add(self, keys: Keys, wrong: str) -> None:
-        """wrong: what stands behind the key's name: what is wrong, and what would be right."""
+        """wrong: what follows the key's name: what is wrong, and what would be right."""
         self.found.append((keys, wrong))
 
     def are_in(self, *table: str) -> set[str]:

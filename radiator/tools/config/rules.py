@@ -129,7 +129,7 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
 
 
 def _judge_listeners(file: File, mistakes: Mistakes) -> None:
-    """Other machines get in with a login only, and without TLS only where the file names the very listener."""
+    """Other machines get in only with a login, and without TLS only if the file names that very listener."""
     plain, listen = file.server.get("plain", []), file.listen()
     for address in listen:
         if address.is_loopback:
@@ -153,7 +153,7 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls(file: File, mistakes: Mistakes) -> None:
-    """A listener that encrypts has a certificate, and who asks for those of clients has a CA to judge them by."""
+    """A listener that encrypts has a certificate, and one that asks for those of clients has a CA to judge them by."""
     encrypted = [one for one in file.listen() if SCHEMES[one.scheme].is_encrypted]
     if encrypted and file.tls is None:
         right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
@@ -167,7 +167,7 @@ def _judge_tls(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
-    """Each is of a listener that encrypts, has a whole pair or none, and a CA where it asks for certificates."""
+    """Each table is for a listener that encrypts, has a whole pair or none, and a CA if it asks for certificates."""
     node = (file.node or {}).get("listen")
     listen = {str(one): one for one in (*file.listen(), *([node] if node is not None else []))}
     for address, table in file.tls_of_listeners.items():
@@ -188,7 +188,9 @@ def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls_of_nodes(file: File, mistakes: Mistakes) -> None:
-    """So has one for nodes; and who dials a node over TLS has a CA to judge its certificate by."""
+    """A listener for nodes has a certificate too; a node that dials another over TLS has a CA to judge its certificate
+    by.
+    """
     listen = (file.node or {}).get("listen")
     if listen is not None and listen.scheme == PEERS and file.tls is None:
         right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
@@ -245,7 +247,9 @@ def _place(host: str) -> str:
 
 
 def _judge_node(file: File, mistakes: Mistakes) -> None:
-    """Nodes are linked by a list: one that names nobody is linked with nobody, whatever it could learn from others."""
+    """Nodes are linked by a list: a node that lists nobody is linked with nobody, whatever it could learn
+    from others.
+    """
     if file.node is None:
         if file.peers:
             wrong = "declares other nodes, but this one has no [node]"
@@ -311,7 +315,7 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
 
 
 def _socket(address: Address) -> tuple[str, int]:
-    """Of one, only one node can be told, with or without TLS."""
+    """The place of an address, at which only one node can be, with or without TLS."""
     return address.host, address.port
 
 
@@ -433,7 +437,7 @@ def _judge_bindings(file: File, mistakes: Mistakes) -> None:
 
 
 def _why_no_target(file: File, name: str) -> str:
-    """Why `name` is neither a queue nor the `/log/NAME` of a log, to stand behind a key's name; "" where it is one."""
+    """Why `name` is neither a queue nor the `/log/NAME` of a log, as text after a key's name; "" where it is one."""
     if name.startswith(EXCHANGE_PREFIX):
         return _why_no_exchange(file, name)
     if not name.startswith(LOG_PREFIX):
@@ -454,7 +458,7 @@ def _why_no_exchange(file: File, address: str) -> str:
 
 
 def _why_no_queue(file: File, name: str) -> str:
-    """Why `name` is no queue, as words that follow a key's name; "" where it is one, or first use may create it.
+    """Why `name` is not a queue, as text after a key's name; "" where it is one, or first use may create it.
 
     A queue is declared by its name or by a pattern that matches it. Where [create] allows queues it need not be
     declared, unless the name is that of a fanout, a topic or an exchange: that is more likely a mistake than a queue of

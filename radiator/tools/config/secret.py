@@ -1,5 +1,5 @@
-"""The secret that the nodes of a cluster share, read from a file of its own: it stands in no configuration, no log and
-no answer.
+"""The secret that the nodes of a cluster share, read from a file of its own: it is in no configuration, no log and no
+answer.
 """
 
 import stat

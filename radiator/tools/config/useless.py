@@ -1,4 +1,4 @@
-"""Settings of a file that are valid but have no effect beside the others. They are reported, and stop no start.
+"""Settings of a file that are valid but have no effect beside the others. They are reported, and do not stop a start.
 
 A setting that is written with its default value has no effect either, but is not reported: a file may list everything.
 """
@@ -104,5 +104,5 @@ def _find_in_journal(file: File, store_bytes: int, found: Mistakes) -> None:
 
 
 def _add(found: Mistakes, keys: tuple[str, ...], wrong: str) -> None:
-    """wrong: what is so, and behind a `;` what would help."""
+    """wrong: what is so, and after a `;` what would help."""
     found.add(keys, f"has no effect: it {wrong}")

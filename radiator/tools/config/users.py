@@ -1,5 +1,5 @@
-"""[user] tables: of config.toml, and of the file that `users_file` names. What they hold of passwords and tokens stands
-in no answer and no log.
+"""[user] tables: of config.toml, and of the file that `users_file` names. Their hashes of passwords and tokens are in
+no answer and no log.
 """
 
 import pwd
@@ -25,7 +25,7 @@ from radiator.tools.config.values import each_of
 
 Table = dict[str, Any]
 
-NOT_SHOWN = "not shown"  # what stands for a hash where a configuration is printed
+NOT_SHOWN = "not shown"  # what is in the place of a hash where a configuration is printed
 _PROOFS = ("password", "tokens", "jwt", "certificate", "unix")
 _OF_EVERYBODY = stat.S_IROTH | stat.S_IWOTH
 _HOW_TO_ADD = 'add one, such as [user."shop"] with password = "..." of `radiator password`'
@@ -162,7 +162,7 @@ def _user(name: str, table: object, mistakes: Mistakes) -> User:
 
 
 def _judge_twice(users: Mapping[str, User], key: str, mistakes: Mistakes) -> None:
-    """Nobody is two users."""
+    """Reports what would make one client two users."""
     taken: dict[str, str] = {}
     for name, user in users.items():
         value = getattr(user, key)
@@ -171,7 +171,7 @@ def _judge_twice(users: Mapping[str, User], key: str, mistakes: Mistakes) -> Non
 
 
 def _judge_tokens(users: Mapping[str, User], mistakes: Mistakes) -> None:
-    """A token is one user's. Its hash is not shown."""
+    """Reports a token that two users have. Its hash is not shown."""
     taken: dict[str, str] = {}
     for name, user in users.items():
         for token in user.tokens:
@@ -180,13 +180,13 @@ def _judge_tokens(users: Mapping[str, User], mistakes: Mistakes) -> None:
 
 
 def have_secrets(users: Mapping[str, User]) -> bool:
-    """Whether what is kept of a password or a token is among them."""
+    """Whether one of them has the hash of a password or a token."""
     return any(user.password is not None or user.tokens for user in users.values())
 
 
 def mode_mistake(path: Path, has_secrets: bool = True) -> str:
-    """Why that file must not hold users, as a sentence; "" where it may, or is gone. Whoever may write it is everybody
-    in it; who may read it matters where there is something secret.
+    """Why that file must not hold users, as a sentence; "" where it may, or is gone. Whoever may write it can be any
+    user in it; who may read it matters if it has something secret.
     """
     try:
         mode = path.stat().st_mode
@@ -237,7 +237,7 @@ def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, 
 
 
 def user_table(user: User) -> Table:
-    """As a file has it, without what is kept of passwords and tokens."""
+    """As a file has it, without hashes of passwords and tokens."""
     rules = user.rules
     return {
         "password": None if user.password is None else NOT_SHOWN,

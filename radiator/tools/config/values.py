@@ -160,7 +160,7 @@ _READERS: dict[str, Callable[[str, str, str], ListenAddress]] = {TCP: _tcp_addre
 
 
 def quoted(text: str) -> str:
-    """The text as TOML has it in quotes, which is as JSON has it, but for DEL."""
+    """The text as TOML has it in quotes, which is as JSON has it, except for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -238,7 +238,7 @@ def _dialled_address(value: object) -> Address:
 
 
 def advertised_mistake(address: Address) -> str:
-    """Why other nodes would not take it from this one, as protocols/peer judges it; "" where they do."""
+    """Why other nodes would not accept it from this one, as protocols/peer judges it; "" where they do."""
     host = address.host
     if "%" in host and ":" in host:
         return f"has the host {shown(host)} with a zone, which means something on this machine only; write it without"
@@ -257,7 +257,7 @@ def _advertised_address(value: object) -> Address:
 
 
 def node_name_mistake(name: str) -> str:
-    """Why it is no name of a node, to stand behind "which"; "" where it is one."""
+    """Why it is not a name of a node, as text after "which"; "" where it is one."""
     if is_node_name(name):
         return ""
     right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"

@@ -1,7 +1,8 @@
-"""The properties of a message on its way to another broker: the bytes that came, but for what would be read anew.
+"""The properties of a message on its way to another broker: the bytes that came, except for what would take effect
+again.
 
 A message is published a second time here, to the one queue that it was in. What told the old broker where it goes, who
-has sent it, and how often it was delivered is no order to the new one.
+sent it, and how often it was delivered must not tell the new one.
 """
 
 from radiator.model.amqp_properties import Properties, encode, parse, stored_block
@@ -11,7 +12,7 @@ from radiator.model.headers import PARTITION_KEY
 from radiator.model.traces import TRACEPARENT
 
 RENAMED = {"CC": "x-migrated-cc", "BCC": "x-migrated-bcc"}
-"""They had their effect when the message was sent first; a second time they would make copies."""
+"""They had their effect when the message was first sent; a second time they would make copies."""
 USER_ID = "x-migrated-user-id"
 REMOVED = ("x-delivery-count", "redelivery-count")
 """What the old broker has put in: how often it has delivered the message (RabbitMQ's quorum queues; Radiator)."""
@@ -26,8 +27,8 @@ _READ_BY_RADIATOR = (PARTITION_KEY.name, TRACEPARENT.name)
 
 
 def adapted(data: bytes, user: str | None) -> tuple[bytes, bool, tuple[str, ...]]:
-    """Flags and list for the new broker, whether it may refuse them, and in what the message is not what it was. user:
-    whom a message may name as its sender there; None: nobody.
+    """Flags and list for the new broker, whether it may refuse them, and how the message has changed. user: whom a
+    message may name as its sender there; None: nobody.
     """
     flags = int.from_bytes(data[:2])
     notes = ("expiration",) if flags & _HAS_EXPIRATION else ()
@@ -45,7 +46,7 @@ def adapted(data: bytes, user: str | None) -> tuple[bytes, bool, tuple[str, ...]
 
 
 def _is_odd(data: bytes, flags: int) -> bool:
-    """Whether the new broker may find something to say about them."""
+    """Whether the new broker may refuse them."""
     if len(data) > BIG_PROPERTIES_BYTES:
         return True
     if not flags & _HAS_HEADERS:

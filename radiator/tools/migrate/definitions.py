@@ -53,7 +53,7 @@ class DefinedBinding(NamedTuple):
 
 class DefinedPolicy(NamedTuple):
     """Settings of all queues, or exchanges, with such a name. Only one counts for each: that of the highest priority.
-    is_operator: of those that hold beside.
+    is_operator: one of the operator policies, which apply besides.
     """
 
     name: str
@@ -66,7 +66,7 @@ class DefinedPolicy(NamedTuple):
 
 @dataclass(slots=True)
 class Definitions:
-    """Of one virtual host. others: a sentence for each kind of thing that is not taken at all."""
+    """Of one virtual host. others: a sentence for each kind of thing that is not migrated at all."""
 
     queues: list[DefinedQueue] = field(default_factory=list)
     exchanges: list[DefinedExchange] = field(default_factory=list)
@@ -193,7 +193,7 @@ class _Rows:
                 counts[kind] = counts.get(kind, 0) + 1
 
     def others(self) -> list[str]:
-        """What is not taken, of other virtual hosts, and of kinds that are not here."""
+        """What is not migrated: of other virtual hosts, and of kinds that this broker does not have."""
         found = []
         for vhost, counts in self._elsewhere.items():
             what = ", ".join(f"{count} {kind}" for kind, count in counts.items())

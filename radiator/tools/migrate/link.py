@@ -53,7 +53,7 @@ _CAPABILITIES = dict.fromkeys(
 
 
 class AmqpRefused(RadiatorError):
-    """A channel is closed, since the broker says no. code: that of AMQP; text: its own words."""
+    """A channel is closed because the broker refused something. code: that of AMQP; text: its own words."""
 
     def __init__(self, name: str, code: int, text: str) -> None:
         super().__init__(f"{name[:1].upper()}{name[1:]} says {code} {text.rstrip('.')}.")
@@ -73,7 +73,7 @@ class AmqpLink(AmqpWire):
         self._begin()
 
     def reconnect(self) -> None:
-        """Anew, with nothing of what was."""
+        """Connects and logs in again, with nothing of the earlier connection."""
         self._is_logged_in = False
         super().close()
         self.connect()
@@ -114,21 +114,23 @@ class AmqpLink(AmqpWire):
     # ---- questions
 
     def open_channel(self, channel: int) -> None:
-        """It is open from now on."""
+        """Opens the channel."""
         if channel not in self._open:
             self.send_method(channel, ChannelOpen())
             self._answer(channel, ChannelOpenOk)
             self._open.add(channel)
 
     def ask(self, channel: int, method: Method, answer: type[Method]) -> Any:
-        """The answer, which is of that type. Raises AmqpRefused: the channel is closed then, and opened by the next."""
+        """Returns the answer, which is of that type. Raises AmqpRefused: the channel is closed then, and opened by the
+        next question.
+        """
         self.open_channel(channel)
         self.send_method(channel, method)
         return self._answer(channel, answer)
 
     def count(self, queue: str, channel: int = CONTROL) -> QueueDeclareOk:
-        """What is ready in it, and how many consume, once the broker has taken what was sent on that channel. Raises
-        AmqpRefused, with 404 where it is not there.
+        """Returns what is ready in it, and how many consume, once the broker has taken what was sent on that channel.
+        Raises AmqpRefused, with 404 if it does not exist.
         """
         found: QueueDeclareOk = self.ask(channel, QueueDeclare(queue=queue, passive=True), QueueDeclareOk)
         return found
@@ -146,7 +148,7 @@ class AmqpLink(AmqpWire):
         return True
 
     def close_channel(self, channel: int) -> None:
-        """What it has not acked goes back. What came on it is forgotten."""
+        """Closes the channel: what it has not acked goes back, and what came on it is forgotten."""
         if channel in self._open:
             self.send_method(channel, ChannelClose())
             self._open.discard(channel)
@@ -154,19 +156,21 @@ class AmqpLink(AmqpWire):
         self.forget(channel)
 
     def forget(self, channel: int) -> None:
-        """What came on it, and has not been taken."""
+        """Forgets what came on it and has not been taken."""
         kept = [event for event in self.events if event.channel != channel]
         self.events.clear()
         self.events.extend(kept)
 
     def refused(self, channel: int, method: ChannelClose) -> AmqpRefused:
-        """The broker has closed the channel: to raise, where nobody expected it."""
+        """Returns the error to raise when the broker has closed the channel."""
         self.send_method(channel, ChannelCloseOk())
         self._open.discard(channel)
         return AmqpRefused(self.name, method.reply_code, method.reply_text)
 
     def close(self) -> None:
-        """Says good-bye, where it still can. What was sent before is taken then. One that has no room does not read."""
+        """Closes the connection in order, if it still can: then what was sent before is taken. A broker without room
+        does not read.
+        """
         if self._is_logged_in and not self.blocked:
             self._is_logged_in = False
             with suppress(RadiatorError, OSError, ValueError):

@@ -26,15 +26,15 @@ from radiator.tools.migrate.queue_move import REFUSALS, QueueMove, QueueMoved
 from radiator.tools.migrate.wire import WireLost
 
 PASSES_MAX = 3
-"""So often a queue is begun that has messages again: those that died in another queue of the old broker come late."""
+"""How often a queue that has messages again is begun: those that died in another queue of the old broker come late."""
 FOLLOW_S = 0.2
 INTERRUPTED = "It was interrupted."
 
 
 @dataclass(slots=True, frozen=True)
 class MigrationWishes:
-    """window: messages on their way of a queue. is_following: goes on until somebody wants an end. is_stopping: whether
-    somebody does. note: gets a sentence that is to be read now. progress: a queue, and how many it had.
+    """window: messages on their way of a queue. is_following: goes on until it is stopped. is_stopping: whether it is.
+    note: called with a sentence to be read now. progress: a queue, and how many it had.
     """
 
     window: int
@@ -62,7 +62,7 @@ class Migration:
         try:
             name = self._old.ask(CONTROL, QueueDeclare(exclusive=True, auto_delete=True), QueueDeclareOk).queue
         except AmqpRefused:
-            return  # who may only read there cannot ask so
+            return  # a user who may only read there cannot ask this
         try:
             self._new.count(name)
             is_same = True
@@ -85,7 +85,7 @@ class Migration:
     # ---- what the new broker has
 
     def declare(self) -> None:
-        """Exchanges, then queues, then bindings; what is refused is left, and so is what needs it."""
+        """Declares exchanges, then queues, then bindings. What is refused is left, and so is what needs it."""
         plan = self._plan
         for exchange in tuple(plan.exchanges):
             flags = {"durable": exchange.durable, "auto_delete": exchange.auto_delete, "internal": exchange.internal}
@@ -127,7 +127,7 @@ class Migration:
     # ---- the messages
 
     def move(self) -> None:
-        """All that is there; with `is_following` all that comes, too."""
+        """Moves all that is there; with `is_following`, also all that comes."""
         self._sender = self._new.user if self._new.takes_user_id() else None
         self.moved = {name: QueueMoved(name) for name, _ in self._plan.to_move}
         try:
@@ -153,7 +153,7 @@ class Migration:
         return INTERRUPTED if self._wishes.is_stopping() else "More came meanwhile: --follow goes on with what comes."
 
     def _pass(self) -> bool:
-        """Whether a queue had something."""
+        """Goes through all queues once. Returns whether one had something."""
         had = False
         for name, is_consumed in self._plan.to_move:
             moved = self.moved[name]

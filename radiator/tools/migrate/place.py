@@ -1,4 +1,4 @@
-"""Where a broker of AMQP is, and as whom to speak to it."""
+"""Where a broker of AMQP is, and the login for it."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -54,7 +54,7 @@ class AmqpPlace:
             ways = "name the user alone; --help says how the password is given"
             raise ConfigError([f"{shown} has a password before it, which others see among the processes: {ways}."])
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        # RabbitMQ: without a path it is the usual one, and `/` alone is meant so by nearly everybody
+        # RabbitMQ: without a path it is the usual one, which nearly everybody means by `/` alone, too
         vhost = unquote(parts.path[1:]) or "/"
         return cls(host, port, user, password, vhost, is_tls=parts.scheme == "amqps")
 

@@ -17,9 +17,9 @@ RESERVED = "amq."
 @dataclass(slots=True)
 class MigrationPlan:
     """queues: those whose messages are moved; exchanges and bindings: what is declared before. names: of queues of
-    which nothing but the name is known: they must be there already. left: what is not taken, a name and why.
-    applied: what policies say, and the queues have now as arguments. lost: what policies say, and nothing here does.
-    others: a sentence for each kind of thing that is not taken.
+    which nothing but the name is known: they must be there already. left: what is not migrated, a name and why.
+    applied: what policies say, and the queues have now as arguments. lost: what policies say, and nothing here can.
+    others: a sentence for each kind of thing that is not migrated.
     """
 
     queues: list[DefinedQueue] = field(default_factory=list)
@@ -32,7 +32,7 @@ class MigrationPlan:
     others: list[str] = field(default_factory=list)
 
     def leave(self, what: str, why: str) -> None:
-        """One of them is not taken."""
+        """Notes that one of them is not migrated."""
         self.left.append((what, why))
 
     @property
@@ -53,7 +53,7 @@ def exchange_title(name: str) -> str:
 
 
 def plan_of(definitions: Definitions | None, names: Sequence[str]) -> MigrationPlan:
-    """names: of the queues that are wanted; none: all of the definitions."""
+    """Makes the plan. names: of the queues that are wanted; none: all of the definitions."""
     plan = MigrationPlan()
     if definitions is None:
         plan.names = list(dict.fromkeys(names))
@@ -145,7 +145,7 @@ def binding_title(binding: DefinedBinding) -> str:
 
 
 def as_json(plan: MigrationPlan) -> dict[str, Any]:
-    """For programs."""
+    """The plan as JSON, for programs."""
 
     def rows(pairs: list[tuple[str, str]]) -> list[dict[str, str]]:
         return [{"what": what, "why": why} for what, why in pairs]

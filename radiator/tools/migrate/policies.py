@@ -1,5 +1,5 @@
-"""Policies of RabbitMQ as arguments of the queues and exchanges that they hold for: a time to live, or a dead-letter
-exchange, that stood in a policy alone would else be gone without a word.
+"""Policies of RabbitMQ as arguments of the queues and exchanges that they hold for: otherwise a time to live, or a
+dead-letter exchange, that is only in a policy would be lost without notice.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ _FIRST_COMES_FIRST = {
     "dead-letter-strategy": "x-dead-letter-strategy",
     "overflow": "x-overflow",
 }
-"""Where the queue has one itself, that one counts. Those that others need stand first."""
+"""Where the queue has one itself, that one counts. Those that others need come first."""
 _OF_EXCHANGES = {"alternate-exchange": "alternate-exchange"}
 _OF_QUEUES = {*_LEAST, *_FIRST_COMES_FIRST}
 _WITHOUT_MEANING = frozenset(
@@ -55,7 +55,9 @@ class WithPolicies(NamedTuple):
 def with_policies(
     thing: DefinedQueue | DefinedExchange, policies: Iterable[DefinedPolicy], check: CheckArguments
 ) -> WithPolicies:
-    """What holds for it in the old broker. check: raises Violation where the new broker takes no such arguments."""
+    """Returns what holds for it in the old broker. check: raises Violation where the new broker takes no such
+    arguments.
+    """
     is_queue = isinstance(thing, DefinedQueue)
     holding = [policy for policy in policies if _holds(policy, thing, is_queue)]
     found = WithPolicies(dict(thing.arguments), [], [])

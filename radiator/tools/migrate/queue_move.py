@@ -1,6 +1,7 @@
 """One queue's messages, from the old broker to the new: acked there once they are confirmed here, never before.
 
-So a message is in one of the two at any moment, whatever ends. In both it is only between its confirm and its ack.
+So a message is in one of the two at any moment, whichever of them ends. In both it is only between its confirm and its
+ack.
 """
 
 import time
@@ -41,26 +42,26 @@ from radiator.tools.migrate.wire import PENDING_BYTES, AmqpEvent, WireLost, wait
 
 CHANNEL = 2
 QUIET_S = 0.1
-"""Nothing has come for so long: the old broker is asked whether there is more."""
+"""When nothing has come for this long, the old broker is asked whether there is more."""
 STALLED_S = 20.0
-"""There is more, and nothing of it has come for so long: somebody else gets it."""
+"""When there is more, and nothing of it has come for this long, somebody else gets it."""
 CONFIRM_MAX_S = 60.0
 EMPTY_LOOKS = 2
-"""So often the old broker must say that it has nothing more: what it has given out may be behind its first answer."""
+"""How often the old broker must say that it has nothing more: what it has given out may come after its first answer."""
 REFUSALS = frozenset((NOT_ALLOWED, NOT_IMPLEMENTED, FRAME_ERROR, SYNTAX_ERROR, COMMAND_INVALID, UNEXPECTED_FRAME))
 """Codes of a connection that is closed for what came over it, not because the broker ends."""
 BLOCKED_MAX_S = 5.0
-"""Who wants an end waits so long for a broker without room."""
+"""How long a stop waits for a broker without room."""
 REFUSED_MAX = 50
-"""As many messages may stay behind, one by one, before the queue is left."""
+"""How many messages may stay behind, one by one, before the queue is left."""
 
 
 @dataclass(slots=True)
 class QueueMoved:
     """What has become of a queue. moved: messages that are in the new broker and acked in the old. refused: those that
     the new broker did not take, and why. redelivered: of those that were moved, how many the old broker had delivered
-    before, to whomever. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. why:
-    what ended it; "": it is empty. notes: how messages were changed.
+    before. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. why: what ended it;
+    "": it is empty. notes: how messages were changed.
     """
 
     queue: str
@@ -89,7 +90,7 @@ class _Delivered:
 class QueueMove:
     """Call `run` once. is_consumed: false where a consumer would do harm: the old broker deletes an auto-delete queue
     with its last one. window: how many are on their way at most. sender: whom a message may name as its sender; None:
-    nobody. is_stopping: whether somebody wants an end.
+    nobody. is_stopping: whether it is to be stopped.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class QueueMove:
         self._written_bytes = 0  # when that was looked at
 
     def run(self) -> None:
-        """Moves until the queue is empty, or cannot go on. Raises WireLost; what it has moved stands in `moved`."""
+        """Moves until the queue is empty, or cannot go on. Raises WireLost; what it has moved is in `moved`."""
         try:
             self._begin()
             self._go_on()
@@ -138,7 +139,7 @@ class QueueMove:
             raise
 
     def _leave(self) -> None:
-        """One of the two is gone. What is confirmed is acked, if the old broker is the one that is there."""
+        """Called when one of the two is gone. Acks what is confirmed, if the old broker is still there."""
         try:
             self._ack()
             self._old.count(self._queue, CHANNEL)
@@ -198,7 +199,7 @@ class QueueMove:
             raise self._new.lost(f"it has confirmed nothing for {CONFIRM_MAX_S:.0f} s")
 
     def _is_empty(self, quiet_s: float) -> bool:
-        """Nothing is on its way: whether there is nothing more."""
+        """Called when nothing is on its way. Returns whether there is nothing more."""
         found = self._old.count(self._queue)
         if any(event.channel == CHANNEL for event in self._old.events):
             return False
@@ -231,7 +232,7 @@ class QueueMove:
         self._ack()
         self._moved.twice_at_most += len(self._unconfirmed)
         self._unconfirmed.clear()
-        # by the channel that has acked and gives back: the count comes behind both
+        # by the channel that has acked and gives back: the count comes after both
         if self._has_more():
             self._old.send_method(CHANNEL, BasicNack(0, multiple=True, requeue=True))
         self._moved.left = self._old.count(self._queue, CHANNEL).message_count
@@ -241,12 +242,12 @@ class QueueMove:
 
     def _has_more(self) -> bool:
         """Whether the old broker waits for acks that do not come."""
-        self._old.count(self._queue, CHANNEL)  # what it has delivered until now stands in the events
+        self._old.count(self._queue, CHANNEL)  # what it has delivered until now is in the events
         came = any(isinstance(event.method, BasicDeliver | BasicGetOk) for event in self._events_of(self._old))
         return came or bool(self._held or self._waiting or self._is_returned)
 
     def _request(self) -> None:
-        """By basic.get, as many as the window has capacity for."""
+        """Requests messages by basic.get, as many as the window has capacity for."""
         if self._is_consumed or self._is_out:
             return
         on_their_way = self._requested + len(self._unconfirmed) + len(self._waiting) + self._held
@@ -322,7 +323,9 @@ class QueueMove:
         return found
 
     def _take_close(self, method: ChannelClose) -> None:
-        """The new broker refuses something. Alone on its way it is what was refused, and stays; the others go on."""
+        """Called when the new broker refuses something. If one message was alone on its way, it is the refused one, and
+        stays; the others go on.
+        """
         refused = self._new.refused(CHANNEL, method)
         if len(self._unconfirmed) != 1:
             self._moved.twice_at_most += len(self._unconfirmed)
@@ -334,7 +337,9 @@ class QueueMove:
         self._open_new()
 
     def _goes_on_without(self) -> bool:
-        """The new broker has closed the connection for a message that was alone on its way: that one stays."""
+        """Connects again without the message that was alone on its way, if the new broker has closed the connection for
+        it. Returns whether it has.
+        """
         if len(self._unconfirmed) != 1 or self._new.closed_for not in REFUSALS:
             return False
         why = self._new.closed_why
@@ -344,7 +349,7 @@ class QueueMove:
         return True
 
     def _stays(self, why: str) -> None:
-        """The only one that is on its way."""
+        """Notes that the only message on its way stays."""
         (one,) = self._unconfirmed.values()
         self._unconfirmed.clear()
         self._held += 1
@@ -367,7 +372,7 @@ class QueueMove:
             self._new.send_content(CHANNEL, one.properties, one.body)
 
     def _ack(self) -> None:
-        """What is confirmed. With `multiple` where nothing before it must stay."""
+        """Acks what is confirmed, with `multiple` if nothing before it must stay."""
         if not self._confirmed:
             return
         tags = sorted(one.tag for one in self._confirmed)

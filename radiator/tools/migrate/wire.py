@@ -44,7 +44,7 @@ from radiator.tools.migrate.place import AmqpPlace
 CONNECT_MAX_S = 20.0
 READ_BYTES = 256 * 1024
 PENDING_BYTES = 1024 * 1024
-"""As many bytes may wait to be written before nothing more is made for that connection."""
+"""How many bytes may wait to be written before nothing more is made for that connection."""
 BODY_MAX_BYTES = 512 * 1024 * 1024  # RabbitMQ's own most
 _CONTENT = struct.Struct(">HHQ")
 _CONTENT_METHODS = (BasicDeliver, BasicGetOk, BasicReturn)
@@ -77,7 +77,7 @@ class AmqpWire:
         self.connect()
 
     def connect(self) -> None:
-        """Nothing of an earlier connection counts."""
+        """Connects; nothing of an earlier connection counts."""
         self.frame_max = FRAME_MIN_BYTES
         self.events: deque[AmqpEvent] = deque()
         self.blocked = ""
@@ -104,20 +104,20 @@ class AmqpWire:
         return len(self._pending)
 
     def use(self, frame_max: int) -> None:
-        """What was agreed on."""
+        """Uses the frame size that was agreed on."""
         self.frame_max = frame_max
         self._parser.use(frame_max)
 
     def send(self, data: bytes) -> None:
-        """It is written by the next `wait`."""
+        """Queues these bytes, which the next `wait` writes."""
         self._pending += data
 
     def send_method(self, channel: int, method: Method) -> None:
-        """The same of a method."""
+        """Queues a method."""
         self._pending += encode_method(channel, method)
 
     def send_content(self, channel: int, properties: bytes, body: bytes) -> None:
-        """The content of a basic.publish, right behind it."""
+        """Queues the content of a basic.publish, right after it."""
         head = _CONTENT.pack(CLASS_BASIC, 0, len(body)) + properties
         self._pending += encode_frame(FRAME_HEADER, channel, head)
         step = self.frame_max - FRAME_OVERHEAD_BYTES
@@ -164,11 +164,11 @@ class AmqpWire:
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def close(self) -> None:
-        """Without a word."""
+        """Closes the socket without a word."""
         self._socket.close()
 
     def lost(self, why: str) -> WireLost:
-        """To raise."""
+        """Returns the error to raise."""
         return WireLost(f"The connection to {self.name} at {self.place} is lost: {why.rstrip('.')}.")
 
     # ---- what comes
@@ -253,8 +253,8 @@ class AmqpWire:
 
 
 def wait(wires: Sequence[AmqpWire], timeout_s: float, silent: Sequence[AmqpWire] = ()) -> bool:
-    """Until one of these has something, or has written all, at most so long. silent: those that are written to alone.
-    Whether anything came.
+    """Waits until one of these has something, or has written all, for at most timeout_s. silent: those that are only
+    written to. Returns whether anything came.
     """
     for wire in (*wires, *silent):
         wire.flush()
