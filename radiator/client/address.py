@@ -1,4 +1,4 @@
-"""Where a broker is, and as whom to speak to it."""
+"""Where a broker is, and the login for it."""
 
 import os
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Address:
     path: of a unix socket, relative to the program's directory if not absolute; "" for TCP. With a path there is no
     port, and the host is only what CONNECT says. With is_tls, files in PEM: ca_file has the CAs that the broker's
     certificate must come from, instead of those that the system trusts; certificate and key are the client's own, and
-    the key may stand in the file of the certificate. "": none.
+    the key may be in the certificate's file. "": none.
     """
 
     host: str
@@ -41,7 +41,7 @@ class Address:
 
     @classmethod
     def unix(cls, path: str) -> Self:
-        """Of a broker on this machine. Raises AddressError."""
+        """The address of a broker on this machine. Raises AddressError."""
         size = len(os.fsencode(path))
         if size > UNIX_PATH_MAX_BYTES:
             raise AddressError(
@@ -63,7 +63,7 @@ class Address:
         shown = repr(text.rpartition("@")[2])
         try:
             if " " in text or not text.isprintable():
-                raise ValueError  # urlsplit would pass over some of them
+                raise ValueError  # urlsplit would skip some of them
             parts = urlsplit(text)
             is_tls = parts.scheme == "stomps"
             port = parts.port
@@ -77,7 +77,7 @@ class Address:
         return cls(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""), is_tls=is_tls)
 
     def __str__(self) -> str:
-        """Without login and passcode: it stands in sentences."""
+        """Without login and passcode, since it is part of error messages."""
         if self.path:
             return UNIX + self.path
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -85,7 +85,9 @@ class Address:
 
 
 def with_login(addresses: Sequence[Address], user: str | None, password: str | None) -> list[Address]:
-    """Each with this login instead of its own, where one is given. Raises Violation, which does not repeat it."""
+    """The addresses, each with this login instead of its own if one is given. Raises Violation, which does not repeat
+    it.
+    """
     if user is None and password is None:
         return list(addresses)
     if not user:
@@ -94,7 +96,7 @@ def with_login(addresses: Sequence[Address], user: str | None, password: str | N
 
 
 def addresses_of(given: str | Address | Sequence[str | Address]) -> list[Address]:
-    """One, or several in their order. Raises AddressError, TypeError."""
+    """The one address, or the several in their order. Raises AddressError, TypeError."""
     several = [given] if isinstance(given, str | Address) or not isinstance(given, Sequence) else list(given)
     for one in several:
         if not isinstance(one, str | Address):

@@ -225,7 +225,7 @@ class AsyncClient:
         await self.commit(name)
 
     def _abort_soon(self, name: str) -> None:
-        """Without waiting for it: whoever was cancelled does not."""
+        """Aborts it without waiting, since a cancelled caller must not wait."""
         if self._calls.has(name):
             self._tasks.start(self._calls.abort(name))
 

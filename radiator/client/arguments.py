@@ -1,4 +1,4 @@
-"""What a call was given: of a wrong type it is a TypeError, of a wrong value a Violation, before anything is sent."""
+"""Checks of a call's arguments: a wrong type raises TypeError, a wrong value Violation, before anything is sent."""
 
 from collections.abc import Mapping
 
@@ -8,26 +8,26 @@ from radiator.protocols.stomp.client import Headers, Message
 
 
 def text(name: str, given: object) -> None:
-    """Must be one: what is not would be sent as Python shows it, and None made a queue called "None"."""
+    """Must be a str: anything else would be sent as Python prints it, and None would make a queue called "None"."""
     if not isinstance(given, str):
         raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a str.")
 
 
 def text_or_none(name: str, given: object) -> None:
-    """Must be one, or nothing."""
+    """Must be a str or None."""
     if given is not None:
         text(name, given)
 
 
 def login(user: object, password: object) -> None:
-    """Of a client. What is wrong is not shown: the two may have changed places."""
+    """A client's login. A wrong value is not shown: the two may be swapped."""
     for name, given in (("user", user), ("password", password)):
         if given is not None and not isinstance(given, str):
             raise TypeError(f"{name} is of type {type(given).__name__}: it must be a str, or None.")
 
 
 def octets(body: bytes | str) -> bytes:
-    """Of a body."""
+    """The bytes of a body."""
     if isinstance(body, str):
         return body.encode()
     if isinstance(body, bytes | bytearray | memoryview):
@@ -36,7 +36,7 @@ def octets(body: bytes | str) -> bytes:
 
 
 def pairs(headers: Headers) -> list[tuple[str, str]]:
-    """Of headers: a list of its own."""
+    """The headers as a new list."""
     try:
         kept: list[tuple[str, str]] = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     except TypeError:
@@ -48,19 +48,19 @@ def pairs(headers: Headers) -> list[tuple[str, str]]:
 
 
 def seconds(name: str, given: object) -> None:
-    """Must be a number of them."""
+    """Must be a number of seconds."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a number of seconds.")
 
 
 def seconds_or_none(name: str, given: object) -> None:
-    """Must be a number of them; None: without a bound, or as agreed before."""
+    """Must be a number of seconds; None: no bound, or the client's default."""
     if given is not None:
         seconds(name, given)
 
 
 def whole(name: str, given: object, least: int) -> None:
-    """Must be a whole number, so large or more."""
+    """Must be a whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a whole number.")
     if given < least:
@@ -68,19 +68,19 @@ def whole(name: str, given: object, least: int) -> None:
 
 
 def message(given: object) -> None:
-    """Must be one that was received."""
+    """Must be a message that was received."""
     if not isinstance(given, Message):
         raise TypeError(f"{given!r:.80} is of type {type(given).__name__}: it must be a Message that was received.")
 
 
 def confirming(given: object) -> None:
-    """Must be one of the three."""
+    """Must be True, False or None."""
     if given is not None and not isinstance(given, bool):
         raise TypeError(f"confirm {given!r:.80} must be True, False or None.")
 
 
 def policy(given: object) -> Reconnect | None:
-    """Of `reconnect`."""
+    """The policy that `reconnect` stands for."""
     if isinstance(given, bool):
         return Reconnect() if given else None
     if not isinstance(given, Reconnect):
@@ -89,7 +89,7 @@ def policy(given: object) -> Reconnect | None:
 
 
 def of_a_client(connect_timeout_s: float, answer_timeout_s: float, window: int, received_max_bytes: int) -> None:
-    """What both clients are made with."""
+    """Checks the arguments that both clients take."""
     seconds("connect_timeout_s", connect_timeout_s)
     seconds("answer_timeout_s", answer_timeout_s)
     whole("window", window, 1)

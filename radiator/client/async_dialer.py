@@ -10,7 +10,7 @@ from radiator.client.tls import WrongName, wrong_name
 
 
 class AsyncDialer:
-    """One connection to an address, for whoever awaits it."""
+    """Makes connections, each to one address, that a task awaits."""
 
     def __init__(self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float) -> None:
         self._versions = versions
@@ -18,7 +18,7 @@ class AsyncDialer:
         self._timeout_s = timeout_s
 
     async def dial(self, address: Address, number: int) -> ClientConnection:
-        """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
+        """A connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 one = await self._connected(address)
@@ -61,7 +61,7 @@ class AsyncDialer:
 
 
 async def ready(one: ClientConnection, timeout_s: float, reads: bool, writes: bool) -> tuple[bool, bool]:
-    """Whether it can be read, or written, once one of them is so or the time is over."""
+    """Waits until the socket can be read or written, or the time is over; says which of the two it can."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[bool, bool]] = loop.create_future()
 

@@ -20,7 +20,7 @@ CLOSED = "it was closed by this program"
 
 
 class Calls:
-    """channel: where they go. dedup: whether each SEND gets a `dedup-id` of its own."""
+    """channel: on which the frames are sent. dedup: whether each SEND gets a `dedup-id` of its own."""
 
     def __init__(self, channel: Channel, dedup: bool) -> None:
         self._channel = channel
@@ -119,7 +119,7 @@ class Calls:
         channel.inbox.callbacks.pop(subscription, None)
 
     def coming(self, subscription: str | None, timeout_s: float | None) -> Steps[bool]:
-        """Until there is something to receive, or nothing more can come. Raises NoAnswer where that is so now."""
+        """Waits until there is something to receive, or the inbox is full. Raises NoAnswer if it is full already."""
         inbox = self._channel.inbox
         if inbox.has(subscription):
             return True
@@ -178,12 +178,12 @@ class Calls:
         return name
 
     def name_of(self, transaction: str | None) -> str:
-        """That, or a new one."""
+        """The given name, or a new one."""
         arguments.text_or_none("transaction", transaction)
         return self._channel.next_name("t") if transaction is None else transaction
 
     def has(self, transaction: str) -> bool:
-        """Whether it was begun here, and not ended."""
+        """Whether it was begun by this client and has not ended."""
         return transaction in self._transactions
 
     def commit(self, transaction: str, prepare: str | None) -> Steps[None]:
@@ -214,7 +214,7 @@ class Calls:
                 self._transactions.pop(transaction, None)
 
     def _ask_within(self, transaction: str, say: Say, loss: Loss, confirm: bool | None) -> Steps[bool]:
-        """Of one that was never begun, the session says so."""
+        """Asks within a transaction. If it was never begun, the session raises that."""
         if not (yield from self._channel.ask(say, loss, confirm, self._transactions.get(transaction))):
             raise TransactionLost(
                 f"The transaction {transaction} was open on a connection that is lost: nothing of it has happened."
@@ -269,7 +269,7 @@ class Calls:
     # ---- the end
 
     def close(self, timeout_s: float | None) -> Steps[None]:
-        """DISCONNECT, once all that is outstanding is there."""
+        """DISCONNECT; with reconnection, once every outstanding RECEIPT has come."""
         arguments.seconds_or_none("timeout_s", timeout_s)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
@@ -288,7 +288,7 @@ class Calls:
             channel.let_go(CLOSED)
 
     def _settle_all(self) -> Steps[None]:
-        """The last that is outstanding, over another connection if need be."""
+        """Awaits the RECEIPTs still outstanding, over another connection if need be."""
         channel = self._channel
         if not (yield Wait(lambda: not channel.outstanding, channel.answer_timeout_s)):
             count = len(channel.outstanding)

@@ -51,7 +51,7 @@ class Wait:
 T = TypeVar("T")
 Steps = Generator[Wait, bool, T]
 
-POLL = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a connection that is lost is known to be
+POLL = Wait(lambda: False, 0.0)  # no wait: reads what has come, and so detects a lost connection
 
 
 class Channel:
@@ -95,7 +95,7 @@ class Channel:
 
     @property
     def address(self) -> Address:
-        """Of the connection, or where the next one is tried."""
+        """The connection's address, or the one that is tried next."""
         if self.connection is None and self._attempts is not None:
             return self._addresses[self._attempts.next_address]
         return self._last_address
@@ -128,7 +128,7 @@ class Channel:
             yield max(0.0, attempts.try_at_s - time.monotonic())
 
     def next_name(self, kind: str) -> str:
-        """One that was not there before. May be called at any time."""
+        """A name that was not used before. May be called at any time."""
         return f"{kind}{next(self._numbers)}"
 
     # ---- asking
@@ -196,7 +196,7 @@ class Channel:
             yield from self._await(lambda: self._is_given(connection), "room to send")
 
     def give(self, connection: ClientConnection, data: bytes) -> None:
-        """To the operating system, or to what waits for that."""
+        """Gives it to the operating system, or adds it to what is outgoing."""
         try:
             connection.say(data)
         except Gone as why:
@@ -208,19 +208,21 @@ class Channel:
         self.check_refused()
 
     def check_open(self) -> None:
-        """Raises what no call has raised yet, and ConnectionLost where there will be no connection any more."""
+        """Raises what no call has raised yet, or ConnectionLost if there will be no further connection."""
         self.check_refused()
         if self.lost is not None:
             raise ConnectionLost(f"There is no connection to {self.address}: {self.lost.rstrip('.')}.")
 
     def check_refused(self) -> None:
-        """Raises, once, what no call has awaited."""
+        """Raises, once, the error that no call has awaited."""
         if self.unraised is not None:
             error, self.unraised = self.unraised, None
             raise error
 
     def check_wait(self, wait: Wait, is_receiver: bool) -> None:
-        """Raises where it will never be done. is_receiver: who waits is who receives, or nobody does."""
+        """Raises if the Wait can never be done. is_receiver: the caller that waits is the one that receives, or nobody
+        receives.
+        """
         if self.lost is not None:
             self.check_open()
         if wait.what and is_receiver and self.inbox.is_full:
@@ -230,14 +232,14 @@ class Channel:
             )
 
     def _await(self, is_done: Callable[[], bool], what: str) -> Steps[None]:
-        """Raises NoAnswer where it is not done within answer_timeout_s, counted anew for each connection."""
+        """Waits. Raises NoAnswer if it is not done within answer_timeout_s, counted anew for each connection."""
         while not (yield Wait(is_done, self.answer_timeout_s, what)):
             connection = self.connection
             if connection is not None and time.monotonic() - connection.opened_at_s >= self.answer_timeout_s:
                 raise NoAnswer(f"{self.address} gave no {what} within {self.answer_timeout_s:g} s.")
 
     def _done(self, asked: Outstanding) -> Steps[None]:
-        """Ensures: where who asked does not wait any more, for whatever reason, a refusal is for the next call."""
+        """Awaits the RECEIPT. If the caller stops waiting, for whatever reason, a refusal is for the next call."""
         try:
             yield from self._await(lambda: asked.is_done, "RECEIPT")
         except BaseException:
@@ -245,7 +247,7 @@ class Channel:
             raise
 
     def _given(self, connection: ClientConnection, asked: Outstanding) -> Steps[None]:
-        """Ensures the same."""
+        """Awaits that it is given to the operating system; the same holds if the caller stops waiting."""
         try:
             yield from self._await(lambda: self._is_given(connection), "room to send")
         except BaseException:
@@ -253,7 +255,7 @@ class Channel:
             raise
 
     def _writable(self) -> Steps[ClientConnection]:
-        """The connection, once the operating system has all that was sent before: so what is outgoing has a bound."""
+        """The connection, once the operating system has all that was sent before, which bounds what is outgoing."""
         connection = yield from self.up()
         while connection.outgoing:
             yield from self._await(lambda one=connection: self._is_given(one), "room to send")  # type: ignore[misc]
@@ -261,7 +263,7 @@ class Channel:
         return connection
 
     def _with_place(self) -> Steps[ClientConnection]:
-        """The connection, with room, and with a place in the window."""
+        """The connection, once nothing is outgoing and the window has room."""
         connection = yield from self._writable()
         while len(self.outstanding) >= self.window:
             yield from self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
@@ -274,7 +276,7 @@ class Channel:
     # ---- the socket
 
     def read(self, connection: ClientConnection) -> None:
-        """What has come."""
+        """Reads what has come."""
         try:
             for event in connection.read():
                 self._take(connection, event)
@@ -282,14 +284,14 @@ class Channel:
             self.fail(connection, str(why))
 
     def write(self, connection: ClientConnection) -> None:
-        """What is outgoing, as far as the operating system takes it."""
+        """Writes what is outgoing, as far as the operating system takes it."""
         try:
             connection.write()
         except Gone as why:
             self.fail(connection, str(why))
 
     def beat(self) -> None:
-        """A heart-beat if one is due. Nothing is awaited, so nothing is raised either."""
+        """Sends a heart-beat if one is due. Nothing is awaited, so nothing is raised."""
         connection = self.connection
         if connection is not None and connection.session.heart_beat_send_s:
             try:
@@ -298,7 +300,7 @@ class Channel:
                 self.fail(connection, str(why))
 
     def check_silence(self, connection: ClientConnection) -> None:
-        """A broker that promised heart-beats and was silent for too long is taken for dead."""
+        """Drops the connection if the broker promised heart-beats and was silent for too long."""
         if self.connection is connection and connection.until_silent_s() == 0.0:
             silent_s = time.monotonic() - connection.read_at_s
             self.fail(connection, f"the broker was silent for {silent_s:.1f} s, though it promised heart-beats")
@@ -327,7 +329,9 @@ class Channel:
             self._lose(connection, f"the broker broke the protocol: {event.sentence}")
 
     def _take_error(self, connection: ClientConnection, event: Error) -> None:
-        """Raised by the call that awaits the frame; else by the next one, unless another connection may mend it."""
+        """The call that awaits the frame raises it; otherwise the next one does, unless another connection
+        may succeed.
+        """
         refused = refusal(event)
         asked = self.outstanding.get(event.receipt or "")
         is_nobodys = asked is None or (asked.loss is Loss.REPLAYED and not asked.is_awaited)
@@ -342,7 +346,9 @@ class Channel:
     # ---- loss
 
     def fail(self, connection: ClientConnection, why: str) -> None:
-        """It cannot be written or read; the broker may have sent the reason before it hung up."""
+        """Called when it cannot be written or read; reads first, since the broker may have sent the reason before it
+        hung up.
+        """
         with suppress(Gone):
             while self.connection is connection and (events := connection.read()):
                 for event in events:
@@ -350,7 +356,7 @@ class Channel:
         self._lose(connection, why)
 
     def _lose(self, connection: ClientConnection, why: str, is_raised: bool = False) -> None:
-        """This connection is of no use any more. is_raised: a call that awaits something raises the reason already."""
+        """Gives up this connection. is_raised: a call that awaits a RECEIPT raises the reason already."""
         if connection is not self.connection:
             return
         self._drop(connection)
@@ -372,7 +378,9 @@ class Channel:
         self._changed()
 
     def _sort_out(self, sentence: str, resend: bool) -> None:
-        """What is outstanding and has no meaning on another connection ends; so does what nobody has received yet."""
+        """Ends what is outstanding and has no meaning on another connection, and drops unacked messages that nobody
+        received.
+        """
         for receipt, asked in list(self.outstanding.items()):
             if (asked.loss is Loss.REPLAYED and asked.is_awaited) or (asked.loss is Loss.AGAIN and resend):
                 continue
@@ -384,7 +392,7 @@ class Channel:
         self.inbox.drop_unacked()
 
     def let_go(self, why: str) -> None:
-        """There is no connection any more, and will be none."""
+        """Gives up for good: there will be no further connection."""
         if self.lost is None:
             self.lost = why
             if self.connection is not None:
@@ -392,7 +400,7 @@ class Channel:
             self._changed()
 
     def _drop(self, connection: ClientConnection) -> None:
-        """Lets go of the socket; where a thread waits for it, that thread does when it has woken."""
+        """Closes the socket; if a thread waits for it, that thread closes it once it has woken."""
         self.connection = None
         connection.hang_up()
         if not connection.waiters:
@@ -406,13 +414,13 @@ class Channel:
         return self._attempts.try_at_s - time.monotonic()
 
     def next_try(self) -> tuple[Address, int]:
-        """Where to, and the connection's number."""
+        """The address to try, and the connection's number."""
         assert self._attempts is not None
         self.connections += 1
         return self._addresses[self._attempts.next_address], self.connections
 
     def tried(self, found: ClientConnection | RadiatorError) -> None:
-        """What came of it."""
+        """Called with what the try came to."""
         assert self._attempts is not None
         if isinstance(found, ClientConnection):
             self._replay(found)
@@ -420,7 +428,7 @@ class Channel:
             self._give_up(str(found))
 
     def soonest_try_s(self) -> float | None:
-        """The shortest pause between two tries; None: there are none."""
+        """The shortest pause between two tries; None: nothing is tried again."""
         return None if self._attempts is None else self._attempts.policy.first_s
 
     def _give_up(self, sentence: str) -> None:
@@ -430,7 +438,7 @@ class Channel:
         self.unraised = ConnectionLost(f"There was no lasting connection within {tried_s:g} s. {sentence}")
 
     def _replay(self, connection: ClientConnection) -> None:
-        """What was subscribed is subscribed again; then what is outstanding is sent again, in its order."""
+        """Subscribes again what was subscribed, then sends again what is outstanding, in its order."""
         assert self._attempts is not None
         if self.lost is not None:
             return connection.close()
@@ -448,7 +456,7 @@ class Channel:
             try:
                 frames.append(asked.say(connection.session, receipt))
             except Violation as wrong:
-                # the other broker speaks another version, which cannot say it
+                # the other broker speaks another version, which cannot express it
                 del self.outstanding[receipt]
                 asked.is_done, asked.error = True, wrong
                 self.unraised = self.unraised if asked.is_awaited else wrong
@@ -459,7 +467,7 @@ class Channel:
             self.fail(connection, str(why))
 
     def _let_go_of_other_stores(self, connection: ClientConnection) -> None:
-        """What another store may have already is not sent to this one, which cannot know that."""
+        """Gives up what another store may have already: this one could not tell that it is a repetition."""
         for receipt, asked in list(self.outstanding.items()):
             if asked.store not in (None, connection.session.store):
                 del self.outstanding[receipt]
@@ -471,7 +479,7 @@ class Channel:
                 self.unraised = self.unraised if asked.is_awaited else asked.error
 
     def _look_whether_proven(self) -> None:
-        """It is as good as the lost one once all its subscriptions are."""
+        """Counts the connection as proven once all its subscriptions are confirmed."""
         if self._attempts is not None and not any(
             asked.loss is Loss.REPLAYED and not asked.is_awaited for asked in self.outstanding.values()
         ):

@@ -92,7 +92,7 @@ class Client:
         _CLIENTS.add(self)
 
     def _begin(self, connections: int) -> None:
-        """With nothing subscribed, sent or begun. connections: how many there were before."""
+        """Connects, with nothing subscribed, sent or begun. connections: how many there were before."""
         self._inbox = ClientInbox(self._received_max_bytes)
         self._threads = Threads(
             self._addresses,
@@ -285,7 +285,7 @@ class Client:
     # ---- for event loops
 
     def fileno(self) -> int:
-        """Of the socket, as long as this connection lasts. Raises ConnectionLost where there is none."""
+        """The socket's file descriptor, as long as this connection lasts. Raises ConnectionLost if there is none."""
         connection = self._channel.connection
         if connection is None:
             raise ConnectionLost(f"There is no connection to {self.address} now.")
@@ -383,7 +383,9 @@ class Client:
     # ---- a thread of its own, and a process of its own
 
     def _start_thread(self) -> None:
-        """With the first connection of a process. It knows the Client weakly, and ends when nobody else knows it."""
+        """Called with the first connection of a process. The thread refers to the Client weakly, and ends when nobody
+        else does.
+        """
         if self._has_thread and self._thread is None:
             self._thread = threading.Thread(
                 target=_keep_beating, args=(weakref.ref(self), self._closed), name="radiator.client", daemon=True
@@ -396,7 +398,7 @@ class Client:
             return None if self._channel.lost is not None else self._threads.poll()
 
     def _forked(self) -> None:
-        """In the child the connection is the parent's, and so is all that was said on it."""
+        """Called in the child of a fork: the connection is the parent's, and so is all that was sent on it."""
         parents = self._channel
         connection, lost = parents.connection, parents.lost
         # greenlets, unlike threads, are still there in a child

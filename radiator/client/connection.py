@@ -15,7 +15,7 @@ from radiator.protocols.stomp.client import CLOSED, OPEN, Broken, ClientSession,
 
 READ_BYTES = 64 * 1024
 NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-SILENCE_SLACK_S = 1.0  # beyond twice the broker's interval: a busy network or machine is no dead broker
+SILENCE_SLACK_S = 1.0  # beyond twice the broker's interval: a busy network or machine is not a dead broker
 
 
 class Gone(Exception):
@@ -23,20 +23,20 @@ class Gone(Exception):
 
 
 def refusal(error: Error) -> Refusal:
-    """What an ERROR says, as it is raised."""
+    """The Refusal to raise for an ERROR."""
     sentence = error.body.decode("utf-8", "replace").strip() or error.message
     return Refusal(error.headers.get("code", ""), sentence)
 
 
 def refused_connection(address: Address, error: Error) -> Refusal:
-    """The same of CONNECT: which of several addresses it was, and as whom."""
+    """The Refusal to raise for an ERROR in answer to CONNECT: it names the address and the login."""
     why = refusal(error)
     login = f" of the user {address.login!r}" if address.login else ""
     return Refusal(why.code, f"{address} has refused the connection{login}: {why}")
 
 
 def cannot_connect(address: Address, failed: OSError) -> ConnectionLost:
-    """Why, as a sentence."""
+    """Says in a sentence why."""
     why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
     return ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?")
 
@@ -83,7 +83,7 @@ class ClientConnection:
     def dial(
         cls, address: Address, number: int, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> "ClientConnection":
-        """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
+        """A connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
         try:
             one = _connected(address, timeout_s)
         except OSError as failed:
@@ -102,7 +102,8 @@ class ClientConnection:
     def greeting(
         self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
-        """CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are possible.
+        """From CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are
+        possible.
 
         Raises ConnectionLost, Refusal or WrongName. The connection is then closed, as it is if this generator is
         abandoned.
@@ -147,7 +148,7 @@ class ClientConnection:
                     raise Gone(f"the broker broke the protocol: {event.sentence}")
 
     def _shake(self, end_s: float, timeout_s: float) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
-        """The handshake of TLS, before anything is said. Raises ConnectionLost, WrongName."""
+        """The TLS handshake, before anything is sent. Raises ConnectionLost, WrongName."""
         try:
             context = context_of(self.address)
         except AddressError as wrong:
@@ -172,7 +173,7 @@ class ClientConnection:
                 raise ConnectionLost(f"{self.address} {why}")
 
     def fileno(self) -> int:
-        """Of the socket."""
+        """The socket's file descriptor."""
         return self._socket.fileno()
 
     # ---- bytes
@@ -193,7 +194,7 @@ class ClientConnection:
             self.outgoing += memoryview(data)[taken:]
 
     def write(self) -> None:
-        """As much of `outgoing` as the operating system takes. Raises Gone."""
+        """Writes as much of `outgoing` as the operating system takes. Raises Gone."""
         try:
             taken = self._socket.send(self.outgoing)
         except NOTHING_YET:
@@ -204,7 +205,7 @@ class ClientConnection:
         self.sent_at_s = time.monotonic()
 
     def read(self) -> list[ServerEvent]:
-        """What has come, of one read. Raises Gone; not where the broker hangs up after DISCONNECT, as it shall."""
+        """The events of one read. Raises Gone, also when the broker hangs up after DISCONNECT, as it should."""
         try:
             # of TLS that is a whole record at a time: OpenSSL keeps nothing back that poll would not report
             data = self._socket.recv(READ_BYTES)
@@ -218,14 +219,14 @@ class ClientConnection:
         return self.session.receive(data)
 
     def wait(self, timeout_s: float | None, reads: bool, writes: bool) -> tuple[bool, bool]:
-        """Until it can be read, or written. Several threads may wait at once, one of them to read."""
-        # whichever there is: `eventlet` takes poll away, `gevent` makes both its own
+        """Waits until it can be read or written; says which. Several threads may wait at once, one of them to read."""
+        # whichever there is: `eventlet` removes poll, `gevent` replaces both
         if hasattr(select, "poll"):
             poll = select.poll()
             poll.register(self._socket, (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0))
             ready = poll.poll(None if timeout_s is None else timeout_s * 1000)
             events = ready[0][1] if ready else 0
-            # whatever is wrong with it, reading or writing says so
+            # if something is wrong with the socket, reading or writing raises it
             return reads and bool(events & ~select.POLLOUT), writes and bool(events & ~select.POLLIN)
         own = [self._socket]
         readable, writable, _ = select.select(own if reads else [], own if writes else [], [], timeout_s)
@@ -246,19 +247,19 @@ class ClientConnection:
         return max(0.0, self.read_at_s + 2 * interval_s + SILENCE_SLACK_S - time.monotonic()) if interval_s else None
 
     def beat(self) -> None:
-        """A heart-beat at half the interval that was promised, unless something else was sent or waits to be."""
+        """Sends a heart-beat at half the promised interval, unless something else was sent or waits to be sent."""
         if self.until_beat_s() == 0.0 and self.session.state == OPEN and not self.outgoing:
             self.say(self.session.heart_beat())
 
     # ---- the end
 
     def hang_up(self) -> None:
-        """Nothing more comes or goes, and whoever waits for it wakes."""
+        """Ends reading and writing, and wakes whoever waits for the socket."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Lets go of the socket, without a word; where a fork has shared it, the other process keeps it."""
+        """Closes the socket, without a DISCONNECT; after a fork the other process keeps its own."""
         self._socket.close()
 
 

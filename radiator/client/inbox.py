@@ -1,11 +1,11 @@
-"""MESSAGEs that have come and that nobody has received yet, within a bound."""
+"""MESSAGEs that have come and that nobody has received yet; their size is bounded."""
 
 from collections import deque
 from collections.abc import Callable
 
 from radiator.protocols.stomp.client import Message
 
-MESSAGE_BYTES = 2048  # what a Message takes beside its body
+MESSAGE_BYTES = 2048  # what a Message takes besides its body
 
 Callback = Callable[[Message], object]
 
@@ -37,7 +37,7 @@ class ClientInbox:
         return self._bytes >= self.max_bytes
 
     def put(self, message: Message) -> None:
-        """One more."""
+        """Adds a message."""
         self._bytes += len(message.body) + MESSAGE_BYTES
         callback = self.callbacks.get(message.headers.get("subscription", "")) if self.callbacks else None
         if callback is None:
@@ -52,7 +52,7 @@ class ClientInbox:
         return any(message.headers.get("subscription") == subscription for message in self._received)
 
     def take(self, subscription: str | None = None) -> Message | None:
-        """The next one without a callback, of that subscription or of any."""
+        """The next message without a callback, of that subscription or of any."""
         if not self._received:
             return None
         if subscription is None:
@@ -68,7 +68,7 @@ class ClientInbox:
         return message
 
     def take_call(self) -> tuple[Callback, Message] | None:
-        """The next one with a callback."""
+        """The next message with a callback, and that callback."""
         if not self._called:
             return None
         callback, message = self._called.popleft()
@@ -76,7 +76,7 @@ class ClientInbox:
         return callback, message
 
     def drop_unacked(self) -> None:
-        """Their connection is lost: the broker gives out again what waits for an ACK."""
+        """Called when the connection is lost: drops what waits for an ACK, which the broker delivers again."""
         self._received = deque(message for message in self._received if "ack" not in message.headers)
         self._called = deque(call for call in self._called if "ack" not in call[1].headers)
         left = [*self._received, *(message for _, message in self._called)]

@@ -8,11 +8,11 @@ from radiator.model.errors import RadiatorError
 from radiator.protocols.stomp.client import ClientSession
 
 Say = Callable[[ClientSession, str | None], bytes]
-"""A frame by the rules of that session, with that receipt: it may be sent on one connection after the other."""
+"""Makes the frame by the rules of that session, with that receipt; called anew for each connection it is sent on."""
 
 
 class Loss(Enum):
-    """What the loss of its connection means for it, where there will be another one."""
+    """What becomes of a frame whose connection is lost, if there will be another one."""
 
     AGAIN = "it is sent again"
     REPLAYED = "it is a SUBSCRIBE, and all subscriptions are sent again"
@@ -22,8 +22,9 @@ class Loss(Enum):
 
 @dataclass(slots=True, eq=False)
 class Outstanding:
-    """is_awaited: by a call. store: where it was sent, if it may be sent to no other one, which would not know that it
-    has it already. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error."""
+    """is_awaited: by a call. store: the only one it may be sent to, since another would not know that it was stored
+    already; None: any. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error.
+    """
 
     say: Say
     loss: Loss
@@ -36,7 +37,9 @@ class Outstanding:
 
 @dataclass(slots=True)
 class Subscription:
-    """What is sent again on each connection. is_known: no call awaits the RECEIPT of its first SUBSCRIBE any more."""
+    """A subscription, which is made again on each connection. is_known: no call awaits the RECEIPT of its first
+    SUBSCRIBE any more.
+    """
 
     name: str
     destination: str

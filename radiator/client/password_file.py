@@ -10,16 +10,16 @@ from radiator.model.errors import ConfigError
 from radiator.model.file_text import unmarked
 from radiator.model.limits import JWT_MAX_BYTES, SECRET_GIVEN_MAX_BYTES
 
-_AROUND_BYTES = len(BOM_UTF8) + len("\r\n")  # what a first line may have that is no part of the password
+_AROUND_BYTES = len(BOM_UTF8) + len("\r\n")  # what a first line may have that is not part of the password
 
 
 def from_file(path: Path) -> str:
-    """The first line of a file that nobody else may read. A pipe, as that of `<(...)`, is waited for, as it is by every
+    """The first line of a file that nobody else may read. A pipe, such as that of `<(...)`, is waited for, as by every
     program. Raises ConfigError.
     """
     try:
         mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):  # before its mode, which is right for a directory
+        if stat.S_ISDIR(mode):  # before the check of its mode, which a directory may pass
             raise ConfigError([f"{path} is a directory: name a file that has the password as its first line."])
         if mode & (stat.S_IROTH | stat.S_IWOTH):
             raise ConfigError(
@@ -44,7 +44,7 @@ def first_line(file: BinaryIO, what: str) -> str:
 
 
 def checked(password: str, what: str) -> str:
-    """It can be a passcode of STOMP. Raises ConfigError, which does not repeat it."""
+    """The password, if it can be a STOMP passcode. Raises ConfigError, which does not repeat it."""
     given = password.encode("utf-8", "surrogateescape")
     most = JWT_MAX_BYTES if is_jwt(given) else SECRET_GIVEN_MAX_BYTES
     if not password:

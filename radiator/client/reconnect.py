@@ -20,7 +20,7 @@ class Reconnect:
     resend: bool = True
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the numbers make no policy."""
+        """Raises ValueError if the numbers are not a possible policy."""
         if not (0 < self.first_s <= self.most_s and self.factor >= 1 and 0 <= self.jitter <= 1 and self.timeout_s >= 0):
             raise ValueError(
                 f"{self} is not a policy: it needs 0 < first_s <= most_s, factor >= 1, 0 <= jitter <= 1, "
@@ -54,11 +54,11 @@ class Attempts:
         self._is_proven = True
 
     def connected(self) -> None:
-        """There is a connection, which must prove itself yet."""
+        """Called when there is a connection, which is not proven yet."""
         self._is_proven = False
 
     def proven(self) -> None:
-        """It is worth as much as the lost one was."""
+        """Called when the connection is proven."""
         self._is_proven, self._vain = True, 0
 
     def lost(self, address: int, now_s: float, chance: float) -> bool:
@@ -70,7 +70,7 @@ class Attempts:
         return True
 
     def failed(self, now_s: float, chance: float) -> bool:
-        """A try was in vain. False: give up."""
+        """Called when a try has failed. False: give up."""
         self._vain_since_s = now_s if self._vain == 0 else self._vain_since_s
         self._vain += 1
         self.next_address = (self.next_address + 1) % self._addresses

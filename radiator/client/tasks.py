@@ -1,4 +1,4 @@
-"""The tasks of an event loop that share a channel, and how they wait. For threads it is `threads.py`."""
+"""The tasks of an event loop that share a channel, and how they wait. `threads.py` is the same for threads."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,7 +18,9 @@ _NOT_OPENED = "it was not opened yet"
 
 
 class Run(Generic[T]):
-    """Steps that somebody awaits: `result`. wait: for what, now; is_late: its time is over. task: who began it."""
+    """Steps that somebody awaits: `result`. wait: what they wait for now; is_late: its time is over. task: the one that
+    began it.
+    """
 
     __slots__ = ("is_late", "result", "steps", "task", "timer", "wait")
 
@@ -52,7 +54,7 @@ class Tasks:
         self.channel.lost = _NOT_OPENED
         self.receiver: asyncio.Task[Any] | None = None
         self._dialer = dialer
-        self._runs: dict[Run[Any], None] = {}  # that wait
+        self._runs: dict[Run[Any], None] = {}  # those that wait
         self._has_changed = False
         self._is_going_on = False
         self._watched: ClientConnection | None = None
@@ -61,7 +63,7 @@ class Tasks:
         self._restoring: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """The first connection. Raises ConnectionLost or Refusal."""
+        """Makes the first connection. Raises ConnectionLost or Refusal."""
         channel = self.channel
         if channel.lost != _NOT_OPENED:
             raise Violation("This client was opened before: another one is needed.")
@@ -91,7 +93,7 @@ class Tasks:
     # ---- those who wait
 
     async def run(self, steps: Steps[T]) -> T:
-        """All of them, waiting where they want it."""
+        """Runs the steps to their end, and waits where they ask for it."""
         one = self._begin(steps)
         try:
             return await one.result
@@ -100,7 +102,7 @@ class Tasks:
             raise
 
     def start(self, steps: Steps[Any]) -> None:
-        """All of them, though nobody awaits their end; a Refusal is for the next call."""
+        """Runs the steps, though nobody awaits their end; the next call raises a Refusal of them."""
         one = self._begin(steps)
         one.result.add_done_callback(lambda result: self._keep(result.exception()))
 
@@ -115,7 +117,7 @@ class Tasks:
         return one
 
     def _cancel(self, one: Run[Any]) -> None:
-        """Whoever awaited it does not any more."""
+        """Called when the task that awaited it is cancelled."""
         if one in self._runs:
             self._forget(one)
             one.steps.close()
@@ -124,12 +126,12 @@ class Tasks:
             self._keep(one.result.exception())
 
     def _keep(self, error: BaseException | None) -> None:
-        """What no call has raised is for the next one."""
+        """Keeps an error that no call has raised for the next call."""
         if isinstance(error, Refusal | ConnectionLost) and self.channel.unraised is None:
             self.channel.unraised = error
 
     def go_on(self) -> None:
-        """Whoever can. To be called behind each change."""
+        """Continues the calls that can. To be called after each change."""
         self._has_changed = True
         if self._is_going_on:
             return
@@ -147,7 +149,7 @@ class Tasks:
         self._has_changed = True
 
     def _look(self, one: Run[Any]) -> None:
-        """As far as it can go."""
+        """Continues one call as far as it can go."""
         while one in self._runs:
             wait = one.wait
             if wait.is_done():
@@ -164,7 +166,7 @@ class Tasks:
             self._step(one, lambda: one.steps.send(False))
 
     def _step(self, one: Run[Any], go: Callable[[], Wait]) -> None:
-        """To its next Wait, or to its end."""
+        """Runs it to its next Wait, or to its end."""
         self._forget(one)
         try:
             one.wait = go()
@@ -217,7 +219,7 @@ class Tasks:
         self.go_on()
 
     def _tick(self) -> None:
-        """A heart-beat is due, or one of the broker's."""
+        """Called when a heart-beat is due, or one of the broker's."""
         self._timer = None
         connection = self.channel.connection
         if connection is not None:
@@ -228,7 +230,7 @@ class Tasks:
         self.go_on()
 
     def _watch(self) -> None:
-        """Ensures: the loop looks at the connection that there is, or another one is tried for."""
+        """Ensures that the loop watches the connection, or, if there is none, that another one is tried."""
         channel, loop = self.channel, asyncio.get_running_loop()
         connection = channel.connection
         if connection is not self._watched:
@@ -258,7 +260,7 @@ class Tasks:
                 self._timer = loop.call_later(max(LOOK_MIN_S, wait_s), self._tick)
 
     def _leave(self) -> None:
-        """The connection that was watched is lost."""
+        """Stops watching a connection that is lost, and closes it."""
         gone, self._watched = self._watched, None
         if self._timer is not None:
             self._timer.cancel()
@@ -283,7 +285,7 @@ class Tasks:
             self._restoring = asyncio.get_running_loop().create_task(self._try_again(), name="radiator.client")
 
     async def _try_again(self) -> None:
-        """Until there is a connection, or will be none any more."""
+        """Tries until there is a connection, or there will be no further one."""
         channel = self.channel
         while channel.lost is None and channel.connection is None:
             wait_s = channel.until_try_s()

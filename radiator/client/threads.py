@@ -1,8 +1,8 @@
 """A channel that is shared by all threads of a program: how they wait.
 
-One lock guards it. A thread that must wait drives the input and output if no other thread does: it waits for the
-socket without the lock, reads, and wakes the others, which check their own waits. It also detects a lost connection
-and restores it. All methods but `run` need the lock; those that wait release it meanwhile.
+One lock guards it. A thread that must wait drives the input and output if no other thread does: it waits for the socket
+without the lock, reads, and wakes the others, which check their own waits. It also detects a lost connection and
+restores it. All methods but `run` and `open` need the lock; those that wait release it meanwhile.
 """
 
 import threading
@@ -46,7 +46,7 @@ class Threads:
         self._is_writing = False  # a thread, whether it drives or not, waits until it can write
 
     def run(self, steps: Steps[T]) -> T:
-        """All of them, waiting where they want it."""
+        """Runs the steps to their end, and waits where they ask for it."""
         with self.lock:
             try:
                 wait = next(steps)
@@ -62,7 +62,7 @@ class Threads:
                 return result
 
     def open(self) -> None:
-        """The first connection. Raises ConnectionLost or Refusal."""
+        """Makes the first connection. Raises ConnectionLost or Refusal."""
         opening = self.channel.opening()
         try:
             wanted = next(opening)
@@ -84,7 +84,7 @@ class Threads:
     # ---- waiting
 
     def wait(self, wait: Wait) -> bool:
-        """Reads and writes, or lets another thread do it, until it is done (True) or the time is over (False)."""
+        """Reads and writes, or lets another thread do so, until the Wait is done (True) or its time is over (False)."""
         channel, is_done = self.channel, wait.is_done
         end_s = None if wait.timeout_s is None else time.monotonic() + wait.timeout_s
         while not is_done():
@@ -104,7 +104,7 @@ class Threads:
         return True
 
     def _drive_io(self, timeout_s: float | None) -> None:
-        """One wait for the socket, no longer than until a heart-beat is due either way; or a step of a restoration."""
+        """Waits once for the socket, at most until a heart-beat is due either way; or takes a step of restoring."""
         self._is_driven = True
         try:
             if self.channel.connection is None:
@@ -131,7 +131,9 @@ class Threads:
             channel.check_silence(connection)
 
     def _waited(self, connection: ClientConnection, timeout_s: float | None, reads: bool, writes: bool) -> bool:
-        """Waits for the socket without the lock, and writes what is outgoing; whether there is something to read."""
+        """Waits for the socket without the lock, and writes what is outgoing; says whether there is something
+        to read.
+        """
         channel = self.channel
         connection.waiters += 1
         self._is_writing = self._is_writing or writes
@@ -165,8 +167,9 @@ class Threads:
         self.channel.tried(found)
 
     def poll(self) -> float:
-        """Of a thread that beats: beats, reads and restores, as far as that can be done without waiting; how long until
-        the next time."""
+        """Called by the thread that beats: beats, reads and restores, as far as it can without waiting; gives the
+        seconds until the next time.
+        """
         channel = self.channel
         if channel.lost is None and not self._is_driven:
             self._drive_io(0.0)
@@ -177,6 +180,6 @@ class Threads:
         return max(LOOK_MIN_S, min(one for one in waits_s if one is not None))
 
     def space_freed(self, was_full: bool) -> None:
-        """A message has left the inbox."""
+        """Called when a message has left the inbox."""
         if was_full:
             self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""TLS to a broker: what is verified, and what is said where that fails.
+"""TLS to a broker: what is verified, and what the error says if that fails.
 
 The certificate must come from a CA that this system trusts, or from that of `ca_file`, be valid, and have the host of
-the address among its names. There is no way around it.
+the address among its names. This cannot be turned off.
 """
 
 import contextlib
@@ -20,23 +20,23 @@ from radiator.model.file_text import unmarked
 from radiator.model.limits import TLS_FILE_BYTES
 
 NAMES_SHOWN = 8
-# where a sentence says how a file is given: programs that have other names for it put these in its place
+# how sentences say where a file was given: programs with other names for it replace these
 NAME_CA, NAME_CERTIFICATE = "(ca_file, or --ca)", "(certificate and key)"
 _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _NOT_YET, _EXPIRED = 9, 10
-_NO_CA = frozenset({2, 18, 19, 20, 21})  # whose CA is not there, is itself, or is not trusted
+_NO_CA = frozenset({2, 18, 19, 20, 21})  # its CA is missing, is the certificate itself, or is not trusted
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"})
 _WANTS_ONE = frozenset({"TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE"})
 
 
 class WrongName(Exception):
-    """The broker's certificate is verified, and is for another host."""
+    """The broker's certificate is trusted, but is for another host."""
 
 
 def addresses_with(
     given: str | Address | Sequence[str | Address], ca_file: str | None, certificate: str | None, key: str | None
 ) -> list[Address]:
-    """Those of a client, with the files that it was made with. Raises AddressError, TypeError."""
+    """A client's addresses, with the files that the client was given. Raises AddressError, TypeError."""
     given_files = {"ca_file": ca_file, "certificate": certificate, "key": key}
     files: dict[str, Any] = {name: file for name, file in given_files.items() if file is not None}
     for name, file in files.items():
@@ -54,7 +54,7 @@ def addresses_with(
 
 
 def context_of(address: Address) -> ssl.SSLContext:
-    """For a connection to that address. Raises AddressError where its files cannot be used."""
+    """The context for a connection to that address. Raises AddressError if its files cannot be used."""
     for name in ("ca_file", "certificate", "key"):
         _check_file(name, getattr(address, name))
     try:
@@ -63,7 +63,7 @@ def context_of(address: Address) -> ssl.SSLContext:
         why = "it has no certificate in PEM" if isinstance(failed, ssl.SSLError) else failed.strerror
         raise AddressError(f"ca_file {address.ca_file!r} cannot be used: {why}.") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = False  # names stand in subjectAltName alone (RFC 9525)
+    context.hostname_checks_common_name = False  # names are in subjectAltName alone (RFC 9525)
     context.set_alpn_protocols(["stomp"])
     if address.certificate:
         _show(context, address)
@@ -71,7 +71,7 @@ def context_of(address: Address) -> ssl.SSLContext:
 
 
 def _check_file(name: str, file: str) -> None:
-    """They are read again for each connection, which no pipe can be. Raises AddressError."""
+    """The files are read again for each connection, so none may be a pipe. Raises AddressError."""
     try:
         mode = os.stat(file).st_mode if file else stat.S_IFREG
     except (OSError, ValueError):  # OpenSSL says why
@@ -81,7 +81,7 @@ def _check_file(name: str, file: str) -> None:
 
 
 def _show(context: ssl.SSLContext, address: Address) -> None:
-    """The client's own certificate, to brokers that ask for one."""
+    """Has the context show the client's own certificate to brokers that ask for one."""
     is_encrypted = False
 
     def no_passphrase() -> str:
@@ -99,7 +99,7 @@ def _show(context: ssl.SSLContext, address: Address) -> None:
 
 
 def _wrong_pair(address: Address, failed: OSError) -> str:
-    """OpenSSL has no words for a key that is none."""
+    """Says what is wrong itself, since OpenSSL has no words for a file without a key."""
     if not isinstance(failed, ssl.SSLError) or failed.reason is not None:
         return reason(failed)
     file = address.key or address.certificate
@@ -114,14 +114,16 @@ def _wrong_pair(address: Address, failed: OSError) -> str:
 
 
 def reason(failed: OSError) -> str:
-    """In OpenSSL's words, or the system's."""
+    """Why it failed, in OpenSSL's words or the system's."""
     if isinstance(failed, ssl.SSLError):
         return (failed.reason or "unknown error").replace("_", " ").lower()
     return failed.strerror or str(failed)
 
 
 def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
-    """Why there is no TLS with that broker, as a sentence. Raises WrongName where it takes a look to say why."""
+    """Why there is no TLS with that broker, as a sentence. Raises WrongName if saying why takes a look at the
+    certificate.
+    """
     if isinstance(failed, ssl.SSLCertVerificationError):
         code = failed.verify_code
         if code in _WRONG_NAME:
@@ -143,8 +145,8 @@ def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
 
 
 def wrong_name(address: Address, timeout_s: float) -> ConnectionLost:
-    """The sentence that says which names the certificate has. It connects once more, to see them, and says nothing on
-    that connection; the certificate is verified all the same, except for its name.
+    """The sentence that says which names the certificate has. It connects once more to see them, and sends nothing on
+    that connection; the certificate is verified there too, except for its name.
     """
     names: list[str] = []
     with contextlib.suppress(OSError, AddressError):
