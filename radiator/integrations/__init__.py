@@ -1,1 +1,1 @@
-"""What other frameworks load: the transport of kombu, and so of Celery; and the data source of Spark."""
+"""What other frameworks load: the transport for kombu, and so for Celery, and the data source for Spark."""

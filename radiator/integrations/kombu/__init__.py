@@ -3,12 +3,12 @@ and `radiators://HOST:61612` one by TLS.
 As a module of settings (`celery --config radiator.kombu`) it has none, and is imported all the same.
 
     transport.py     what kombu asks of a transport, answered by:
-    address.py       where its URL leads to, and the files of TLS
-    connection.py    one connection to the broker, and what has come on it
-    channel.py       what AMQP calls a channel: a light thing that shares its connection
+    address.py       the broker that its URL names, and the TLS files
+    connection.py    one connection to the broker, and the messages that came on it
+    channel.py       what AMQP calls a channel: lightweight, on a shared connection
     message.py       a message of kombu as a frame of STOMP, and back
     arguments.py     the arguments of a queue as the broker's settings
-    failures.py      how kombu hears of what went wrong
+    failures.py      failures as the exceptions that kombu expects
 
 Bindings, windows, acks, redelivery and delays are the broker's; nothing is emulated here but AMQP's names for them.
 """

@@ -1,4 +1,4 @@
-"""Where a Connection of kombu leads to, as whom, and with which files of TLS."""
+"""Where a Connection of kombu leads to, with which login and which TLS files."""
 
 import ipaddress
 import os
@@ -21,8 +21,8 @@ _IN_URL = "ssl_"
 
 
 def address_of(asked: Any, is_tls: bool, plain_login: bool) -> Address:
-    """asked: kombu's Connection; plain_login: of the transport's options. Raises OperationRefused where it cannot be
-    right. No sentence has the password.
+    """asked: kombu's Connection; plain_login: of the transport's options. Raises OperationRefused if it cannot be
+    right, in a sentence without the password.
     """
     if (asked.virtual_host or "/") != "/":
         raise OperationRefused(f"Radiator has no virtual hosts: leave {asked.virtual_host!r} out of the broker's URL.")
@@ -37,7 +37,7 @@ def address_of(asked: Any, is_tls: bool, plain_login: bool) -> Address:
 
 
 def _files(given: Any) -> dict[str, str]:
-    """Of broker_use_ssl, or of the URL's query."""
+    """The TLS files that broker_use_ssl, or the URL's query, names."""
     if not given or given is True:
         return {}
     if not isinstance(given, Mapping):
@@ -66,14 +66,14 @@ def _path(key: object, value: object) -> str:
 
 
 def _check_plain(asked: Any, where: Address, has_password: bool, plain_login: bool) -> None:
-    """Nothing that was meant for TLS goes out without it."""
+    """Refuses to send without TLS what was meant for it."""
     of_list = [str(one) for one in asked.alt or ()]
     if asked.ssl and not any(one.startswith(f"{TLS}://") for one in of_list):
         raise OperationRefused(
             f"broker_use_ssl is given, and {where} has no TLS: write {TLS}://HOST:PORT, or name "
             "radiator.kombu:SSLTransport as broker_transport."
         )
-    # where the class is named as broker_transport, kombu tells nobody the scheme of the URL
+    # where the class is named as broker_transport, kombu does not pass on the scheme of the URL
     if has_password and not plain_login and asked.transport_cls != PLAIN and not _is_this_machine(where.host):
         raise OperationRefused(
             f"The password for {where} is not sent, since broker_transport names a transport without TLS, whatever "

@@ -1,4 +1,4 @@
-"""The arguments that AMQP's programs declare queues, exchanges and consumers with, as what the broker calls them.
+"""The arguments with which AMQP programs declare queues, exchanges and consumers, as the broker's own settings.
 
 Each that begins with `x-` means what it means to RabbitMQ, or is refused. Any other is a setting by the broker's own
 name, such as `dedup_window_s`; the broker judges names and values.
@@ -45,12 +45,12 @@ def queue_settings(
     if bounded or (settings["auto_delete"] and not settings["persistent"]):
         settings.setdefault("overflow", DROP_OLDEST)
     if bounded and settings["overflow"] == DROP_OLDEST and "dead_letter_exchange" in settings:
-        settings["overflow"] = DEAD_LETTER  # what is pushed out is a dead letter too
+        settings["overflow"] = DEAD_LETTER  # a message that is dropped for room is dead-lettered, too
     return settings
 
 
 def _value(name: str, value: Any) -> Any:
-    """What the setting has; the broker says what is wrong with it."""
+    """The setting's value; the broker judges it."""
     if name == "x-overflow":
         return OVERFLOWS[value]
     is_time = name == "x-consumer-timeout" and isinstance(value, int) and not isinstance(value, bool)
@@ -58,7 +58,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The type, and what the arguments ask for. Raises OperationRefused."""
+    """The exchange's settings: its type, and what the arguments ask for. Raises OperationRefused."""
     if type not in EXCHANGE_TYPES:
         raise OperationRefused(
             f"The exchange {exchange!r} cannot be of type {type!r}: use {', '.join(EXCHANGE_TYPES)}."
@@ -66,7 +66,7 @@ def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | N
     settings: dict[str, Any] = {"type": type}
     for name, value in (arguments or {}).items():
         if name in ("alternate-exchange", "x-alternate-exchange"):
-            settings["alternate"] = None if value == "" else value  # as of AMQP: nothing goes there
+            settings["alternate"] = None if value == "" else value  # as in AMQP: there is none
         elif name.startswith("x-"):
             raise OperationRefused(
                 f"The argument {name!r} = {value!r} of the exchange {exchange!r} means nothing to Radiator: "
@@ -78,7 +78,7 @@ def exchange_settings(exchange: str, type: str, arguments: Mapping[str, Any] | N
 
 
 def binding_key(target: str, type: str, arguments: Mapping[str, Any]) -> str:
-    """What stands for these arguments in the key of a binding. type: of the exchange. Raises OperationRefused."""
+    """The key of a binding with these arguments. type: of the exchange. Raises OperationRefused."""
     if type != HEADERS:
         raise OperationRefused(
             f"The binding of {target!r} has arguments, {shown(dict(arguments))}, "
@@ -91,7 +91,7 @@ def binding_key(target: str, type: str, arguments: Mapping[str, Any]) -> str:
 
 
 def consumer_headers(arguments: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """What a SUBSCRIBE says of the arguments of a consumer. Raises OperationRefused."""
+    """The headers of a SUBSCRIBE for a consumer with these arguments. Raises OperationRefused."""
     headers: list[tuple[str, str]] = []
     for name, value in (arguments or {}).items():
         if name == "x-priority":

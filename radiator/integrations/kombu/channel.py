@@ -1,7 +1,7 @@
-"""What AMQP calls a channel: consumers and what is unacked of them, over a connection that it shares.
+"""What AMQP calls a channel: consumers and their unacked messages, over a connection that it shares.
 
 Delivery tags, prefetch counts and consumer tags are AMQP's. All state that matters is the broker's: what is unacked
-there comes back when the connection ends, whatever becomes of this object.
+there goes back to its queue when the connection ends, whatever becomes of this object.
 """
 
 import time
@@ -23,8 +23,8 @@ from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.limits import PREFETCH_COUNT_MAX
 
 EXCHANGE = "/exchange/"
-QUEUE = "/amq/queue/"  # a queue that was declared; no use of it makes one
-GET_MAX_S = 2.0  # how long a message that is ready may take to come; it may have to be read from the disk
+QUEUE = "/amq/queue/"  # the address of a declared queue; its use makes none
+GET_MAX_S = 2.0  # how long a ready message may take to come; it may have to be read from the disk
 GET_AGAIN_S = 0.02
 _RETURNED = frozenset(["no-subscriber", "no-consumer"])  # what `mandatory` and `immediate` are refused with
 
@@ -39,7 +39,7 @@ class _Consumer:
     no_ack: bool
     callback: Callable[[Any], None]
     subscription: str
-    is_shared: bool  # it has no window of its own but the connection's
+    is_shared: bool  # it has the connection's window, and none of its own
     headers: list[tuple[str, str]]  # of its SUBSCRIBE
 
 
@@ -79,7 +79,7 @@ class Channel(StdChannel):
         arguments: Any = None,
         **_: Any,
     ) -> None:
-        """An exchange of type direct, topic, fanout or headers. Refused where it exists and is another."""
+        """Declares an exchange of type direct, topic, fanout or headers. Refused if it exists and differs."""
         if not exchange:
             return
         if passive:
@@ -99,7 +99,7 @@ class Channel(StdChannel):
     def exchange_bind(
         self, destination: str, source: str = "", routing_key: str = "", nowait: bool = False, arguments: Any = None
     ) -> None:
-        """What source gets, and the binding matches, goes on to destination with the same key."""
+        """Binds: messages to source that match the binding go on to destination with the same key."""
         self._bind("bind", f"{EXCHANGE}{destination}", source, routing_key, arguments)
 
     def exchange_unbind(
@@ -119,7 +119,7 @@ class Channel(StdChannel):
         arguments: Any = None,
         **_: Any,
     ) -> DeclaredQueue:
-        """A queue; without a name it gets one. Refused where it exists and has other settings than these."""
+        """Declares a queue; without a name it gets one. Refused if it exists with other settings."""
         connection = self._open
         name = queue or f"kombu.gen-{uuid4()}"
         if passive:
@@ -162,16 +162,16 @@ class Channel(StdChannel):
         self._open.admin(do, exchange=exchange, key=key, queue=target)
 
     def queue_purge(self, queue: str, nowait: bool = False) -> int:
-        """How many messages are gone; those that are out with consumers stay."""
+        """Purges; returns how many messages it removed. Those that consumers have unacked stay."""
         return int(self._open.admin("purge", queue=queue)["purged"])
 
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, nowait: bool = False) -> int:
-        """How many messages went with it, unacked or not."""
+        """Deletes the queue; returns how many messages went with it, unacked or not."""
         self._open.forget_declared(queue)
         return int(self._forgiving("delete", queue=queue, if_unused=if_unused, if_empty=if_empty).get("deleted", 0))
 
     def _forgiving(self, do: str, **request: Any) -> dict[str, Any]:
-        """Of what does not exist nothing is left to do."""
+        """Makes a request, for which a destination that does not exist is not an error."""
         try:
             return self._open.admin(do, **request)
         except OperationRefused as no:
@@ -209,8 +209,8 @@ class Channel(StdChannel):
         confirm_timeout: float | None = None,
         **_: Any,
     ) -> None:
-        """Returns once the broker has it: on the disk, where its queues are persistent. One that is transient
-        (delivery_mode 1) is sent without waiting. The wait is bounded by the option answer_timeout_s.
+        """Returns once the broker has it: on the disk, where its queues are persistent. A transient one (delivery_mode
+        1) is sent without waiting, unless mandatory or immediate. The wait is bounded by the option answer_timeout_s.
         """
         connection = self._open
         if not isinstance(message, PreparedMessage):
@@ -222,11 +222,11 @@ class Channel(StdChannel):
             headers.append(("immediate", "true"))
         is_awaited = connection.confirms and (message.is_persistent or mandatory or immediate)
         if is_awaited:
-            # a refusal is of this message, and no reason to lose the connection
+            # a refusal concerns this message only, and need not end the connection
             headers.append(("on-refusal", "receipt"))
         if not is_awaited:
             connection.look()
-        # the nameless exchange knows every queue by its name; what is sent to one that is gone is dropped
+        # the default exchange reaches every queue by its name; a message to one that is gone is dropped
         destination = f"{EXCHANGE}{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
         try:
             connection.ask(connection.broker.send, destination, body, headers, confirm=True if is_awaited else None)
@@ -239,9 +239,9 @@ class Channel(StdChannel):
     # ---- consuming
 
     def basic_qos(self, prefetch_size: int = 0, prefetch_count: int = 0, a_global: bool = False) -> None:
-        """How many messages the consumers of this channel may have unacked together, over all their queues.
+        """Sets how many messages the consumers of this channel may have unacked together, over all their queues.
 
-        The window is the connection's: where several of its channels have one, it is the sum of theirs.
+        The window is the connection's: the sum of what its channels have set.
         """
         self.prefetch_count = prefetch_count
         for consumer in self._consumers.values():
@@ -260,7 +260,7 @@ class Channel(StdChannel):
 
     @property
     def is_sharing(self) -> bool:
-        """Whether a consumer of it has the connection's window."""
+        """Whether a consumer of this channel uses the connection's window."""
         return any(consumer.is_shared for consumer in self._consumers.values())
 
     def basic_consume(
@@ -282,7 +282,7 @@ class Channel(StdChannel):
             raise OperationRefused(
                 f"The consumer tag {tag!r} is in use on this channel: each must have one of its own."
             )
-        # the turn of those that share a window goes round whatever their priorities are
+        # those that share a window take turns, whatever their priorities are
         is_shared = self.prefetch_count > 0 and not no_ack and not headers
         consumer = _Consumer(queue, no_ack, callback, f"{self.channel_id}/{tag}", is_shared, headers)
         self._consumers[tag] = consumer
@@ -315,7 +315,7 @@ class Channel(StdChannel):
         if consumer is not None:
             consumer.callback(self._tag(received, tag, consumer.no_ack))
         elif "ack" in received.headers and self.connection is not None:
-            # it came while its consumer was being cancelled: somebody else's
+            # it came while its consumer was being cancelled: it is for another
             self.connection.ask(self.connection.broker.nack, received, confirm=None)
 
     def _tag(self, received: Received, consumer_tag: str, no_ack: bool) -> Message:
@@ -328,7 +328,7 @@ class Channel(StdChannel):
         return message
 
     def basic_cancel(self, consumer_tag: str, nowait: bool = False, **_: Any) -> None:
-        """What it has unacked can still be acked."""
+        """Cancels the consumer. What it has unacked can still be acked."""
         consumer = self._consumers.pop(consumer_tag, None)
         self.no_ack_consumers.discard(consumer_tag)
         if consumer is not None and self.connection is not None:
@@ -336,12 +336,12 @@ class Channel(StdChannel):
             self.connection.ask(self.connection.broker.unsubscribe, consumer.subscription)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Message | None:
-        """The queue's next message; None where there is none that is ready."""
+        """The queue's next message; None if none is ready."""
         connection = self._open
         got: list[Received] = []
         if not connection.admin("describe", queue=queue)["ready"]:
             return None
-        # `auto-delete:false`: the end of this subscription is no reason to delete the queue
+        # `auto-delete:false`: the end of this subscription must not delete the queue
         subscription = connection.ask(
             connection.broker.subscribe,
             f"{QUEUE}{queue}",
@@ -367,12 +367,12 @@ class Channel(StdChannel):
     # ---- settling
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        """Done: nobody gets it again. It is sent, not awaited."""
+        """Acks: nobody gets it again. The ACK is sent, not awaited."""
         for received in self._settled(delivery_tag, multiple):
             self._open.ask(self._open.broker.ack, received, confirm=None)
 
     def basic_reject(self, delivery_tag: int, requeue: bool = False, multiple: bool = False) -> None:
-        """Back to its place in its queue, or, without requeue, to the dead letters."""
+        """Puts it back in its place in its queue or, without requeue, among the dead letters."""
         for received in self._settled(delivery_tag, multiple):
             self._open.ask(self._open.broker.nack, received, requeue=requeue, confirm=None)
 
@@ -380,7 +380,7 @@ class Channel(StdChannel):
         self.basic_reject(delivery_tag, requeue, multiple)
 
     def basic_recover(self, requeue: bool = True) -> None:
-        """Everything of this channel that is unacked comes again."""
+        """Has everything that this channel has unacked delivered again."""
         if self._unacked:
             self.basic_reject(max(self._unacked), requeue=True, multiple=True)
 
@@ -397,7 +397,7 @@ class Channel(StdChannel):
         return [self._unacked.pop(tag) for tag in tags]
 
     def flow(self, active: bool = True) -> None:
-        """Without: nothing more comes to the consumers of this channel until it is called again with."""
+        """Pauses the consumers of this channel (active False), or resumes them (True)."""
         for tag, consumer in self._consumers.items():
             if active:
                 self._subscribe(tag, consumer)
@@ -407,7 +407,7 @@ class Channel(StdChannel):
     # ---- the end
 
     def close(self) -> None:
-        """Its consumers end, and what they have unacked comes back to its queue. Twice does no harm."""
+        """Cancels its consumers, and puts back what they have unacked. A second call does no harm."""
         connection = self.connection
         if connection is None:
             return
@@ -420,7 +420,7 @@ class Channel(StdChannel):
             self.end()
 
     def end(self) -> None:
-        """It is over, and so is what it had unacked."""
+        """Called when the channel has ended: forgets its consumers, and what they had unacked."""
         self.connection = None
         self._consumers.clear()
         self._unacked.clear()

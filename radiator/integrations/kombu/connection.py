@@ -1,7 +1,7 @@
 """One connection to the broker, shared by its channels, and the frames that have come on it and were not delivered yet.
 
-Frames are kept until `drain_events`, or the turn of the event loop: a callback never runs within a call that only waits
-for an answer. The socket does not show what was read within such a call, so the event loop is notified of it.
+Frames are kept until `drain_events`, or the event loop's turn: a callback never runs within a call that only waits for
+an answer. The socket does not show what was read within such a call, so the event loop is notified of it.
 """
 
 import threading
@@ -19,16 +19,16 @@ from radiator.model.limits import PREFETCH_COUNT_MAX
 if TYPE_CHECKING:
     from radiator.client import Message as Received
 
-CLOSE_MAX_S = 5.0  # a shutdown does not wait longer for a broker that does not answer
+CLOSE_MAX_S = 5.0  # how long a shutdown waits for a broker that does not answer
 WAIT_S = 60.0  # one wait of a drain_events without a timeout
-SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
+SERVED_AT_ONCE = 64  # messages handed on before the rest of the event loop has its turn
 DECLARED_AGAIN_S = 1.0  # after which a queue for replies is declared again, so that it does not expire
 DECLARED_KEPT = 1000
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
 class DeclaredQueue(NamedTuple):
-    """What AMQP answers to queue.declare."""
+    """AMQP's answer to queue.declare."""
 
     queue: str
     message_count: int
@@ -43,22 +43,22 @@ class Sharing(Protocol):
 
     @property
     def is_sharing(self) -> bool:
-        """Whether it has consumers that use the window of the connection."""
+        """Whether it has consumers that use the connection's window."""
 
     @property
     def window(self) -> int:
         """How many unacked messages its consumers have asked for, together."""
 
     def end(self) -> None:
-        """The connection is lost or closed."""
+        """Called when the connection is lost or closed."""
 
 
 class SharedConnection:
-    """client: the kombu Connection that it belongs to; None once it is closed. Raises Unreachable where nobody answers,
-    Forbidden where the login is refused, OperationRefused where files of TLS cannot be used.
+    """client: the kombu Connection that it belongs to; None once it is closed. Raises Unreachable if nobody answers,
+    Forbidden if the login is refused, OperationRefused if TLS files cannot be used.
 
     It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP shows
-    the broker when it is. It asks for the broker's own, every heart_beat_s, and checks them.
+    the broker when it is. It asks for the broker's heart-beats, every heart_beat_s, and checks them.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class SharedConnection:
         self._calling: set[int] = set()  # threads that are within a call of `broker`
         self._postponed: deque[Callable[[], Any]] = deque()
         self._numbered = 0
-        self._window = 1  # that its shared subscriptions have
-        self._waiting = 0  # calls of drain_events that wait: with threads or greenlets there may be several
+        self._window = 1  # of its shared subscriptions
+        self._waiting = 0  # how many calls of drain_events wait: with threads or greenlets there may be several
         self._loop: Any = None
-        self._is_called = False  # the loop will come
-        self._is_reported = False  # somebody has heard of the loss
+        self._is_called = False  # the loop is about to call
+        self._is_reported = False  # the loss was raised to somebody
         self._had_consumers = False  # when it was lost
         heart_beat_ms = int(min(max(heart_beat_s, HEART_BEAT_MIN_S), HEART_BEAT_MAX_S) * 1000)
         try:
@@ -96,7 +96,7 @@ class SharedConnection:
     def owes_its_loss(self) -> bool:
         """Whether it is lost, and its consumers have not been told so by `drain_events` yet.
 
-        Until then kombu must not take it for closed: it would silently open another one, and wait on that without
+        Until then kombu must not consider it closed: it would silently open another one, and wait on that without
         consumers.
         """
         return not self.connected and self._had_consumers and not self._is_reported
@@ -104,13 +104,13 @@ class SharedConnection:
     # ---- channels
 
     def add(self, channel: Sharing) -> int:
-        """A new one, and its number."""
+        """Adds a channel; returns its number."""
         self._numbered += 1
         self.channels[self._numbered] = channel
         return self._numbered
 
     def widen_window(self) -> None:
-        """Of the shared window: what its channels have asked for, together."""
+        """Sets the shared window to what the channels have asked for together."""
         width = sum(channel.window for channel in self.channels.values() if channel.is_sharing)
         width = min(width, PREFETCH_COUNT_MAX)
         if width != self._window:
@@ -120,7 +120,7 @@ class SharedConnection:
     # ---- asking
 
     def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a method of `broker`. Raises ConnectionLost, or OperationRefused where the broker refused this one
+        """Calls a method of `broker`. Raises ConnectionLost, or OperationRefused if the broker refused this one
         request.
 
         A signal handler (Celery's cold shutdown cancels its consumers in one) may have interrupted another such call of
@@ -146,7 +146,7 @@ class SharedConnection:
         finally:
             self._calling.discard(thread)
         self._catch_up()
-        # what is sent without a receipt may meet the loss, and raises nothing; a closed socket calls nobody
+        # a frame without a receipt may meet the loss and raise nothing; a closed socket wakes nobody
         if self._loop is not None and (self.broker.waiting or not self.broker.is_open):
             self._call_loop()
         if no is not None:
@@ -154,12 +154,12 @@ class SharedConnection:
         return answer
 
     def _catch_up(self) -> None:
-        """With what a handler of signals has asked for meanwhile."""
+        """Makes the calls that a signal handler has asked for meanwhile."""
         while self._postponed:
             self._postponed.popleft()()
 
     def admin(self, do: str, **request: Any) -> dict[str, Any]:
-        """The answer to a request to `/admin`. Raises OperationRefused where it is no; the connection goes on."""
+        """The answer to a request to `/admin`. Raises OperationRefused if it is refused; the connection stays open."""
         answer: dict[str, Any] | None = self.ask(self.broker.admin, {"do": do, **request})
         if answer is None:
             raise ConnectionLost(
@@ -170,24 +170,24 @@ class SharedConnection:
     # ---- exchanges
 
     def note_exchange(self, exchange: str, type: str) -> None:
-        """It was declared, and is of that type."""
+        """Called when an exchange of that type was declared."""
         if len(self._types) >= DECLARED_KEPT:
             self._types.clear()
         self._types[exchange] = type
 
     def forget_exchange(self, exchange: str) -> None:
-        """It was deleted."""
+        """Called when the exchange is deleted."""
         self._types.pop(exchange, None)
 
     def type_of(self, exchange: str) -> str:
-        """Of an exchange that others have declared the broker is asked, which takes the right to see it."""
+        """The type of an exchange. If others have declared it, the broker is asked, which takes the right to see it."""
         known = self._types.get(exchange)
         return known or str(self.admin("describe", exchange=exchange)["type"])
 
     # ---- declared a moment ago
 
     def just_declared(self, queue: str, settings: dict[str, Any]) -> DeclaredQueue | None:
-        """The answer to this very declaration, where it is of a queue for replies and was given a moment ago.
+        """The answer to this very declaration, if it is of a queue for replies and was given a moment ago.
 
         Celery declares its queue for results before each task that it publishes.
         """
@@ -197,20 +197,20 @@ class SharedConnection:
         return known[2]
 
     def note_declared(self, queue: str, settings: dict[str, Any], declared: DeclaredQueue) -> None:
-        """It was declared now."""
+        """Called when the queue has just been declared."""
         if settings["auto_delete"] and int(settings.get("expires_ms") or 0) > 2000 * DECLARED_AGAIN_S:
             if len(self._declared) >= DECLARED_KEPT:
                 self._declared.clear()
             self._declared[queue] = settings, time.monotonic(), declared
 
     def forget_declared(self, queue: str) -> None:
-        """It was deleted."""
+        """Called when the queue is deleted, or a consumer of it is cancelled."""
         self._declared.pop(queue, None)
 
     # ---- what comes
 
     def arrived(self, hand_on: "Callable[[Received], None]", received: "Received") -> None:
-        """A message has come: it is handed on when its turn comes."""
+        """Called when a message has come: it is handed on when its turn comes."""
         self._arrived.append((hand_on, received))
 
     def drain_events(self, timeout: float | None = None) -> None:
@@ -223,19 +223,19 @@ class SharedConnection:
                 raise TimeoutError("Nothing has come in time.")
 
     def pump_now(self) -> None:
-        """Takes what has come, without waiting or handing it on."""
+        """Reads what has come, without waiting or handing it on."""
         self._pump(0.0)
 
     def look(self) -> None:
-        """Check the connection before sending something whose answer nobody awaits. Raises ConnectionLost where the
-        other end has closed already: what is sent then would be lost unnoticed, such as the first result of a worker
-        after a restart of the broker.
+        """Checks the connection before sending something whose answer nobody awaits. Raises ConnectionLost if the other
+        end has closed already: what is sent then would be lost unnoticed, such as the first result of a worker after a
+        restart of the broker.
         """
         if threading.get_ident() not in self._calling:
             self._take(reports=False)
 
     def _pump(self, timeout_s: float, reports: bool = True) -> None:
-        """reports: whether who hears of a loss here hears of it for the consumers."""
+        """reports: whether raising a loss here tells the consumers of it."""
         if not self.connected:
             self._is_reported |= reports
             raise ConnectionLost("The connection to the broker is lost or closed.")
@@ -254,11 +254,11 @@ class SharedConnection:
             self._calling.discard(thread)
         self._catch_up()
         if self._loop is not None and not self.broker.is_open:
-            # what came last is handed on before the loss is told, and a closed socket calls nobody
+            # what came last is handed on before the loss is raised, and a closed socket wakes nobody
             self._call_loop()
 
     def _hand_on(self) -> bool:
-        """The next message to its consumer; whether there was one."""
+        """Hands the next message to its consumer; returns whether there was one."""
         try:
             hand_on, received = self._arrived.popleft()
         except IndexError:
@@ -269,7 +269,7 @@ class SharedConnection:
     # ---- the event loop of kombu
 
     def join_loop(self, loop: Any) -> None:
-        """From now on the loop hands on what comes."""
+        """Has the loop hand on what comes from now on."""
         self._loop = loop
         loop.add_reader(self.broker.fileno(), self._on_readable)
         if self._arrived or self.broker.waiting:
@@ -293,12 +293,12 @@ class SharedConnection:
         if self.connected:
             self._on_readable()
         elif not self._is_reported:
-            # it was lost in a call whose caller took no notice
+            # it was lost in a call whose caller ignored that
             self._is_reported = True
             raise ConnectionLost("The connection to the broker is lost.")
 
     def check_heart_beats(self) -> None:
-        """Raises ConnectionLost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
+        """Raises ConnectionLost if the broker was silent for too long. Calls that wait check that, too."""
         self._take(reports=True)
 
     def _take(self, reports: bool) -> None:
@@ -310,7 +310,7 @@ class SharedConnection:
     # ---- the end
 
     def close(self) -> None:
-        """DISCONNECT: what was sent before is done. Twice does no harm."""
+        """DISCONNECT, by which all that was sent before is carried out. A second call does no harm."""
         self.client = None
         self._is_reported = True
         if self.connected:
@@ -322,13 +322,13 @@ class SharedConnection:
                 self._end()
 
     def collect(self) -> None:
-        """Lets go of it without a word: in a child of a fork, whose parent goes on with it, and after a loss."""
+        """Closes it without a DISCONNECT: in a child of a fork, whose parent keeps using it, and after a loss."""
         self._is_reported = True
         self.broker.abandon()
         self._end()
 
     def _lose(self, error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationRefused:
-        """There is no connection any more; what to raise for it."""
+        """Called when the connection is lost; returns what to raise for that."""
         self.broker.abandon()
         self._end()
         if self._loop is not None:

@@ -1,4 +1,4 @@
-"""What a dead letter that came by an exchange says of its deaths, as RabbitMQ's clients have it among the headers."""
+"""The deaths of a dead letter that came by an exchange, as headers that RabbitMQ's clients know."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ NAME = X_DEATH.name.decode()
 
 
 def death_headers(headers: Mapping[str, str]) -> dict[str, Any]:
-    """`x-death`, the newest death first, and `x-first-death-reason` and the like. headers: of the MESSAGE; none where
+    """`x-death`, the newest death first, and `x-first-death-reason` and the like. headers: of the MESSAGE; nothing if
     it has no such header, or one that no broker writes.
     """
     try:
@@ -31,7 +31,7 @@ def _death(row: Any) -> dict[str, Any]:
         "count": int(row["count"]),
         "reason": str(row["reason"]),
         "queue": str(row["queue"]),
-        # py-amqp's programs get it without a time zone
+        # py-amqp gives it without a time zone
         "time": datetime.fromtimestamp(row["time"], UTC).replace(tzinfo=None),
         "exchange": str(row["exchange"]),
         "routing-keys": [str(key) for key in row["routing-keys"]],

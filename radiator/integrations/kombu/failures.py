@@ -1,4 +1,6 @@
-"""How kombu hears of what went wrong: it retries after the one, and tells its caller of the other."""
+"""What went wrong, as exceptions for kombu: it retries after ConnectionLost, and passes OperationRefused to
+its caller.
+"""
 
 from amqp.exceptions import AccessRefused, NotFound, PreconditionFailed, RecoverableConnectionError
 from kombu.exceptions import ChannelError
@@ -13,7 +15,7 @@ _IN_WORDS_OF_KOMBU = {
     NAME_CERTIFICATE: "(certfile and keyfile in broker_use_ssl, or ?ssl_certfile=FILE&ssl_keyfile=FILE in the URL)",
 }
 
-# What the broker says of the very frame that was sent last; every other ERROR is about the connection as a whole.
+# ERRORs about the very frame that was sent last; every other ERROR is about the connection as a whole.
 _OF_WHAT_WAS_ASKED = frozenset(
     [
         "no-such-destination",
@@ -37,15 +39,15 @@ _OF_WHAT_WAS_ASKED = frozenset(
 
 
 class ConnectionLost(RecoverableConnectionError):
-    """There is no connection any more. kombu opens another one and tries again."""
+    """The connection is lost. kombu opens another one and tries again."""
 
 
 class Unreachable(ConnectionLost, OSError):
-    """There is no connection yet: a program may catch it as the OSError that RabbitMQ's transport raises then."""
+    """No connection could be made: a program may catch it as the OSError that RabbitMQ's transport raises then."""
 
 
 class OperationRefused(ChannelError):
-    """What was asked for is not granted, and asking again would not help. radiator_code: why, in docs/PROTOCOL.md."""
+    """The broker has refused the request, and asking again would not help. radiator_code: why, see docs/PROTOCOL.md."""
 
     def __init__(self, sentence: str, code: str = "") -> None:
         super().__init__(sentence)
@@ -60,11 +62,11 @@ class Missing(OperationRefused, NotFound):
 
 
 class Otherwise(OperationRefused, PreconditionFailed):
-    """It is there with other settings, or in use, or not empty: AMQP's 406."""
+    """It exists with other settings, or is in use, or not empty: AMQP's 406."""
 
 
 class Forbidden(OperationRefused, AccessRefused):
-    """The login is not right, or its user has no right to that: AMQP's 403."""
+    """The login is wrong, or its user lacks the right: AMQP's 403."""
 
 
 _AS_AMQP_HAS_IT = {
@@ -77,14 +79,14 @@ _AS_AMQP_HAS_IT = {
 
 
 def refused(sentence: str, code: str) -> OperationRefused:
-    """What to raise where the broker said no: programs written for RabbitMQ catch AMQP's own classes."""
+    """What to raise for a refusal: programs written for RabbitMQ catch AMQP's own classes."""
     return _AS_AMQP_HAS_IT.get(code, OperationRefused)(sentence, code)
 
 
 def failure(error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationRefused:
-    """What to raise for it. is_asked: it was met by who waited for the answer to a request.
+    """What to raise for an error. is_asked: it came to a caller that waited for the answer to a request.
 
-    What is forbidden stays so on another connection, whoever hears of it.
+    What is forbidden stays forbidden on another connection, whether it was asked for or not.
     """
     if isinstance(error, Refusal) and (error.code == FORBIDDEN or is_asked and error.code in _OF_WHAT_WAS_ASKED):
         return refused(str(error), error.code)
@@ -92,7 +94,7 @@ def failure(error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationR
 
 
 def not_connected(error: RadiatorError) -> Unreachable | OperationRefused:
-    """What to raise where there is no connection yet."""
+    """What to raise if no connection could be made."""
     if isinstance(error, Refusal) and error.code == FORBIDDEN:
         return refused(str(error), error.code)
     return (OperationRefused if isinstance(error, AddressError) else Unreachable)(_sentence(error))

@@ -3,8 +3,8 @@
 What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration, priority, and the key
 of a partitioned queue or a log. The rest, above all the `headers` that Celery describes a task with, is one JSON
 object: in the header `kombu` where it is short, else in front of the body, with its length in the header
-`kombu-length`. A message without either came from somebody else than kombu: its headers are those of the frame, and
-where it is a task, what Celery means by them (tasks.py).
+`kombu-length`. A message without either was not published by kombu: its headers are those of the frame or, if it is a
+task, what Celery means by them (tasks.py).
 """
 
 import logging
@@ -27,17 +27,17 @@ from radiator.integrations.kombu.tasks import queue_of, task_headers
 
 _log = logging.getLogger(__name__)
 
-HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
-PRIORITY_MAX = 255  # that AMQP has an octet for; a queue takes what is above its own highest for that
+HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, and a broker takes 64 KiB
+PRIORITY_MAX = 255  # AMQP has an octet for it; a queue takes a higher one for its own highest
 PRIORITY_DIGITS_MAX = 3
-LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
+LENGTH_DIGITS_MAX = 9  # of an envelope's length: more than any frame has
 KEY = "radiator_key"  # a property, or a header, as programs of kombu and Celery give it
 KEY_HEADER = "partition-key"  # of STOMP, as logs have it
 
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+(;[ -~]*)?", re.ASCII)
 _NATIVE = {"correlation_id": "correlation-id", "reply_to": "reply-to", "expiration": "expiration"}
 _PROPERTIES = frozenset(["cluster_id", "app_id", "timestamp", "type", "user_id", *_NATIVE])
-_HAVE_HEADERS = frozenset(["message_id", KEY])  # of their own, whatever the value is
+_HAVE_HEADERS = frozenset(["message_id", KEY])  # they have headers of their own, whatever the value is
 _NATIVE_NAMES = {name: key for key, name in _NATIVE.items()}
 _TEXT = re.compile(r"[ -~]{1,1024}")  # what any version of STOMP carries unchanged
 _KEY_TEXT = re.compile(r"[^\0\ud800-\udfff]{0,1024}")
@@ -46,7 +46,7 @@ _PERSISTENT, _TRANSIENT = 2, 1  # AMQP's delivery modes
 
 @dataclass(slots=True)
 class PreparedMessage:
-    """What a program wants to publish."""
+    """A message that a program wants to publish."""
 
     body: bytes
     content_type: str | None
@@ -56,12 +56,12 @@ class PreparedMessage:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether the program wants it to survive."""
+        """Whether the program wants it to survive a restart."""
         return bool(self.properties.get("delivery_mode", _PERSISTENT) == _PERSISTENT)
 
     def frame(self, is_routed: bool = False) -> tuple[list[tuple[str, str]], bytes]:
-        """Headers and body of its SEND. Raises OperationRefused where its key, or its priority, cannot be one.
-        is_routed: to an exchange, which may look at its headers.
+        """Headers and body of its SEND. Raises OperationRefused if its key or priority is invalid. is_routed: to an
+        exchange, which may look at its headers.
         """
         lines: list[tuple[str, str]] = []
         left: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class PreparedMessage:
             lines.append((KEY_HEADER, key))
         for name, value in self.properties.items():
             if name == "expiration" and due_ms is not None:
-                # a task that expires before it is due shall come all the same: its worker says that it is revoked
+                # a task that expires before it is due must come all the same: its worker reports it as revoked
                 left[name] = value
             elif name in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
                 lines.append((_NATIVE[name], value))
@@ -109,10 +109,10 @@ class PreparedMessage:
             raise OperationRefused(
                 f"The priority of the message is {value!r}: it must be a whole number from 0 to {PRIORITY_MAX}."
             )
-        return [("priority", str(value))] if value else []  # 0 is what a message has without any
+        return [("priority", str(value))] if value else []  # 0 is the default
 
     def _key(self) -> str | None:
-        """The key that its program has given it; a task that Celery tries again has it in its headers."""
+        """The key that the program has given; a task that Celery tries again has it in its headers."""
         key = self.properties.get(KEY)
         if key is None:
             key = self.headers.get(KEY)
@@ -127,7 +127,7 @@ class PreparedMessage:
         return key
 
     def _due_ms(self) -> int | None:
-        """When a task is due that Celery has given an ETA: until then the broker keeps it, and no worker."""
+        """When a task with an ETA of Celery's is due: until then the broker holds it, not a worker."""
         eta = self.headers.get("eta")
         if not isinstance(eta, str) or "task" not in self.headers:
             return None
@@ -140,7 +140,7 @@ class PreparedMessage:
 
 
 class Message(KombuMessage):
-    """A message as kombu's programs see it. What cannot be read is in `errors`, as kombu wants it."""
+    """A message as programs of kombu see it. If it cannot be read, the reason is in `errors`, as kombu expects."""
 
     def __init__(self, received: Received, channel: Any, delivery_tag: int, consumer_tag: str) -> None:
         exchange, routing_key = _way(received.destination)
@@ -167,7 +167,7 @@ class Message(KombuMessage):
         properties["message_id"] = received.headers.get("dedup-id", received.message_id)
         properties.update(described["properties"])
         if KEY_HEADER in received.headers:
-            # among the headers, since Celery gives these to the next try of a task
+            # among the headers, which Celery passes to the next try of a task
             described["headers"][KEY] = received.headers[KEY_HEADER]
         described["headers"].update(death_headers(received.headers))
         content_type = properties.pop("content_type", None) or received.headers.get("content-type")
@@ -185,14 +185,16 @@ class Message(KombuMessage):
 
 
 def _priority_in(received: Received) -> int:
-    """0, as others say, where nobody has given one."""
+    """The priority; 0, as with other brokers, if none was given."""
     text = received.headers.get("priority", "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= PRIORITY_DIGITS_MAX else 0
     return number if number <= PRIORITY_MAX else 0
 
 
 def _is_json(value: Any) -> bool:
-    """A property that AMQP does not know is left out there, and here where it cannot be said."""
+    """Whether JSON can express it. AMQP omits a property that it does not know; here one is omitted that JSON cannot
+    express.
+    """
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -202,7 +204,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _opened(received: Received) -> tuple[dict[str, Any], bytes]:
-    """`headers` and `properties` of kombu, and the body. ValueError: it is not what `frame` makes."""
+    """`headers` and `properties` of kombu, and the body. Raises ValueError for anything that `frame` does not make."""
     body = received.body
     length = received.headers.get("kombu-length")
     text = received.headers.get("kombu")
@@ -226,7 +228,7 @@ def _opened(received: Received) -> tuple[dict[str, Any], bytes]:
 
 
 def _way(destination: str) -> tuple[str, str]:
-    """Exchange and routing key that it was published with."""
+    """The exchange and the routing key with which it was published."""
     if destination.startswith("/exchange/"):
         exchange, _, routing_key = destination.removeprefix("/exchange/").partition("/")
         return exchange, routing_key
@@ -234,6 +236,6 @@ def _way(destination: str) -> tuple[str, str]:
 
 
 def _encoding(content_type: str | None) -> str:
-    """Of a message that does not say: text is UTF-8, as JSON is."""
+    """The encoding of a message that does not name one: text is UTF-8, as JSON is."""
     is_text = content_type is not None and (content_type.startswith("text/") or content_type == "application/json")
     return "utf-8" if is_text else "binary"

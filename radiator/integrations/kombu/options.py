@@ -1,4 +1,4 @@
-"""broker_transport_options: which there are, and what is said of any other, which would do nothing."""
+"""broker_transport_options: which exist, and what is logged about any other, which would have no effect."""
 
 import logging
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room
 
-# of kombu, which reads them itself
+# kombu's, which it reads itself
 _OF_KOMBU = frozenset(
     [
         "callback",
@@ -24,7 +24,7 @@ _OF_KOMBU = frozenset(
         "max_retries",
     ]
 )
-# of the transports that people come from
+# those of transports that people come from
 _NOT_NEEDED = {
     "fanout_patterns": "exchanges are the broker's",
     "fanout_prefix": "exchanges are the broker's",
@@ -41,8 +41,8 @@ _warned_of: set[str] = set()
 @dataclass(slots=True)
 class Options:
     """confirm_publish: a publish returns when it is on the disk. persistent_replies: queues for replies are, too.
-    answer_timeout_s: how long any answer may take. plain_login: where broker_transport names a class without TLS, a
-    password is sent to other machines all the same.
+    answer_timeout_s: how long any answer may take. plain_login: a password is sent to other machines even if
+    broker_transport names a class without TLS.
     """
 
     confirm_publish: bool = True
@@ -52,8 +52,8 @@ class Options:
 
 
 def read(given: Mapping[str, Any]) -> Options:
-    """Those that mean something here; of each other one the log tells once. Raises OperationRefused for a value that
-    cannot be: a text such as "no" would count as yes.
+    """The options that have an effect here; each other one is logged once. Raises OperationRefused for an invalid
+    value: a text such as "no" would count as yes.
     """
     own = Options()
     for name, value in given.items():

@@ -1,6 +1,6 @@
 """The headers of a message of kombu as headers of its SEND: what an exchange of type headers looks at.
 
-They stand there as those of AMQP's clients do, as text; the JSON beside them is what comes back to a program.
+They are text there, as those of AMQP's clients are; a program gets back the JSON beside them.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from radiator.model.header_bindings import ARGUMENTS_MAX_BYTES
 from radiator.model.headers import ADDED, AMQP_PROPERTIES
 
-LINES_MAX_BYTES = 16 * 1024  # forgotten, what is beyond it: escaped it may be twice as long, a broker takes 64 KiB
+LINES_MAX_BYTES = 16 * 1024  # more is left out: escaped it may be twice as long, and a broker takes 64 KiB
 
 # what the broker takes a SEND's headers for; a program's own of such a name has amqp- before it
 _TAKEN = frozenset(
@@ -26,8 +26,8 @@ _TAKEN = frozenset(
 
 
 def lines(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A header for each; none for what STOMP cannot carry. A value that is too long for any binding to name is cut:
-    that it is there can be asked for.
+    """A header for each, but none for what STOMP cannot carry. A value that is too long for any binding to name is cut:
+    a binding can still ask whether it exists.
     """
     found: list[tuple[str, str]] = []
     left_bytes = LINES_MAX_BYTES
@@ -44,7 +44,7 @@ def lines(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _text(value: Any) -> str | None:
-    """None: it cannot be said."""
+    """The value as text; None: STOMP cannot carry it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -60,7 +60,7 @@ def _text(value: Any) -> str | None:
 
 
 def _size_bytes(text: str) -> int:
-    """-1: it cannot be said."""
+    """The size in UTF-8; -1: it cannot be encoded."""
     try:
         return -1 if "\0" in text else len(text.encode())
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""What Celery means by the headers of a task that another program than kombu's has published.
+"""What Celery means by the headers of a task that was not published by kombu.
 
 Such a message comes with headers of STOMP, which are text, where Celery has numbers, lists and None: `retries:0` for 0,
-`timelimit:[null,null]` for two times None, an empty `eta` for None. A worker that took them as they are would end.
+`timelimit:[null,null]` for two times None, an empty `eta` for None. A worker that took them unchanged would crash.
 """
 
 import json
@@ -18,10 +18,9 @@ _NEVER = "0"
 
 
 def task_headers(headers: Mapping[str, str], message_id: str) -> dict[str, Any]:
-    """The headers as Celery has them, where there is one called `task`; else as they came.
+    """The headers as Celery has them, if there is one called `task`; otherwise unchanged.
 
-    One that is empty is left out, and a task without an `id` has that of its message. ValueError: one is not what it
-    must be.
+    An empty one is left out, and a task without an `id` gets that of its message. Raises ValueError for an invalid one.
     """
     if "task" not in headers:
         return dict(headers)
@@ -34,7 +33,7 @@ def task_headers(headers: Mapping[str, str], message_id: str) -> dict[str, Any]:
 
 
 def queue_of(reply_to: str) -> str:
-    """Who has published over AMQP is answered at a queue, which others see as an address."""
+    """The queue of a `reply_to`: a task published over AMQP is answered at a queue, which STOMP shows as an address."""
     return reply_to.removeprefix("/queue/")
 
 
@@ -51,7 +50,7 @@ def _truth(text: str) -> bool:
 
 
 def _time_limits(text: str) -> Any:
-    """Hard and soft, in seconds."""
+    """The hard and the soft limit, in seconds."""
     limits = _json(text)
     if limits is not None and not (isinstance(limits, list) and len(limits) == 2 and all(map(_is_limit, limits))):
         raise ValueError(f"{text!r:.100} are no time limits of a task: [null, 60] would be.")
@@ -86,7 +85,7 @@ def _json(text: str) -> Any:
 
 
 def _expires(text: str) -> str | None:
-    """The broker has milliseconds in a header of that name, where Celery has a time."""
+    """The time that Celery expects; the broker has milliseconds in a header of that name."""
     if text == _NEVER:
         return None
     return datetime.fromtimestamp(int(text) / 1000, UTC).isoformat() if _MILLISECONDS.fullmatch(text) else text

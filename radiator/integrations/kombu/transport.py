@@ -1,4 +1,4 @@
-"""What kombu asks of a transport."""
+"""The transport that kombu loads."""
 
 import time
 from typing import Any
@@ -20,7 +20,7 @@ from radiator.model.settings import EXCHANGE_TYPES, PORT
 
 CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
 CONNECT_AGAIN_S = 0.1
-HEART_BEAT_S = 30.0  # what is asked of the broker where kombu says nothing
+HEART_BEAT_S = 30.0  # what the broker is asked for if kombu gives none
 
 
 class Transport(BaseTransport):
@@ -43,8 +43,8 @@ class Transport(BaseTransport):
     def __init__(self, client: Any, **options: Any) -> None:
         super().__init__(client, **options)
         if detect_environment() != "default":
-            # Under gevent and eventlet a worker waits in drain_events, which checks them by itself. Where heart-beats
-            # are said to be offered Celery waits 0.1 s for those of another connection too, between any two tasks.
+            # Under gevent and eventlet a worker waits in drain_events, which checks them itself. Where heart-beats are
+            # said to be offered Celery waits 0.1 s for those of another connection too, between any two tasks.
             self.implements = self.implements.extend(heartbeats=False)
 
     def driver_version(self) -> str:
@@ -57,8 +57,8 @@ class Transport(BaseTransport):
     # ---- connections
 
     def establish_connection(self) -> SharedConnection:
-        """Raises ConnectionLost, which kombu retries; OperationRefused where the address cannot be right, and Forbidden
-        where the login is not.
+        """Connects. Raises ConnectionLost, which kombu retries; OperationRefused if the address is invalid, and
+        Forbidden if the login is wrong.
         """
         asked = self.client
         own = options.read(asked.transport_options or {})
@@ -91,7 +91,9 @@ class Transport(BaseTransport):
         connection.close()
 
     def _collect(self, connection: SharedConnection | None) -> None:
-        """Of a connection that is its parent's: kombu calls it in a child of a fork, and after a loss."""
+        """Drops a connection: kombu calls it in a child of a fork, whose parent keeps the connection, and
+        after a loss.
+        """
         if connection is not None:
             connection.collect()
 
@@ -118,14 +120,14 @@ class Transport(BaseTransport):
         connection.check_heart_beats()
 
     def qos_semantics_matches_spec(self, connection: SharedConnection) -> bool:
-        """Here a prefetch count is always of all consumers of a channel together, those at work included: AMQP's
-        `global`.
+        """False: here a prefetch count always holds for all consumers of a channel together, existing ones included, as
+        AMQP's `global`.
         """
         return False
 
 
 class SSLTransport(Transport):
-    """The same by TLS, `radiators://`; kombu's own word for such a class."""
+    """The same by TLS, `radiators://`; the name is kombu's for such a class."""
 
     default_port = DEFAULT_TLS_PORT
     is_tls = True
