@@ -1,4 +1,6 @@
-"""What source and sink ask the broker's /admin, over a connection that may be lost and is made again for a while."""
+"""Requests of source and sink to the broker's /admin, over a connection that is made again, for a while, when it is
+lost.
+"""
 
 import logging
 import platform
@@ -20,23 +22,23 @@ from radiator.model.errors import ConfigError, RadiatorError, Refusal
 from radiator.model.validation import log_name_mistake
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
-NEVER = 999_999_999_999_999  # no partition comes so far
+NEVER = 999_999_999_999_999  # no partition reaches that offset
 LOGS_AT_ONCE = 1000  # names that one answer lists
-AWAITED_MAX, OFFSETS_MAX = 32, 2000  # logs, and offsets of theirs, that one request of 64 KiB has room for
+AWAITED_MAX, OFFSETS_MAX = 32, 2000  # logs, and their offsets, for which one request of 64 KiB has room
 PASSING = frozenset(
     ["blocked", "memory", "connections", "too-many-transactions"]
-)  # refusals that another try may not meet
+)  # refusals after which another try may succeed
 
 
 _log = logging.getLogger("radiator.spark")
-_reached: set[tuple[str, ...]] = set()  # the addresses of brokers that this process has had connections to
+_reached: set[tuple[str, ...]] = set()  # addresses of brokers to which this process has had a connection
 
 
 def client_of(connect: Connect, **more: Any) -> Client:
-    """With the password that its file has now, and the files of TLS; more: as of a Client.
+    """A Client with the password that its file has now, and with the TLS files; more: its other arguments.
 
-    Raises ConnectionLost, Refusal, and OptionError where a file cannot be used on this machine, which need not be the
-    one that others were used on.
+    Raises ConnectionLost, Refusal, and OptionError if a file cannot be used on this machine, which need not be the one
+    where the options were checked.
     """
     try:
         password = from_file(Path(connect.password_file)) if connect.password_file else None
@@ -65,7 +67,7 @@ def _in_words_of_spark(error: RadiatorError) -> str:
 
 def connected(connect: Connect) -> Client:
     """A connection of its own. Raises ConnectionLost or Refusal."""
-    # two tries, where the first gets no answer at all
+    # there is time for two tries if the first gets no answer at all
     timeout_s = min(CONNECT_TIMEOUT_S, _patience_s(connect) / 2 / len(connect.addresses))
     client = client_of(connect, connect_timeout_s=timeout_s)
     _reached.add(connect.addresses)
@@ -73,7 +75,7 @@ def connected(connect: Connect) -> Client:
 
 
 def lasting(connect: Connect, window: int) -> Client:
-    """One that is made anew for a while when it is lost, and for the first time too. window: receipts outstanding."""
+    """A connection that is tried again for a while, at first and when it is lost. window: receipts outstanding."""
     interval_s, tries = connect.retry_interval_s, Tries(connect)
     again = Reconnect(first_s=interval_s, most_s=interval_s, factor=1, timeout_s=connect.timeout_s)
     while True:
@@ -83,7 +85,7 @@ def lasting(connect: Connect, window: int) -> Client:
             return client_of(connect, window=window, reconnect=again)
         except (ConnectionLost, Refusal) as why:
             if isinstance(why, ConnectionLost) and connect.addresses in _reached:
-                raise  # the client has tried as long as it may be away
+                raise  # the client has tried for as long as the broker may be away
             tries.failed(why)
 
 
@@ -92,7 +94,7 @@ def _patience_s(connect: Connect) -> float:
 
 
 class Tries:
-    """How often something was tried in vain since it last went on."""
+    """How often something was tried in vain since the last progress."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -100,11 +102,13 @@ class Tries:
         self._began_s = time.monotonic()
 
     def went_on(self) -> None:
-        """Something was reached."""
+        """Called when there was progress."""
         self._vain = 0
 
     def failed(self, why: RadiatorError) -> None:
-        """Waits before the next try; raises `why` where there were enough of them, or none could do better."""
+        """Waits before the next try. Raises `why` if another try cannot do better, or ConnectionLost after the last
+        one.
+        """
         self._vain += 1
         if isinstance(why, Refusal) and why.code not in PASSING:
             raise why
@@ -119,7 +123,7 @@ class Tries:
 
 
 class BrokerRequests:
-    """Requests that go on over a lost connection. Without a connection until the first; pickled without it."""
+    """Requests that survive a lost connection. There is none until the first request; pickled without it."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -137,20 +141,20 @@ class BrokerRequests:
         self.close()
 
     def client(self) -> Client:
-        """The connection; made where there is none. Raises ConnectionLost or Refusal."""
+        """The connection, made if there is none. Raises ConnectionLost or Refusal."""
         self._client = self._client or connected(self._connect)
         return self._client
 
     def close(self) -> None:
-        """Without a word: there is nothing that a connection could lose."""
+        """Closes without a DISCONNECT: nothing could be lost with the connection."""
         if self._client is not None:
             self._client.abandon()
             self._client = None
 
     def ask(self, request: Mapping[str, Any], timeout_s: float = ANSWER_MAX_S) -> dict[str, Any]:
-        """The broker's answer. Raises Refusal where it refuses, ConnectionLost when all tries have failed.
+        """The broker's answer. Raises Refusal if it refuses, ConnectionLost when all tries have failed.
 
-        A request must bear being carried out twice: a lost connection does not show whether it was.
+        A request must be safe to carry out twice: a lost connection does not show whether it was.
         """
         tries = Tries(self._connect)
         while True:
@@ -168,7 +172,7 @@ class BrokerRequests:
     # ---- logs
 
     def state(self, name: str, partitions: Iterable[int] = ()) -> LogState:
-        """partitions: only these; none given: all. Raises RadiatorError where there is no such one."""
+        """What a log has. partitions: only these; none given: all. Raises RadiatorError if one does not exist."""
         answer = self.ask({"do": "describe", "log": name})
         found = answer["partitions"]
         first, following, size = found["first"], found["next"], found["bytes"]
@@ -187,7 +191,7 @@ class BrokerRequests:
         )
 
     def find(self, name: str, partitions: Iterable[int] = ()) -> LogState | None:
-        """The same; None where there is no such log."""
+        """As `state`; None if there is no such log."""
         try:
             return self.state(name, partitions)
         except Refusal as refused:
@@ -196,7 +200,7 @@ class BrokerRequests:
             return None
 
     def logs(self) -> list[str]:
-        """The names of all, but of those that the broker keeps for itself."""
+        """The names of all logs but the broker's own."""
         names: list[str] = []
         request = {"do": "stats", "section": "logs", "limit": LOGS_AT_ONCE}
         while page := list(self.ask({**request, "after": names[-1]} if names else request)["logs"]):
@@ -204,15 +208,15 @@ class BrokerRequests:
         return [name for name in names if not log_name_mistake(name)]
 
     def offsets_at(self, name: str, time_ms: int) -> list[int]:
-        """For each partition that of the first record accepted then or later, or the next."""
+        """For each partition the offset of the first record accepted then or later; without one, the next offset."""
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
     def wait(self, states: Iterable[LogState], timeout_ms: int, more: int = 1) -> None:
-        """Return as soon as one of those partitions of those logs has so many records more than this, or the time is
+        """Returns once a partition of one of these logs has that many records more than its state says, or the time is
         over.
 
-        Logs for which one request has no room are not waited for.
+        It does not wait for logs for which one request has no room.
         """
         names: list[str] = []
         known: list[int] = []
@@ -230,19 +234,21 @@ class BrokerRequests:
     # ---- checkouts
 
     def checkout(self, queue: str, group: str, most: int, max_bytes: int | None = None) -> tuple[SourceLog, int, int]:
-        """Up to so many more are taken; the log that they are in, the first number that is not acked, the next."""
+        """Takes up to so many more; returns the log that they are in, the first number that is not acked, and the next
+        one.
+        """
         request = {"do": "checkout", "queue": queue, "group": group, "max_messages": most}
         answer = self.ask(request if max_bytes is None else {**request, "max_bytes": max_bytes})
         name = str(answer["log"]).removeprefix("/log/")
         return SourceLog(name, answer["incarnation"]), answer["first"], answer["next"]
 
     def checkout_ack(self, queue: str, group: str, before: int) -> None:
-        """All numbers before this one are done with."""
+        """Acks all numbers before this one."""
         self.ask({"do": "checkout-ack", "queue": queue, "group": group, "before": before})
 
     def ready(self, queue: str, timeout_ms: int = 0) -> int:
-        """How many messages of a queue could be taken now; where it is none, as soon as there are some, or the time is
-        over.
+        """How many messages of a queue could be taken now; if none, it waits until there are some or the time
+        is over.
         """
         request = {"do": "await", "queue": queue, "timeout_ms": timeout_ms}
         number: int = self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)["ready"]
@@ -251,23 +257,23 @@ class BrokerRequests:
     # ---- prepared transactions
 
     def commit(self, prefix: str, prepared: list[str], app: str, version: int) -> bool:
-        """Whether it was this commit that has carried them out: else that version had been committed before. prefix:
-        what stands before each of the names.
+        """Commits; returns whether this commit has carried them out, since that version may have been committed before.
+        prefix: what comes before each of the names.
         """
         answer = self.ask({"do": "commit", "prefix": prefix, "prepared": prepared, "app": app, "version": version})
         return bool(answer["committed"])
 
     def version(self, app: str) -> int | None:
-        """The last that was committed for it."""
+        """The last version that was committed for the application."""
         last: int | None = self.ask({"do": "version", "app": app})["version"]
         return last
 
     def forget(self, app: str) -> None:
-        """Nothing more is committed for it."""
+        """Has the broker forget the application: nothing more will be committed for it."""
         self.ask({"do": "version", "app": app, "forget": True})
 
     def abort(self, prefix: str, refuse_s: int) -> None:
-        """All whose names begin so will not be carried out, unless they have been committed; for `refuse_s` none can be
-        prepared under such a name. Asked once: a lost connection raises ConnectionLost.
+        """Aborts all transactions whose names begin so and that are not committed; for `refuse_s` none can be prepared
+        under such a name. Asked once: a lost connection raises ConnectionLost.
         """
         self.client().admin({"do": "abort", "prefix": prefix, "refuse_s": refuse_s}, ANSWER_MAX_S)

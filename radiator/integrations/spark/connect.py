@@ -1,4 +1,4 @@
-"""Where the broker of a query is, and as whom to speak to it: what its options say of that, and nothing secret."""
+"""Where the broker of a query is, and the login for it: what the options say about that, and nothing secret."""
 
 from dataclasses import dataclass, replace
 from math import inf
@@ -10,8 +10,8 @@ from radiator.client.address import Address
 class Connect:
     """Where the broker is, how often a request is tried again when its connection is lost, and after how long.
 
-    unreached_s: for how long at most, where the broker has not been reached yet. user: "" without a login. The files
-    are read where a connection is made; "": none. What they hold is never in here, since Spark keeps and shows this.
+    unreached_s: for how long at most, if the broker has not been reached yet. user: "" without a login. The files are
+    read where a connection is made; "": none. Their content is never in here, since Spark keeps and shows this.
     """
 
     addresses: tuple[str, ...]
@@ -31,7 +31,7 @@ class Connect:
 
     @property
     def reached(self) -> "Connect":
-        """The same to a broker that another process of the query has reached."""
+        """The same, for a broker that another process of the query has reached."""
         return replace(self, unreached_s=inf)
 
     def __str__(self) -> str:

@@ -15,18 +15,18 @@ Json = dict[str, dict[str, int]]
 
 
 class DataLoss(RadiatorError):
-    """Records that Spark should read are not there (any more)."""
+    """Records that Spark should read do not exist, or no longer do."""
 
 
 class SourceLog(NamedTuple):
-    """One log, as long as it lasts."""
+    """One log, until it is deleted."""
 
     name: str
     incarnation: str
 
 
 Offsets = dict[SourceLog, dict[int, int]]
-"""By log and partition: the first offset that is not read."""
+"""By log and partition: the first offset that is not read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LogState:
     log: SourceLog
     first: dict[int, int]
     next: dict[int, int]
-    partitions: int = 1  # of the log, those that are not read included
+    partitions: int = 1  # of the log, including those that are not read
     record_bytes: int = 0  # of one record on average, 0: unknown
 
 
@@ -51,7 +51,7 @@ class Range:
 
     @property
     def count(self) -> int:
-        """How many records."""
+        """How many offsets it spans."""
         return self.end - self.first
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Range:
 
 
 def to_json(offsets: Offsets) -> Json:
-    """As Spark writes it down."""
+    """As Spark stores it."""
     return {
         f"{log.name}@{log.incarnation}": {str(partition): offset for partition, offset in sorted(by_partition.items())}
         for log, by_partition in sorted(offsets.items())
@@ -67,7 +67,7 @@ def to_json(offsets: Offsets) -> Json:
 
 
 def from_json(found: Mapping[str, Any]) -> Offsets:
-    """Raises RadiatorError where it is not what `to_json` makes: a checkpoint of another source."""
+    """Raises RadiatorError for anything that `to_json` does not make: a checkpoint of another source."""
     offsets: Offsets = {}
     for key, by_partition in found.items():
         name, at, incarnation = key.rpartition("@")
@@ -80,7 +80,7 @@ def from_json(found: Mapping[str, Any]) -> Offsets:
 
 
 def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, LogState]) -> list[Range]:
-    """What lies between: of a partition that `start` does not know, from the first that is kept (`states`) on."""
+    """The ranges between the two; in a partition that `start` does not know, from the first record kept (`states`)."""
     found = []
     for log, by_partition in sorted(end.items()):
         state = states.get(log)
@@ -93,7 +93,7 @@ def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, LogState]) -
 
 
 def split(whole: list[Range], at_least: int) -> list[Range]:
-    """The same records in at least so many ranges, as far as there are records, all of about the same length."""
+    """The same records in at least so many ranges of about the same length, as far as there are records."""
     total = sum(one.count for one in whole)
     if not total or len(whole) >= at_least:
         return list(whole)
@@ -119,7 +119,7 @@ def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
     if total <= most:
         return latest
     shares = [lag * most // total for _, _, lag in lags]
-    left = most - sum(shares)  # fewer than there are partitions
+    left = most - sum(shares)  # less than one for each partition
     # the largest remainders get one more each; equal ones in the order of their names
     by_remainder = sorted(range(len(lags)), key=lambda index: (-(lags[index][2] * most % total), index))
     for index in by_remainder[:left]:
@@ -131,7 +131,7 @@ def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
 
 
 def at_most(latest: Offsets, target: Offsets, start: Offsets) -> Offsets:
-    """`latest`, but nothing beyond `target`, and nothing of what `target` does not know."""
+    """`latest`, but nothing beyond `target`, and no partition that `target` does not know."""
     return {
         log: {
             partition: max(min(last, target.get(log, {}).get(partition, 0)), start[log][partition])
@@ -142,7 +142,7 @@ def at_most(latest: Offsets, target: Offsets, start: Offsets) -> Offsets:
 
 
 def unread(start: Offsets, states: Mapping[str, LogState]) -> Offsets:
-    """What `start` has of logs and partitions that are not read any more. states: of all that are read, by name."""
+    """The part of `start` about logs and partitions that are no longer read. states: of all that are read, by name."""
     left: Offsets = {}
     for log, by_partition in start.items():
         state = states.get(log.name)
@@ -154,7 +154,7 @@ def unread(start: Offsets, states: Mapping[str, LogState]) -> Offsets:
 
 
 def without(start: Offsets, gone: Collection[str]) -> tuple[Offsets, list[str]]:
-    """`start` without the logs of these names, which are not there any more; and a sentence for each of them."""
+    """`start` without the logs of these names, which no longer exist; and a sentence for each of them."""
     losses = [
         f"/log/{log.name} is not there any more: whether it had records from "
         + ", ".join(f"{first} (partition {partition})" for partition, first in sorted(by_partition.items()))
@@ -175,8 +175,8 @@ def lags(start: Offsets, latest: Offsets) -> list[int]:
 
 
 def report(end: Offsets, latest: Offsets, source: str) -> dict[str, Any]:
-    """`latest` as the progress of a query shows it, with what is read, and how far `end` is behind, which Spark lets no
-    source in Python say elsewhere. Metrics have the names of Kafka's.
+    """`latest` as the progress of a query shows it, with what is read, and how far `end` is behind, which a source in
+    Python cannot report elsewhere. Metrics are named as Kafka's.
     """
     behind = lags(end, latest) or [0]
     metrics = {
@@ -229,7 +229,9 @@ def begin(start: Offsets, states: Mapping[str, LogState]) -> tuple[Offsets, list
 
 
 def still_there(whole: list[Range], states: Mapping[SourceLog, LogState]) -> tuple[list[Range], list[str]]:
-    """The part of these ranges that their logs have; and a sentence for each that they do not have whole."""
+    """The part of these ranges that their logs still have; and a sentence for each range that they do not
+    have whole.
+    """
     kept, losses = [], []
     for one in whole:
         state = states.get(one.log)
@@ -244,7 +246,7 @@ def still_there(whole: list[Range], states: Mapping[SourceLog, LogState]) -> tup
 
 
 def beyond(start: Offsets, states: Mapping[SourceLog, LogState]) -> list[str]:
-    """A sentence for each partition that is to be read from behind its end on."""
+    """A sentence for each partition that is to be read from an offset after its end."""
     return [
         f"/log/{log.name}, partition {partition}, ends before offset {states[log].next[partition]}: it cannot be read "
         f"from {first} on."
@@ -255,7 +257,7 @@ def beyond(start: Offsets, states: Mapping[SourceLog, LogState]) -> list[str]:
 
 
 def check_losses(losses: list[str], is_failure: bool) -> list[str]:
-    """Raises DataLoss with these sentences where that is what was asked for; else gives them back."""
+    """Raises DataLoss with these sentences if is_failure, else returns them."""
     if losses and is_failure:
         raise DataLoss("\n".join([*losses, "To go on with what is there, set the option failOnDataLoss to false."]))
     return losses

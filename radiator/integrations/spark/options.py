@@ -26,14 +26,14 @@ LOG, CHECKOUT = "log", "checkout"
 FAILFAST, PERMISSIVE = "FAILFAST", "PERMISSIVE"  # as Spark's own readers call them
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactlyOnce", "atLeastOnce"
 PARTITIONS_MAX = 100_000  # tasks of one batch
-# of one micro-batch of logs, where nothing else is said: the sink commits at most 2,000 x 5,000 rows, or 8 GiB, at once
+# of one micro-batch of logs by default: the sink commits at most 2,000 x 5,000 rows, or 8 GiB, at once
 DEFAULT_ROWS, DEFAULT_BYTES = 1_000_000, 1024**3
 ROWS_MAX = 2**31 - 1  # what Spark itself can bound a batch to
 NAME_MAX_BYTES = 255  # of a group, and of a dedup-id: docs/PROTOCOL.md
 APP_MAX_BYTES = 160  # of an application that writes: a dedup-id begins with it
 PATTERN_MAX_BYTES = 1024
 NAMES_SHOWN = 8  # of logs, in the description of a source
-UNREACHED_MAX_S = 6.0  # how long a broker is tried that was never reached, where no option says otherwise
+UNREACHED_MAX_S = 6.0  # how long a broker that was never reached is tried by default
 TRIGGER_DELAY = "15m"  # Kafka's default
 PATH_MAX = 4096  # bytes
 DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a key of 255 bytes each
@@ -61,13 +61,13 @@ _WRITE = ["destination", "delivery", "dedupColumn", "txnAppId", "receiptWindow"]
 BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
 STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
 BATCH_WRITE = [*_CONNECT, *_WRITE, "txnVersion"]
-STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # the last two are Spark's own, and come too
+STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # Spark passes on the last two, its own
 _DELAY_S = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
 
 class OptionError(RadiatorError):
-    """What `option(...)` says is wrong: one sentence for each mistake."""
+    """Options are wrong: one sentence for each mistake."""
 
 
 Places = str | int | Mapping[str, Mapping[int, int]]
@@ -76,14 +76,14 @@ Places = str | int | Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """partitions: by the names of logs; empty: all partitions. In mode CHECKOUT it has one name, of a queue; where
-    there is a pattern, none.
+    """partitions: by the names of logs; empty: all partitions. In mode CHECKOUT it has one name, of a queue; with a
+    pattern, none.
 
     max_rows, max_bytes: of one micro-batch; None: no bound. min_rows: what a micro-batch waits for, until max_delay_s
     after the last one. min_partitions: how many tasks a batch has at least.
 
     value_schema: the JSON text of the schema that bodies are read by; None: they are bytes. keeps_misfits: a body that
-    is no value of it is passed on as bytes.
+    does not fit it is passed on as bytes.
     """
 
     connect: Connect
@@ -106,7 +106,7 @@ class SourceOptions:
     keeps_misfits: bool = False
 
     def __str__(self) -> str:
-        """What is read, and where, as the progress of a query shows it."""
+        """What is read, as the progress of a query shows it."""
         if self.pattern is not None:
             what = f"logs that match {self.pattern!r}"
         elif self.mode == CHECKOUT:
@@ -123,7 +123,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """destination, dedup_column, app: None where they are not given. version: of a batch, for `app`."""
+    """destination, dedup_column, app: None if not given. version: of a batch, for `app`."""
 
     connect: Connect
     destination: str | None
@@ -196,8 +196,8 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
 
 
 def column_options(given: Mapping[str, str]) -> tuple[bool, str | None, bool]:
-    """Those alone that say which columns there are: include_headers, value_schema and keeps_misfits of SourceOptions.
-    Raises OptionError.
+    """Only the options that decide which columns there are: include_headers, value_schema and keeps_misfits of
+    SourceOptions. Raises OptionError.
     """
     names = [name.lower() for name in _COLUMNS]
     options = _Given({name: value for name, value in given.items() if name.lower() in names}, _COLUMNS, "reading")
@@ -207,7 +207,7 @@ def column_options(given: Mapping[str, str]) -> tuple[bool, str | None, bool]:
 
 
 def connect_options(given: Mapping[str, str], what: str) -> Connect:
-    """Those alone that say where the broker is. Raises OptionError."""
+    """Only the options that say where the broker is. Raises OptionError."""
     options = _Given(given, _CONNECT, what)
     connect = options.connect()
     options.finish()
@@ -215,7 +215,7 @@ def connect_options(given: Mapping[str, str], what: str) -> Connect:
 
 
 class _Given:
-    """The options as Spark gives them; `wrong` remembers a mistake, `finish` raises what there was."""
+    """The options as Spark gives them; `wrong` notes a mistake, `finish` raises all that were noted."""
 
     def __init__(self, given: Mapping[str, str], allowed: Collection[str], what: str) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -388,7 +388,7 @@ class _Given:
         partitions: Mapping[str, Collection[int]],
         pattern: str | None,
     ) -> Places:
-        """Where to begin or end: names are those of the option for offsets and that for a time."""
+        """Where to begin or end. names: the option for offsets and the one for a time."""
         offsets, time = names
         if time in self:
             if offsets in self:
@@ -421,7 +421,7 @@ class _Given:
         return places
 
     def check_destination(self, sink: SinkOptions) -> None:
-        """As far as the address alone tells; the broker judges the rest."""
+        """Checks what the address alone shows; the broker judges the rest."""
         address, allowed = sink.destination, _PREPARED if sink.delivery == EXACTLY_ONCE else _SENT
         if address is not None and "/" in address[:1] and not address.startswith(allowed):
             wanted = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
@@ -459,9 +459,9 @@ class _Given:
 
 
 def matching(pattern: str, names: Iterable[str]) -> set[str]:
-    """The names that the pattern matches as a whole. Raises ValueError where it is no regular expression.
+    """The names that the pattern matches as a whole. Raises ValueError if it is not a regular expression.
 
-    RE2 is used, whose time is linear in the pattern and the name: no pattern takes for ever.
+    RE2 is used, whose time is linear in the pattern and the name, so that no pattern takes for ever.
     """
     several = pa.array(list(names), pa.string())
     pc.match_substring_regex(several, pattern)  # by itself: it may not end the group around it

@@ -1,4 +1,4 @@
-"""Rows on their way out: which columns they have, and what is sent for each. Pure but for Arrow."""
+"""Rows that are written: which columns they have, and what is sent for each. Pure except for Arrow."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from radiator.model.errors import RadiatorError
 
 SLICE_MESSAGES = 5_000  # of one prepared transaction: few enough that a lost connection costs little
 SLICE_BYTES = 4 * 1024 * 1024  # well below what a broker takes as one transaction ([limits] max_batch_bytes)
-OVERHEAD_BYTES = 256  # of a message beside its body: what the broker counts for it, about
+OVERHEAD_BYTES = 256  # of a message besides its body: about what the broker counts for it
 _BYTES = ("binary", "string")
 _WANTED = {  # by column: which types it may have
     "value": _BYTES,
@@ -36,7 +36,7 @@ class OutgoingRow:
     dedup_id: str | None
 
     def headers_with(self, dedup_id: str | None) -> list[tuple[str, str]]:
-        """All that is sent, the dedup-id of the row itself before that one."""
+        """All headers that are sent; a dedup-id of the row itself takes precedence over the given one."""
         sent_id = self.dedup_id or dedup_id
         return self.headers if sent_id is None else [*self.headers, ("dedup-id", sent_id)]
 
@@ -70,7 +70,7 @@ class Columns:
         self._dedup = options.dedup_column or "dedup_id"
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[OutgoingRow]:
-        """In their order. Raises RadiatorError where a row cannot be sent."""
+        """The messages, in the rows' order. Raises RadiatorError for a row that cannot be sent."""
         for batch in batches:
             yield from self._rows(batch)
 
@@ -92,7 +92,7 @@ class Columns:
 
 
 def slices(rows: Iterator[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
-    """The same, in parts that one transaction can hold."""
+    """The same rows, in parts that one transaction can hold."""
     slice_: list[OutgoingRow] = []
     size = 0
     for one in rows:
@@ -107,7 +107,7 @@ def slices(rows: Iterator[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
 
 
 def content_id(one: OutgoingRow) -> str:
-    """The same for the same content only: another row, where the order has changed, is not taken for this one."""
+    """An id of the content: if the order of rows has changed, another row does not have the same one."""
     digest = blake2b(one.body, digest_size=8)
     digest.update(repr((one.destination, one.headers)).encode())
     return digest.hexdigest()
@@ -120,7 +120,7 @@ def _body(value: bytes | str | None) -> bytes:
 
 
 def _headers(headers: Any, key: bytes | str | None) -> list[tuple[str, str]]:
-    """Of a column that is an array of key and value, or a map: both are pairs when Arrow gives them."""
+    """The headers in a column that is an array of key and value, or a map: Arrow gives pairs for both."""
     kept: list[tuple[str, str]] = []
     for one in headers or ():
         name, value = (one["key"], one["value"]) if isinstance(one, dict) else one

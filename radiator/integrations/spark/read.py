@@ -1,4 +1,4 @@
-"""Reads a range of a log, in whatever process Spark runs it, and over as many connections as it takes."""
+"""Reads a range of a log, in the process where Spark runs it, over as many connections as it takes."""
 
 import logging
 import platform
@@ -15,14 +15,14 @@ from radiator.integrations.spark.schema import ReadRows
 from radiator.integrations.spark.value_schema import ValueSchema, value_schema
 from radiator.model.errors import RadiatorError, Refusal
 
-SILENCE_MAX_S = 30.0  # nothing comes, though records are there: the connection is tried anew
+SILENCE_MAX_S = 30.0  # if nothing comes for so long, though there are records, another connection is made
 
 _log = logging.getLogger("radiator.spark")
 
 
 def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """All records of the range, each once and in order. Where one is gone: DataLoss, or with failOnDataLoss=false
-    fewer.
+    """All records of the range, each once and in order. If one is gone: DataLoss, or fewer records with
+    failOnDataLoss=false.
 
     Raises ConnectionLost when all tries have failed without a further record, and MisfitError.
     """
@@ -68,12 +68,12 @@ def _value_schema(text: str) -> ValueSchema:
 
 
 def _incarnation(client: Client, wanted: Range) -> str:
-    """Of the log that is there now under that name: one that was made anew since has the same offsets."""
+    """The incarnation of the log that has that name now: one that was created again has the same offsets."""
     return str(client.admin({"do": "describe", "log": wanted.log.name})["incarnation"])
 
 
 def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:
-    """The records from `first` on; instead of the first that is not where it should be, where the next is."""
+    """The records from `first` on; at the first gap it gives the offset of the next record instead, and ends."""
     client.subscribe(
         f"/log/{wanted.log.name}",
         headers=[
@@ -96,7 +96,9 @@ def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | in
 def _gone(
     options: SourceOptions, wanted: Range, rows: ReadRows, following: int, why: RadiatorError | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """What should come next is not there: says so, or gives what was there before, and what is from `following` on."""
+    """Called when the next record is gone: raises DataLoss, or gives what came before it, and what there is from
+    `following` on.
+    """
     sentence = f"Of {wanted}, what begins at offset {rows.next} is gone."
     check_losses([sentence if why is None else f"{sentence} {why}"], options.fail_on_data_loss)
     _log.warning("%s It is passed over, as failOnDataLoss says.", sentence)

@@ -1,4 +1,4 @@
-"""The rows of a source: which columns they have, and how a MESSAGE becomes one. Arrow's, since that is what is fast."""
+"""The rows of a source: which columns they have, and how a MESSAGE becomes a row. They are Arrow's, which is fast."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,11 +43,11 @@ BATCH_BYTES = 16 * 1024 * 1024  # of values in one Arrow batch
 
 
 class MisfitError(RadiatorError):
-    """A body is no value of the schema that it is read by."""
+    """A body does not fit the schema that it is read by."""
 
 
 def columns(include_headers: bool, values: ValueSchema | None = None, keeps_misfits: bool = False) -> pa.Schema:
-    """Of the rows. keeps_misfits: there is a column for bodies that are no value of the schema."""
+    """The columns of the rows. keeps_misfits: there is a column for bodies that do not fit the schema."""
     schema = ARROW_HEADERS if include_headers else ARROW
     if values is not None:
         schema = schema.set(schema.get_field_index("value"), pa.field("value", values.arrow))
@@ -55,12 +55,12 @@ def columns(include_headers: bool, values: ValueSchema | None = None, keeps_misf
 
 
 def ddl(schema: pa.Schema) -> str:
-    """Those columns, as Spark wants them told."""
+    """The columns in the DDL that Spark expects."""
     return ", ".join(f"{field.name} {ddl_type(field.type)}" for field in schema)
 
 
 def ddl_type(kind: pa.DataType) -> str:
-    """The type in Spark of what has that type in Arrow."""
+    """Spark's type for a type of Arrow."""
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'`{field.name}`:{ddl_type(field.type)}' for field in kind)}>"
     if pa.types.is_map(kind):
@@ -75,8 +75,8 @@ def ddl_type(kind: pa.DataType) -> str:
 class ReadRows:
     """Records of one partition that become an Arrow batch. next: the offset that must come next.
 
-    values: what bodies are read by; None: they are passed on as they are. keeps_misfits: those that are no value of it
-    are passed on as they are, and else the first of them is an error.
+    values: what bodies are read by; None: they are passed on as they are. keeps_misfits: those that do not fit are
+    passed on as they are; otherwise the first of them is an error.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ReadRows:
         return len(self._values) >= self._most or self._bytes >= BATCH_BYTES
 
     def add(self, message: Message) -> None:
-        """The record `next`. Raises MisfitError."""
+        """Adds the record at offset `next`. Raises MisfitError."""
         headers = message.headers
         key = headers.get("partition-key")
         self._keys.append(None if key is None else key.encode())
@@ -149,7 +149,7 @@ class ReadRows:
         self._bytes += count * VALUE_BYTES
 
     def take(self) -> pa.RecordBatch:
-        """All that was added since the last."""
+        """A batch of all that was added since the last one."""
         count = len(self._values)
         arrays = [
             pa.array(self._keys, pa.binary()),
@@ -174,7 +174,7 @@ def senders(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _header_lists(lists: list[list[tuple[str, str]]], kind: pa.DataType) -> pa.Array:
-    """Built from flat columns: a tenth of the time that dictionaries would take."""
+    """The column of headers, built from flat columns: a tenth of the time that dictionaries would take."""
     bounds = [0]
     for one in lists:
         bounds.append(bounds[-1] + len(one))

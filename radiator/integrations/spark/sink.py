@@ -2,8 +2,8 @@
 
 delivery=exactlyOnce: a task prepares transactions, the driver commits all those of a batch at once, once for each
 (txnAppId, version). Spark calls `abort` also for a batch whose `commit` may have happened: a committed transaction
-cannot be aborted. It also calls it while other tasks of the batch still run, of which the driver hears no more. So all
-transactions of a batch have names with a common prefix, and are aborted by that prefix.
+cannot be aborted. It also calls it while other tasks of the batch still run, about which the driver learns nothing
+more. So all transactions of a batch have names with a common prefix, and are aborted by that prefix.
 
 delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `dedup-id`, for queues that have a
 `dedup_window_s`.
@@ -33,15 +33,15 @@ from radiator.integrations.spark.options import EXACTLY_ONCE, SinkOptions
 from radiator.integrations.spark.outgoing import Columns, OutgoingRow, check_columns, content_id, slices
 from radiator.model.errors import RadiatorError, Refusal
 
-NAMES_MAX = 2000  # that one commit may name, without what they all begin with: a request to /admin has at most 64 KiB
-STRAGGLER_MAX_S = 600  # a task that still runs when its batch is aborted can prepare nothing more for so long
+NAMES_MAX = 2000  # how many one commit may name, without their common prefix: a request to /admin has at most 64 KiB
+STRAGGLER_MAX_S = 600  # for how long a task that still runs when its batch is aborted can prepare nothing more
 
 _log = logging.getLogger("radiator.spark")
 
 
 class Task(NamedTuple):
-    """Which part of which batch this process writes; app, version and destination are the same however often it is
-    tried, attempt in all tasks of one try. destination: None where each row brings its own.
+    """Which part of which batch this process writes; app, version and destination are the same for every try, attempt
+    for all tasks of one try. destination: None if each row has its own.
     """
 
     app: str
@@ -52,19 +52,19 @@ class Task(NamedTuple):
 
     @property
     def ledger(self) -> str:
-        """The `producer-id` under which the broker counts versions: one write of a batch to one destination is not
-        taken for another.
+        """The `producer-id` under which the broker counts versions: so writes to two destinations are not taken for
+        one.
         """
         return ledger(self.app, self.destination)
 
     @property
     def version_prefix(self) -> str:
-        """What the names of all begin with that is prepared in any try of the batch."""
+        """The prefix of all names that are prepared in any try of the batch."""
         return f"spark-{_digest(f'{self.version} {self.ledger}')}-"
 
     @property
     def prefix(self) -> str:
-        """The same for this try."""
+        """The prefix of those that are prepared in this try."""
         return f"{self.version_prefix}{self.attempt}-"
 
 
@@ -75,19 +75,21 @@ def ledger(app: str, destination: str | None) -> str:
 
 @dataclass(frozen=True)
 class WrittenRows(WriterCommitMessage):
-    """What a task has done. prepared: names of transactions, without the prefix of the try; none: it was sent."""
+    """What a task has done. prepared: names of transactions, without the prefix of the try; empty: the rows
+    were sent.
+    """
 
     task: Task
     prepared: list[str] = field(default_factory=list)
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """Raises RadiatorError where such rows cannot be sent."""
+    """Raises RadiatorError if such rows cannot be sent."""
     check_columns({one.name: one.dataType.simpleString() for one in schema}, options)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`. Without txnAppId and txnVersion, each write is one of its own."""
+    """`df.write`. Without txnAppId and txnVersion, each write is an application of its own."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -102,10 +104,10 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._options, self._task(context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All rows, once. An application that was made up for this one batch is over then."""
+        """Commits all rows, once. An application that was made up for this one batch ends with it."""
         _commit(self._options.connect.reached, messages)
         if self._options.app is None and any(one.prepared for one in _tasks(messages)):
-            # where this fails the broker forgets it in its own time (app_max_s)
+            # if this fails, the broker forgets it after app_max_s
             with suppress(RadiatorError), BrokerRequests(self._options.connect) as broker:
                 broker.forget(self._task(0).ledger)
 
@@ -137,7 +139,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, task, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All rows of the batch, once. RadiatorError where Spark has run none of its tasks here."""
+        """Commits all rows of the batch, once. Raises RadiatorError if Spark has run none of its tasks here."""
         if None in messages:
             raise RadiatorError(
                 f"Spark has given the sink no row of batch {batchId}, and takes it for written: it does so with "
@@ -146,8 +148,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(self._options.connect.reached, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """None of them, unless they are committed. Where no task has told of itself, its names are not known here: then
-        the next commit of this batch lets go of them.
+        """Aborts the rows, unless they are committed. If no task has reported, the names are not known here: then the
+        next commit of this batch aborts them.
         """
         if self._options.delivery == EXACTLY_ONCE:
             for begin in {one.task.prefix for one in _tasks(messages)}:
@@ -169,7 +171,7 @@ def _digest(text: str) -> str:
 
 
 def _prepare(options: SinkOptions, task: Task, rows: Iterator[OutgoingRow]) -> list[str]:
-    """The names of the transactions that hold all rows, in their order, without the prefix of the try."""
+    """Prepares transactions that hold all rows, in their order; returns their names without the prefix of the try."""
     own = f"{task.partition}-{os.urandom(3).hex()}-"
     tries = Tries(options.connect)
     try:
@@ -179,15 +181,16 @@ def _prepare(options: SinkOptions, task: Task, rows: Iterator[OutgoingRow]) -> l
                 for number, slice_ in enumerate(slices(rows))
             ]
     except BaseException as why:
-        # who is refused as aborted has been let go of with all others: thousands of such words would push theirs out
+        # a task that is refused as aborted was aborted with all others: thousands of further requests would displace
+        # theirs
         if not (isinstance(why, Refusal) and why.code == "aborted"):
             _let_go(options.connect, task.prefix + own)
         raise
 
 
 def _prepare_slice(broker: BrokerRequests, tries: Tries, slice_: list[OutgoingRow], begin: str, name: str) -> str:
-    """The name that the stage is prepared under, `begin` before it: each try has another, since one that is lost may
-    have succeeded.
+    """Prepares a slice; returns its name, without `begin`. Each try has another name, since one whose connection was
+    lost may have succeeded.
     """
     attempt = 0
     while True:
@@ -209,15 +212,15 @@ def _prepare_slice(broker: BrokerRequests, tries: Tries, slice_: list[OutgoingRo
 
 
 def _let_go(connect: Connect, begin: str) -> None:
-    """Of all whose names begin so, and of those that are about to be prepared. As far as the broker is there now:
-    otherwise it does so itself when their time is over (prepared_max_s).
+    """Aborts all whose names begin so, and those about to be prepared, if the broker is reached now: otherwise it
+    aborts them itself when their time is over (prepared_max_s).
     """
     with suppress(RadiatorError), BrokerRequests(connect) as broker:
         broker.abort(begin, STRAGGLER_MAX_S)
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[WrittenRows]:
-    """In the order of their partitions. Of a task that has failed there is no message."""
+    """What the tasks have written, ordered by partition. A task that has failed has no message."""
     return sorted((one for one in messages if isinstance(one, WrittenRows)), key=lambda one: one.task)
 
 
@@ -234,7 +237,7 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
         )
     task = written[0].task
     with BrokerRequests(connect) as broker:
-        # as earlier versions of this sink have left it: committed for the app alone, and so for every destination
+        # earlier versions of this sink have committed for the app alone, and so for every destination
         last = broker.version(task.app)
         is_before = last is not None and task.version <= last
         if is_before or not broker.commit(task.prefix, names, task.ledger, task.version):
@@ -244,7 +247,7 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
                 task.app,
                 task.destination or "the destinations of its rows",
             )
-        # what was prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
+        # what was prepared for this version in vain: a connection was lost, a task or the driver has failed
         with suppress(RadiatorError):
             broker.abort(task.version_prefix, 0)
 
@@ -253,7 +256,7 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
 
 
 def _send(options: SinkOptions, task: Task, rows: Iterator[OutgoingRow]) -> None:
-    """Returns once every row has its RECEIPT."""
+    """Sends the rows, and awaits the RECEIPT of every one."""
     with lasting(options.connect, options.receipt_window) as client:
         for number, one in enumerate(rows):
             place = f"{task.app}-{task.version}-{task.partition}-{number}-{content_id(one)}"

@@ -54,8 +54,8 @@ from radiator.integrations.spark.value_schema import value_schema
 from radiator.model.errors import RadiatorError
 from radiator.model.limits import AWAIT_MAX_MS
 
-CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
-VAIN_S = 0.1  # before a queue is asked again of which others have taken, again and again, what was ready
+CHECKOUT_MAX = 100_000  # how many one request may take: docs/PROTOCOL.md
+VAIN_S = 0.1  # before a queue is asked again whose ready messages others keep taking
 
 _log = logging.getLogger("radiator.spark")
 
@@ -65,11 +65,11 @@ class RadiatorDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As it stands in `format(...)`."""
+        """The name for `format(...)`."""
         return "radiator"
 
     def schema(self) -> str:
-        """The columns of what is read. Raises OptionError."""
+        """The columns of the rows that are read. Raises OptionError."""
         return ddl(self._columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -124,7 +124,9 @@ class Part(InputPartition):
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Spark makes a partition without a value where a batch has none. Who has planned it has reached the broker."""
+    """The rows of a partition. Spark makes one without a value if a batch has none. Whoever planned it has reached the
+    broker.
+    """
     if partition.value is not None:
         yield from read_range(replace(options, connect=options.connect.reached), partition.value)
 
@@ -136,7 +138,7 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Raises DataLoss where what is asked for is not there any more."""
+        """Plans the ranges. Raises DataLoss if what is asked for no longer exists."""
         options = self._options
         with BrokerRequests(options.connect) as broker:
             states = _states(broker, options)
@@ -156,35 +158,35 @@ class BatchReader(DataSourceReader):
 
 
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream` of logs: the broker remembers nothing of it, Spark's checkpoint everything."""
+    """`spark.readStream` of logs: all its state is in Spark's checkpoint, none in the broker."""
 
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds."""
         self._options = options
         self._broker = BrokerRequests(options.connect)
         self._clock = clock
-        self._batch_s = -inf  # when the last batch was begun
+        self._batch_s = -inf  # when the last batch was planned
         self._end: Offsets = {}
         self._latest: Offsets = {}
         self._target: Offsets | None = None
         self._warned_of: Offsets = {}
 
     def initialOffset(self) -> Json:
-        """Of a query without a checkpoint."""
+        """Where a query without a checkpoint begins."""
         states = _states(self._broker, self._options)
         if not states:
             _log.warning("There are no %s yet: they are read once they are there.", self._options)
         return kept.to_json(_placed(self._broker, states, self._options.starting, EARLIEST_OFFSET))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As the options say."""
+        """The limit that the options set."""
         options = self._options
         if options.max_rows is not None:
             return ReadMaxRows(options.max_rows)
         return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is appended later is for another run."""
+        """Leaves what is appended later to another run."""
         self._target = _latest(_states(self._broker, self._options))
 
     def reportLatestOffset(self) -> dict[str, Any]:
@@ -192,7 +194,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept.report(self._end, self._latest, str(self._options))
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next batch; `start` where there is not enough new within pollTimeoutMs."""
+        """The end of the next batch; `start` if there is not enough new within pollTimeoutMs."""
         begin, latest, states = self._look(start)
         missing = self._missing(begin, latest, limit)
         if missing and begin == kept.from_json(start):
@@ -207,12 +209,12 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept.to_json(end)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The same records for the same offsets; where they are not there any more, DataLoss."""
+        """The same records for the same offsets. Raises DataLoss if they no longer exist."""
         options = self._options
         first, last = kept.from_json(start), kept.from_json(end)
         if first == last:
             return []
-        # a batch that is run again has what it had, also of a log that is not named any more
+        # a batch that is run again has the same records, also of a log that is no longer named
         names = {log.name for log in last if last[log] != first.get(log)}
         states = (self._broker.find(name) for name in sorted(names))
         by_log = {state.log: state for state in states if state is not None}
@@ -229,7 +231,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._broker.close()
 
     def _look(self, start: Json) -> tuple[Offsets, Offsets, dict[str, LogState]]:
-        """Where to go on, how far that could be, and what is there. Raises DataLoss."""
+        """Where to go on, how far one could read, and the state of the logs. Raises DataLoss."""
         options = self._options
         before = kept.from_json(start)
         names = [log.name for log in before]
@@ -246,20 +248,20 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin, latest if self._target is None else kept.at_most(latest, self._target, begin), states
 
     def _missing(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> int:
-        """How many records must come before there is a batch."""
+        """How many records are still missing for a batch."""
         if self._target is not None:
             return 0
         is_due = isinstance(limit, ReadAllAvailable) or self._clock() - self._batch_s >= self._options.max_delay_s
         return max(0, (1 if is_due else self._options.min_rows) - sum(kept.lags(begin, latest)))
 
     def _wait(self, states: Mapping[str, LogState], missing: int) -> None:
-        """Until so many may have come, or something must be done without them."""
+        """Waits until so many may have come, or the batch is due without them, or the poll's time is over."""
         due_s = self._batch_s + self._options.max_delay_s - self._clock()
         timeout_ms = min(self._options.poll_timeout_ms, ceil(due_s * 1000) if due_s > 0 else AWAIT_MAX_MS)
         if not states:
-            time.sleep(timeout_ms / 1000)  # there is no log yet that the broker could wait for
+            time.sleep(timeout_ms / 1000)  # there is no log yet for which the broker could wait
             return
-        # before all of them have come, one partition has had its share
+        # before all of them have come, one partition has got its share
         partitions = sum(len(state.next) for state in states.values())
         self._broker.wait(states.values(), timeout_ms, -(-missing // partitions))
 
@@ -285,7 +287,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream` of a queue: what is taken out of it has a number, and is the same until it is acked."""
+    """`spark.readStream` of a queue: what is taken from it has a number, and is the same until it is acked."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -296,26 +298,28 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._taken_until: Offsets = {}
 
     def initialOffset(self) -> Json:
-        """What the group has and has not acked comes first."""
+        """Where the query begins: with what the group has taken and not acked."""
         state = self._checkout(0)
         return kept.to_json({state.log: state.first})
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Bounded in any case: what is taken is nobody else's any more."""
+        """The limit; bounded in any case, since nobody else gets what is taken."""
         return ReadMaxRows(self._options.max_rows or CHECKOUT_MAX)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is sent later is for another run, as far as nobody else takes some of what is there."""
+        """Leaves what is sent later to another run, unless somebody else takes some of what is there now."""
         self._target = self._checkout(0).next[0] + self._broker.ready(self._queue)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """For the progress of the query: what is taken, and could be, and how far its last batch is behind that."""
+        """For the progress of the query: what is taken and could be taken, and how far its last batch is
+        behind that.
+        """
         ready = self._broker.ready(self._queue)
         latest = {log: {0: following[0] + ready} for log, following in self._taken_until.items()}
         return kept.report(self._end, latest, str(self._options))
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Acks all before `start`, which is done; takes more, up to the limit, waiting as long as pollTimeoutMs."""
+        """Acks all before `start`, which is done; takes more, up to the limit, waiting for at most pollTimeoutMs."""
         log, done, following = self._go_on(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else CHECKOUT_MAX
         wanted = done + most if self._target is None else max(done, min(done + most, self._target))
@@ -355,7 +359,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._broker.close()
 
     def _go_on(self, at: Json) -> tuple[SourceLog, int, int]:
-        """Acks all before `at`: that log, the number that comes next, and the end of what is taken."""
+        """Acks all before `at`; returns the log, the number that comes next, and the end of what is taken."""
         state = self._checkout(0)
         offsets, losses = kept.begin(kept.from_json(at), {state.log.name: state})
         losses += _of_others(kept.from_json(at), state.log)
@@ -366,8 +370,8 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return state.log, done, state.next[0]
 
     def _taken(self, following: int, wanted: int) -> int:
-        """The end of what is taken, which is `following`, at most `wanted`; takes what is missing, as far as it is
-        there.
+        """The end of what is taken, at most `wanted`. It was `following`; takes what is missing, as far as there is
+        any.
         """
         while following < wanted:
             before = following
@@ -377,14 +381,14 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(following, wanted)
 
     def _checkout(self, most: int) -> LogState:
-        """Takes up to so many more: what there is then."""
+        """Takes up to so many more; returns what there is then."""
         log, first, following = self._broker.checkout(self._queue, self._options.group, most, self._options.max_bytes)
         self._taken_until = {log: {0: following}}
         return LogState(log, {0: first}, {0: following})
 
 
 def _states(broker: BrokerRequests, options: SourceOptions, known: Iterable[str] = ()) -> dict[str, LogState]:
-    """Of all logs that are read, by name. known: where there is a pattern, others that were there before."""
+    """The states of all logs that are read, by name. known: with a pattern, others that existed before."""
     if options.pattern is None:
         return {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
     names = matching(options.pattern, {*broker.logs(), *known})
@@ -393,7 +397,7 @@ def _states(broker: BrokerRequests, options: SourceOptions, known: Iterable[str]
 
 
 def _of_others(at: Offsets, own: SourceLog) -> list[str]:
-    """A sentence for each checkout that these offsets speak of and that is not `own`."""
+    """A sentence for each checkout in these offsets that is not `own`."""
     return [
         f"The checkpoint is of /log/{log.name}, not of /log/{own.name}: what was taken there and is not acked stays "
         "taken (radiator release QUEUE GROUP). Use a checkpoint of its own for each queue and group."
@@ -403,7 +407,7 @@ def _of_others(at: Offsets, own: SourceLog) -> list[str]:
 
 
 def _placed(broker: BrokerRequests, states: Mapping[str, LogState], places: Places, untold: int) -> Offsets:
-    """The offsets that `places` names; `untold`: of a partition that it does not speak of."""
+    """The offsets that `places` names. untold: the one for a partition that it does not name."""
     placed: Offsets = {}
     for name in places.keys() - states.keys() if isinstance(places, Mapping) else ():
         raise RadiatorError(f"An option gives offsets of /log/{name}, which is not there.")

@@ -1,20 +1,20 @@
-"""What is said of an option that there is not: which one may be meant, or what there is instead."""
+"""What is said about an unknown option: which one may be meant, or what to use instead."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-_KAFKAS = {  # what there is instead of what Kafka's source and sink have
+_KAFKAS = {  # what to use instead of the options of Kafka's source and sink
     "kafka.bootstrap.servers": 'Say where the broker is with url ("stomp://HOST:61613").',
     "topic": 'Say where rows are sent with destination ("/log/NAME", "/queue/NAME", ...).',
     "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
     "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
 }
-_SECRETS = frozenset(["password", "passcode", "token", "secret"])  # by any name others could read it
+_SECRETS = frozenset(["password", "passcode", "token", "secret"])  # whatever its name, others could read it
 
 
 def why_unknown(name: str, allowed: Collection[str], by_name: Mapping[str, str], what: str) -> str:
-    """A sentence: why the option is none of those that are allowed for `what`. name: in small letters, as those of
-    by_name are, which has all options that there are.
+    """A sentence that says why the option is not allowed for `what`. name: in lower case, as in by_name, which has all
+    options.
     """
     known = by_name.get(name)
     if known is not None:
@@ -28,7 +28,7 @@ def why_unknown(name: str, allowed: Collection[str], by_name: Mapping[str, str],
         return "Nothing is read or written at a path: give the option subscribe, or destination."
     if name in _KAFKAS:
         return f"There is no option {name!r}. {_KAFKAS[name]}"
-    # one that cannot be here may be what was meant, too: the nearest of a batch's would mislead
+    # an option that is not allowed here may be meant, too: the nearest allowed one would mislead
     close = get_close_matches(name, [*by_name, *_KAFKAS], 1)
     if not close:
         hint = f"There are: {', '.join(sorted(allowed))}."

@@ -1,7 +1,7 @@
 """The Avro schema of bodies, as the option valueSchema gives it: its type in Spark, and how a body becomes a value.
 
-A body is judged as the broker judges it (model/avro.py), and only then read by fastavro, which is not made for bytes
-that nobody trusts.
+A body is judged as the broker judges it (model/avro.py), and only then read by fastavro, which is not made for
+untrusted bytes.
 """
 
 import io
@@ -20,8 +20,8 @@ from radiator.model.avro_reader import Wrong, shown_value
 from radiator.model.limits import SCHEMA_MAX_BYTES
 
 DECIMAL_DIGITS_MAX = 38  # of a decimal in Spark
-VALUE_BYTES = 32  # about what one value in a body takes as an object of Python, beside the body
-_TEXT = ("{", "[", '"')  # so the JSON of a schema begins, and a path only with ./ before it
+VALUE_BYTES = 32  # about what one value in a body takes as a Python object, besides the body
+_TEXT = ("{", "[", '"')  # the JSON of a schema begins so; a path that does needs ./ before it
 
 _PRIMITIVES = {
     "boolean": pa.bool_(),
@@ -40,7 +40,7 @@ _TIMESTAMPS = {  # the unit in microseconds, and the type in Arrow
 
 
 def given_text(value: str) -> str:
-    """The schema's JSON text, of the path of a file or of the text itself. Raises ValueError, a clause."""
+    """The schema's JSON text, from a file's path or the text itself. Raises ValueError, a clause."""
     if value.lstrip().startswith(_TEXT):
         text = schema_text(value)
     else:
@@ -55,8 +55,8 @@ def given_text(value: str) -> str:
 
 @lru_cache(maxsize=8)
 def value_schema(text: str) -> "ValueSchema":
-    """The schema of that text, which `given_text` has returned. Raises ValueError, a clause: fastavro is missing, or
-    Spark has no type for one of its types.
+    """The schema of a text that `given_text` has returned. Raises ValueError, a clause: fastavro is missing, or Spark
+    has no type for one of its types.
     """
     judge, fastavro = body_schema(text), library()
     try:
@@ -78,8 +78,8 @@ class ValueSchema:
         self._read = fastavro.schemaless_reader
 
     def value(self, body: bytes, content_type: str | None) -> tuple[Any, int]:
-        """What Arrow makes a value of, and how many values are in it. Raises ValueError, a clause: why the body is none
-        of the schema.
+        """The value for Arrow, and how many values are in it. Raises ValueError, a clause: why the body does
+        not fit.
         """
         encoded = None if content_type is None else content_type.encode()
         count = self._judge.check(body, encoded)
@@ -97,13 +97,13 @@ class ValueSchema:
 
 
 class _Kind(Protocol):
-    """A type. is_plain: what fastavro reads of it is what Arrow takes."""
+    """A type. is_plain: Arrow takes what fastavro reads."""
 
     arrow: pa.DataType
     is_plain: bool
 
     def made(self, raw: Any, is_json: bool) -> Any:
-        """What Arrow takes, of what was read: from JSON, or by fastavro from the binary encoding. Raises Wrong."""
+        """The value for Arrow, from one read from JSON, or by fastavro from the binary encoding. Raises Wrong."""
 
 
 class _Same:
@@ -192,7 +192,7 @@ class _Map:
 
 
 class _Union:
-    """Of null and one type, or of one type."""
+    """A union of null and one type, or of one type."""
 
     def __init__(self, kind: _Kind) -> None:
         self.kind = kind
@@ -225,7 +225,7 @@ class _Record:
 
 
 class _Kinds:
-    """Of a schema that fastavro has parsed and the broker would take."""
+    """Makes the types of a schema that fastavro has parsed and the broker accepts."""
 
     def __init__(self) -> None:
         self.named: dict[str, _Kind | None] = {}
@@ -307,7 +307,7 @@ def _decimal(schema: Mapping[str, Any]) -> _Kind:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """By which fastavro reads what is beneath them. Defaults go too, which are values and not resolved."""
+    """The schema by which fastavro reads the underlying types. Defaults are removed too, since they are values."""
     if isinstance(schema, list):
         return [_without_logical_types(one) for one in schema]
     if isinstance(schema, dict):

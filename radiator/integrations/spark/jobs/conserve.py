@@ -2,7 +2,7 @@
 
     python -m radiator.spark.jobs.conserve --archive DIR [--out DIR]
 
-Exit status 1 where anything is lost, doubled, a ghost or half-fanned. `radiator audit` answers the same without Spark.
+Exit status 1 if anything is lost, doubled, a ghost or half-fanned. `radiator audit` answers the same without Spark.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from radiator.tools.audit.table import ITS_END, OPEN, STORED, VERDICTS, WRONG, F
 
 HALF_FANNED = "half-fanned"
 PLACE = "struct<boot:bigint,number:bigint>"
-BLOCK_SEQS = 65_536  # how many offsets are looked at together for a gap
+BLOCK_SEQS = 65_536  # how many offsets are searched together for a gap
 _NAMED = "named"  # not an event: another message has become this one
 
 
@@ -53,7 +53,7 @@ def verdicts(journal: DataFrame, stored: DataFrame | None, gaps: DataFrame) -> D
     verdict = F.lit(OPEN)
     for name, fits in reversed(VERDICTS):
         verdict = F.when(fits(facts), its_end if name == ITS_END else F.lit(name)).otherwise(verdict)
-    # one row, that goes to every task
+    # one row, which goes to every task
     return lives.crossJoin(F.broadcast(gaps)).select("message_id", verdict.alias("verdict"))
 
 
@@ -93,8 +93,8 @@ def _alone(frame: DataFrame, column: str, event: str) -> DataFrame:
 
 def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
     """One row. holes: the places (boot, number) between which each hole lies; null: no bound; last_hole: the offset
-    behind the last hole (beyond all offsets where it has no end); fanouts: the id of the last message to a fanout
-    whose copies were reported before each hole.
+    after the last hole (beyond all offsets if it has no end); fanouts: the id of the last message to a fanout whose
+    copies were reported before each hole.
 
     boot: of the snapshot; None: that of the last event.
     """
@@ -125,7 +125,7 @@ def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
         F.max("seq").alias("last_seq"),
         F.collect_list(F.when(~F.col("is_last"), F.col("other_id"))).alias("fanouts"),
     )
-    # a snapshot of a later boot, or nothing that was given a place: then nothing is known of what comes last
+    # a snapshot of a later boot, or no event with a place: then nothing is known of what comes last
     has_tail = F.coalesce(F.lit(boot).cast("bigint") > F.col("high.boot"), F.lit(boot is not None))
     tail = F.array(F.struct(F.col("high").alias("after"), F.lit(None).cast(PLACE).alias("before")))
     return whole.select(
@@ -136,7 +136,7 @@ def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
 
 
 def _stretches(journal: DataFrame, given: DataFrame) -> DataFrame:
-    """seq: the offset with which each begins."""
+    """The stretches without a gap. seq: the offset with which each begins."""
     block = F.floor(F.col("seq") / BLOCK_SEQS)
     blocks = journal.groupBy(block.alias("block")).agg(
         F.min("seq").alias("low"), F.max("seq").alias("high"), F.count("*").alias("count")
@@ -151,7 +151,7 @@ def _stretches(journal: DataFrame, given: DataFrame) -> DataFrame:
         .withColumn("before", F.lag("seq").over(within))
         .where(F.col("seq") > F.col("before") + 1)
     )
-    # a boot whose `started` is the first that is told of it, while the one before it is not the last
+    # a boot whose `started` is its first event, while the boot before it is not the last
     is_start = F.col("event") == STARTED
     boots = given.groupBy(F.col("place.boot").alias("boot")).agg(
         F.min("seq").alias("seq"), F.min(F.when(is_start, F.col("seq"))).alias("started_seq")
@@ -164,7 +164,7 @@ def _stretches(journal: DataFrame, given: DataFrame) -> DataFrame:
 
 
 def _place(column: str) -> Column:
-    """boot and number of an id, STORE-BOOT-NUMBER; null where it is none."""
+    """boot and number of an id, STORE-BOOT-NUMBER; null if it is not one."""
     parts = F.split(F.col(column), "-")
     boot, number = (F.get(parts, F.size(parts) - behind).try_cast("bigint") for behind in (2, 1))
     whole = F.struct(boot.alias("boot"), number.alias("number"))
@@ -184,7 +184,7 @@ def _texts(texts: tuple[str, ...]) -> Column:
 
 
 def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
-    """fanout_id, address, copies (how many there should be) and told (how many there are)."""
+    """fanout_id, address, copies (how many there should be) and told (how many have an event)."""
     copies = journal.where(F.col("event") == COPIED)
     once = copies.groupBy("other_id", "message_id").agg(
         F.max("number").alias("copies"), F.min("address").alias("address")
@@ -199,7 +199,7 @@ def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
 
 def wrong(journal: DataFrame, stored: DataFrame | None, found: DataFrame) -> DataFrame:
     """Of each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order, as
-    `SEQ EVENT`, and `stored` behind them where it is.
+    `SEQ EVENT`, and `stored` after them if it is stored.
     """
     bad = found.where(F.col("verdict").isin(*WRONG))
     events = journal.select("message_id", "seq", "event", "queue")
@@ -230,7 +230,7 @@ def _line(one: Column) -> Column:
 
 
 def books(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """queue, and how many events of each kind, and how many messages are stored."""
+    """queue, how many events of each kind it has, and how many of its messages are stored."""
     rows = journal.where(F.col("queue") != "").select("queue", "event")
     if stored is not None:
         rows = rows.union(stored.select("queue", F.lit(STORED)))

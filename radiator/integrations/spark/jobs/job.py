@@ -1,4 +1,4 @@
-"""What every job has: its arguments, its session, the archive that it reads, and a sentence when it cannot go on."""
+"""What every job has: its arguments, its session, the archive that it reads, and the sentence for a failure."""
 
 import argparse
 import os
@@ -47,11 +47,11 @@ _RAISED = re.compile(r"^[\w.]+(Error|Exception|Loss|Lost|Answer|Refusal): ")  # 
 
 
 class JobFailed(RadiatorError):
-    """The job cannot be done as it was asked for."""
+    """The job cannot be done as requested."""
 
 
 class Job(NamedTuple):
-    """add_arguments: those of this job alone, behind the ones that all have; run: does it, returns the exit status."""
+    """add_arguments: those of this job alone, after the common ones; run: does the job, returns the exit status."""
 
     name: str
     description: str
@@ -60,7 +60,7 @@ class Job(NamedTuple):
 
 
 def main(job: Job, argv: Sequence[str] | None = None) -> int:
-    """The exit status: the job's own, or 2 where it cannot be done, with a sentence on stderr."""
+    """Runs a job. Returns the exit status: the job's own, or 2 if it cannot be done, with a sentence on stderr."""
     args = parser(job).parse_args(argv)
     try:
         return with_session(job, args)
@@ -81,8 +81,8 @@ def with_session(job: Job, args: argparse.Namespace) -> int:
 
 @contextmanager
 def errors_only() -> Iterator[None]:
-    """Of a JVM that is started here, which otherwise tells of its start before any setting of Spark is heard."""
-    if LOG4J in os.environ:  # of the user's own
+    """Has a JVM that is started here log errors only; it would log its start before any setting of Spark applies."""
+    if LOG4J in os.environ:  # the user's own
         yield
         return
     with tempfile.TemporaryDirectory(prefix="radiator-") as directory:
@@ -108,7 +108,7 @@ def parser(job: Job) -> argparse.ArgumentParser:
 
 
 def add_broker(made: argparse.ArgumentParser) -> None:
-    """Where the broker of a job is, and as whom it speaks to that."""
+    """Adds the arguments that say where a job's broker is, and its login there."""
     made.add_argument("--url", metavar="URL", default=DEFAULT_ADDRESS, help=f"of the broker; {DEFAULT_ADDRESS}")
     made.add_argument("--user", metavar="NAME", help="log in as this user of the broker")
     files = {
@@ -122,7 +122,7 @@ def add_broker(made: argparse.ArgumentParser) -> None:
 
 
 def broker_options(args: argparse.Namespace) -> dict[str, str]:
-    """The same as options of `format("radiator")`."""
+    """The broker arguments as options of `format("radiator")`."""
     given = {
         "url": args.url,
         "user": args.user,
@@ -135,7 +135,7 @@ def broker_options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def session(name: str, args: argparse.Namespace) -> SparkSession:
-    """Of the cluster or server that is asked for. Its workers' Python is this one, or PYSPARK_PYTHON."""
+    """A session of the cluster or server asked for. Its workers' Python is this one, or PYSPARK_PYTHON."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"radiator {name}")
     if args.remote:
@@ -147,7 +147,7 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
     if args.master or "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has it, and a master of its own
         own["spark.master"] = args.master or LOCAL
     if own.get("spark.master", "").startswith("local"):
-        # of Spark's 200 each costs some milliseconds, whatever is in it
+        # each of Spark's default 200 costs some milliseconds, even if it is empty
         partitions = str(4 * (os.cpu_count() or 1))
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         own |= {"spark.sql.shuffle.partitions": partitions}
@@ -157,7 +157,7 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
 
 
 def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | None = None) -> DataFrame:
-    """What the archive has of a log. Raises JobFailed where it has none."""
+    """What the archive has of a log. Raises JobFailed if it has nothing."""
     reader = spark.read if schema is None else spark.read.schema(schema)
     try:
         frame = reader.parquet(f"{_absolute(archive)}/log={quote(log, safe='$ ')}")  # as the archive names it
@@ -184,7 +184,7 @@ def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
 
 
 def write_parquet(frame: DataFrame, place: str) -> None:
-    """One directory of Parquet; what was there is replaced."""
+    """Writes one directory of Parquet; what was there is replaced."""
     frame.write.mode("overwrite").parquet(_absolute(place))
 
 
@@ -211,7 +211,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, in a line: the first, or the last of what Python says within Spark."""
+    """What went wrong, in one line: the first, or the last of a Python traceback within Spark."""
     lines = [line for line in str(error).strip().split("\n") if line.strip()] or [""]
     first = lines[0]
     if "Traceback (most recent call last)" in first:

@@ -4,7 +4,7 @@
 
 A job is JSON, `{"work": NAME, "log": NAME}`, and has a `reply-to`. It names work that this program was started with:
 nothing in a job is ever imported, or run as SQL. Its ACK and its result are one transaction: a job whose worker dies
-comes again, and is answered once; what its map function does elsewhere, it then does again.
+comes again, and is answered once; any effect of its map function elsewhere is then repeated.
 """
 
 import argparse
@@ -37,9 +37,9 @@ from radiator.model.errors import RadiatorError, Refusal
 
 KEYS_MAX = 10_000  # of a result
 RESULT_MAX_BYTES = 4 * 1024 * 1024
-KEYS_HELD = 100_000  # by one task while it maps; with more it gives out what it has
+KEYS_HELD = 100_000  # by one task while it maps; with more it emits what it has
 BATCH_ROWS = 10_000
-TRIES_MAX = 5  # of a job whose answer is refused, or that takes its worker with it
+TRIES_MAX = 5  # of a job whose answer is refused, or that kills its worker
 LOOK_S = 1.0
 ANSWERS = ("/reply-queue/", "/queue/", "/amq/queue/")  # where a result may go
 PAIRS = "key string, value string"  # the value as JSON
@@ -61,8 +61,8 @@ class Record(NamedTuple):
 
 
 class Work(NamedTuple):
-    """map: pairs of a key and a value (anything that JSON has) for a record; reduce: one value of two, in any order and
-    grouping, so it must not matter which. Both must be importable where Spark's workers run.
+    """map: pairs of a key and a value (anything that JSON has) for a record; reduce: one value of two; their order and
+    grouping must not matter. Both must be importable where Spark's workers run.
     """
 
     map: Callable[[Record], Iterable[tuple[str, Any]]]
@@ -101,8 +101,8 @@ WORKS = {
 
 
 def map_reduce(records: DataFrame, work: Work) -> DataFrame:
-    """key and value (as JSON), one row for each key. Each partition is mapped, and reduced as far as it goes, where it
-    lies; no key's values are ever held together.
+    """key and value (as JSON), one row for each key. Each partition is mapped, and reduced as far as possible, where it
+    is; the values of a key are never held together.
     """
     columns = ["key", "value", "log", "partition", "offset", F.unix_millis("timestamp").alias("ms"), "destination"]
     mapped = records.select(*columns, "headers").mapInArrow(_mapper(work), PAIRS)
@@ -132,7 +132,7 @@ def _reducer(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
 
 
 def _folded(batches: Iterator[pa.RecordBatch], work: Work) -> Iterator[tuple[str, Any]]:
-    """Of pairs in the order of their keys: one for each key."""
+    """Reduces pairs in the order of their keys to one for each key."""
     last: tuple[str, Any] | None = None
     for batch in batches:
         for key, text in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True):
@@ -174,7 +174,7 @@ def _batches(pairs: Iterable[tuple[str, Any]]) -> Iterator[pa.RecordBatch]:
 
 
 class WantedJob(NamedTuple):
-    """One job. from_ms, until_ms: of acceptance, the latter not included; partitions: empty, all of them."""
+    """One job. from_ms, until_ms: of acceptance, until_ms excluded; partitions: empty: all of them."""
 
     work: str
     log: str
@@ -184,7 +184,7 @@ class WantedJob(NamedTuple):
 
 
 def wanted(body: bytes, works: dict[str, Work]) -> WantedJob:
-    """Raises JobFailed for what is no job, or one for work that is not offered."""
+    """Reads a job. Raises JobFailed for anything else, and for work that is not offered."""
     try:
         job = json.loads(body)
     except ValueError:
@@ -220,7 +220,7 @@ def chosen(records: DataFrame, job: WantedJob) -> DataFrame:
 
 
 def answer(spark: SparkSession, archive: str, body: bytes, works: dict[str, Work]) -> dict[str, Any]:
-    """What is sent back: `ok` and `result`, or `ok` false and `error`."""
+    """The answer: `ok` and `result`, or `ok` false and `error`."""
     try:
         job = wanted(body, works)
         rows = map_reduce(chosen(read_log(spark, archive, job.log), job), works[job.work]).limit(KEYS_MAX + 1).collect()
@@ -235,7 +235,9 @@ def answer(spark: SparkSession, archive: str, body: bytes, works: dict[str, Work
 
 
 def serve(spark: SparkSession, args: argparse.Namespace, works: dict[str, Work]) -> int:
-    """Does one job after the other, each by one worker; with --once what is there now. How many it has answered."""
+    """Does one job after the other, each by one worker; with --once those that are there now. Returns how many it has
+    answered.
+    """
     done = 0
     connect = connect_options(broker_options(args), "a job")
     with client_of(connect, heart_beats="thread", reconnect=True) as client:
@@ -263,7 +265,7 @@ def _do(spark: SparkSession, client: Client, job: Message, archive: str, works: 
             client.send(to, body, headers, transaction=transaction)
             client.ack(job, transaction=transaction)
     except (TransactionLost, ConnectionLost, NoAnswer, Refusal) as error:
-        # whether it happened is the broker's to know: if not, the job comes again
+        # only the broker knows whether it happened: if not, the job comes again
         print(f"The job {job.message_id} may come again: {sentence(error)}", file=sys.stderr)
         with suppress(RadiatorError):
             client.pump()
@@ -275,7 +277,7 @@ def _do(spark: SparkSession, client: Client, job: Message, archive: str, works: 
 
 
 def named(text: str) -> tuple[str, Work]:
-    """NAME=MODULE:OBJECT, the object being a Work. Said by who starts the program, never by a job."""
+    """NAME=MODULE:OBJECT, the object being a Work. Given by whoever starts the program, never by a job."""
     name, _, place = text.partition("=")
     module, _, attribute = place.partition(":")
     try:
@@ -303,6 +305,6 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
 MAPREDUCE = Job("mapreduce", "Does the jobs of a queue: map and reduce over logs.", add_arguments, run)
 
 if __name__ == "__main__":
-    from radiator.integrations.spark.jobs import mapreduce  # the Work that others import is not the one of __main__
+    from radiator.integrations.spark.jobs import mapreduce  # the Work that others import is not the class of __main__
 
     sys.exit(main(mapreduce.MAPREDUCE))

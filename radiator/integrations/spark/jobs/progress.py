@@ -1,4 +1,4 @@
-"""How far a job has come, said on stderr: stages done of all that are known, and tasks within those that run."""
+"""How far a job has come, on stderr: stages done of all that are known, and tasks within those that run."""
 
 import sys
 import threading
@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from radiator.model.errors import count_text
 
-QUIET_S = 3.0  # a job that is done by then says nothing
+QUIET_S = 3.0  # a job that ends before that prints nothing
 LOOK_S = 0.5
-LINE_S = 10.0  # between two lines where stderr is no terminal
+LINE_S = 10.0  # between two lines if stderr is not a terminal
 
 
 class Stage(NamedTuple):
-    """tasks: of the whole stage; 0 while that is not known."""
+    """tasks: of the whole stage; 0 while not known."""
 
     tasks: int
     tasks_done: int
@@ -31,7 +31,7 @@ class JobProgress:
     """Reports progress while its `with` block runs. Spark plans as it goes, so the number of stages may grow on the
     way.
 
-    In a session of its own it looks every half second; over Spark Connect the server reports.
+    In a session of its own it polls every half second; over Spark Connect the server reports.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class JobProgress:
             self.out.write("\n")
 
     def line(self) -> str:
-        """Empty before there is a stage."""
+        """The line to print; empty before there is a stage."""
         known = self.stages.values()
         if not known:
             return ""
@@ -92,7 +92,7 @@ class JobProgress:
                     if stage is not None:
                         self.stages["", number] = Stage(stage.numTasks, stage.numCompletedTasks)
                     elif job_info is not None and job_info.status == "SUCCEEDED":
-                        self.stages["", number] = Stage(1, 1)  # its result was at hand already: nothing to do
+                        self.stages["", number] = Stage(1, 1)  # its result existed already: nothing to do
                     else:
                         self.stages.setdefault(("", number), Stage(0, 0))
             self._say()

@@ -1,4 +1,4 @@
-"""Replay: what the archive has of a log is sent to a destination, filtered, at a rate. First it only counts.
+"""Replay: what the archive has of a log is sent to a destination, filtered, at a rate. Without --go it only counts.
 
     python -m radiator.spark.jobs.replay --archive DIR --log NAME --to /queue/NAME [--where SQL] [--rate N] [--go]
 
@@ -27,7 +27,7 @@ from radiator.integrations.spark.jobs.job import (
 from radiator.integrations.spark.options import sink_options
 from radiator.integrations.spark.sink import ledger
 
-# of the first sending alone: times that are past, an answer that nobody awaits, and what the writer itself sets
+# for the first sending only: times that are past, a reply that nobody awaits, and what the writer itself sets
 NOT_AGAIN = (
     "content-length", "dedup-id", "delay", "deliver-at", "destination", "expiration", "expires", "immediate",
     "mandatory", "partition-key", "receipt", "reply-to", "transaction",
@@ -37,7 +37,7 @@ RATE_MAX = 100_000
 
 
 def chosen(records: DataFrame, where: str | None = None) -> DataFrame:
-    """Those that the SQL expression is true of; it may name the columns of the archive, and `date`."""
+    """The records for which the SQL expression is true; it may name the columns of the archive, and `date`."""
     return records if where is None else records.where(where)
 
 
@@ -70,7 +70,7 @@ def messages(records: DataFrame, label: str = "replay") -> DataFrame:
 
 
 def at_rate(sent: DataFrame, per_s: int) -> DataFrame:
-    """The same rows, not faster than that: one task gives them out, a tenth of a second's worth at a time."""
+    """The same rows, not faster than that: one task yields them, a tenth of a second's worth at a time."""
     return sent.coalesce(1).mapInArrow(_giver(per_s), sent.schema)
 
 
@@ -90,8 +90,8 @@ def _giver(per_s: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
 
 
 def was_sent(spark: SparkSession, options: dict[str, str]) -> bool:
-    """Whether a batch with these options was committed before. A worker asks it, as nobody else need reach the broker.
-    Raises OptionError.
+    """Whether a batch with these options was committed before. A worker asks, since only workers need to reach the
+    broker. Raises OptionError.
     """
     sink = sink_options(options, is_stream=False)
     assert sink.app is not None, "a replay that may be run again has a name"
@@ -140,7 +140,7 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
             print(f"\nNothing has been sent now: a replay of the name {args.name!r} had been sent before.")
             return 0
     if args.rate:
-        # the writer gets rows as they are given out, and not when some thousand have come
+        # the writer gets rows as they are yielded, and not when some thousand have come
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, args.rate // STEPS_PER_S)))
         sent, options["delivery"] = at_rate(sent, args.rate), "atLeastOnce"
     sent.write.format("radiator").options(**options).mode("append").save()
