@@ -1,9 +1,9 @@
-"""Whether a client is who it says: what each CONNECT is answered where there are users.
+"""Whether a client is who it says it is: the answer to each CONNECT, if there are users.
 
 A wrong password, an unknown name, a token that has run out and no login at all get one and the same refusal, and an
-unknown name takes as long as a known one. A hash is computed once for a login that many clients have at one time, and
-not again until its user changes: what was right, and what was wrong, is remembered under a key of this run, a JSON Web
-Token until it has run out, or, since it may have come before its time, for a minute.
+unknown name takes as long as a known one. A hash is computed once for a login that many clients send at one time, and
+not again until its user changes: what was right, and what was wrong, is remembered under a key of this run. A right
+JSON Web Token is remembered until it has run out, a wrong one, which may have come before its time, for a minute.
 """
 
 import hmac
@@ -36,7 +36,7 @@ KEY_BYTES = 32
 
 
 def refusal() -> Refusal:
-    """The one answer to whoever is not let in."""
+    """The one answer to all who are refused."""
     return Refusal(FORBIDDEN, "CONNECT needs the login and the passcode of a user of this broker.")
 
 
@@ -47,7 +47,7 @@ def _too_many() -> Refusal:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _SlowCheck:
-    """A login whose mechanism takes long. All who wait for the same login have the same check."""
+    """A login whose mechanism takes long. All who wait for the same login share one check."""
 
     mechanism: Mechanism = field(repr=False)
     users: Mapping[str, User] = field(repr=False)
@@ -68,8 +68,8 @@ class Authenticator:
     """All logins of one run. Used on the hub only.
 
     key: KEY_BYTES of randomness. own_uid: of the broker; its processes and root's may do everything on a unix socket.
-    jwt: the mechanism of JSON Web Tokens, where the configuration says whose. cookies: what browsers keep of logins.
-    now_s: a clock that never goes back; now_ms: since the epoch. failed: is told the peer, the network and the name
+    jwt: the mechanism of JSON Web Tokens, if the configuration names an issuer. cookies: what browsers keep of logins.
+    now_s: a clock that never goes back; now_ms: since the epoch. failed: called with the peer, the network and the name
     of a login that is refused.
     """
 
@@ -94,14 +94,14 @@ class Authenticator:
         self._key = key
         self._operators = (0, own_uid)
         self._by_uid: dict[int, str] = {}
-        self._by_proof: dict[str, str] = {}  # names, by the hashes of their tokens: no two users have the same one
+        self._by_proof: dict[str, str] = {}  # names, by the hashes of their tokens: no two users share one
         self._right: dict[bytes, Principal] = {}
         self._wrong: dict[bytes, float] = {}  # until when, by the clock of now_s
         self._waiting: WeakValueDictionary[bytes, _SlowCheck] = WeakValueDictionary()
         self.use(users, jwt)
 
     def use(self, users: Mapping[str, User], jwt: Mechanism | None = None) -> None:
-        """These are the users, and this the mechanism of JSON Web Tokens, from now on. Who has logged in stays."""
+        """Replaces the users and the mechanism of JSON Web Tokens. Clients that have logged in stay so."""
         is_other_jwt = (found := mechanisms(self._key, jwt)) != self.mechanisms
         self.mechanisms = found
         changed = {name for name in {*self.users, *users} if self.users.get(name) != users.get(name)}
@@ -118,11 +118,11 @@ class Authenticator:
         self._by_proof = {token.sha256: name for name, user in users.items() for token in user.tokens}
 
     def login(self, peer: str, network: str) -> Login:
-        """Of one connection."""
+        """The login of one connection."""
         return _Login(self, peer, network)
 
     def recognised(self, principal: Principal) -> Principal | None:
-        """Who the transport says that it is, where that is enough."""
+        """The client that the transport has recognised, if that is enough to log in."""
         if principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid is not None:
             if principal.uid in self._operators:
                 return principal
@@ -132,25 +132,25 @@ class Authenticator:
         return principal if is_certified else None
 
     def is_operator(self, principal: Principal) -> bool:
-        """Whether it is root, or the broker's own user, on a unix socket."""
+        """Whether the client is root, or the broker's own user, on a unix socket."""
         return principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid in self._operators
 
     def takes_cookie(self, principal: Principal) -> bool:
-        """Whether a client whom the transport has recognised so may be another one by a cookie, as by a login."""
+        """Whether a client that the transport has recognised so may become another user by a cookie, as by a login."""
         return self.recognised(principal) is None or self.is_operator(principal)
 
     def rules(self, principal: Principal) -> Rules:
-        """What he may do."""
+        """What the client may do."""
         if self.is_operator(principal):
             return Rules(role=OPERATOR)
         user = self.users.get(principal.name)
         return Rules() if user is None else user.rules
 
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
-        """Who has given that login, or the check that finds it out. Raises Refusal."""
+        """The client with that login, or the check that finds it out. Raises Refusal."""
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
         if len(secret) > mechanism.secret_max_bytes:
-            raise refusal()  # it is nobody's, whoever the users are: nothing is read or held of it
+            raise refusal()  # it cannot be anybody's: nothing of it is read or kept
         name = name or mechanism.named(secret) or self._by_proof.get(mechanism.proof(secret), "")
         if user_name_mistake(name):
             raise refusal()
@@ -169,7 +169,9 @@ class Authenticator:
         return check if check is not None else self._check(mechanism, name, secret, key, network)
 
     def _check(self, mechanism: Mechanism, name: str, secret: bytes, key: bytes, network: str) -> Check:
-        """It counts as a failure until it is answered: else as many could be asked at once as there is room for."""
+        """Makes a check. It counts as a failure until it is answered: otherwise the number asked at once would be
+        unbounded.
+        """
         now_s = self.now_s()
         is_name_full = mechanism.is_guessable and self.of_names.is_full(name, now_s)
         if is_name_full or (network and self.of_networks.is_full(network, now_s)):
@@ -182,12 +184,12 @@ class Authenticator:
         return check
 
     def answered(self, check: _SlowCheck, verdict: Verdict) -> Principal:
-        """Who it is. Remembers it. Raises Refusal."""
+        """Takes a check's verdict: remembers it, and gives the client. Raises Refusal."""
         is_current = self.users.get(check.name) == check.users.get(check.name) and check.mechanism in self.mechanisms
         if not check.is_answered:
             check.is_answered = True
             if self._waiting.get(check.key) is check:
-                del self._waiting[check.key]  # of a moment that is over, as long as anything refers to it
+                del self._waiting[check.key]  # else a later login would share its old result
             is_failure = isinstance(verdict, Refusal) and verdict.code == FORBIDDEN
             if not is_failure:
                 if check.mechanism.is_guessable:

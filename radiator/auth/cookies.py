@@ -1,8 +1,8 @@
 """Logins that browsers keep in a cookie: each is known by the SHA-256 of its random value, and by nothing else.
 
-A login ends after a while without use, after some hours in any case, when what has proved it runs out, and when that
-stands in the user's table no more: another password, a token that is taken out, a user who is gone. Other rules do not
-end it: each request is judged by those in force. Nothing is on the disk.
+A login ends after a while without use, after some hours in any case, when its proof runs out, and when that proof is no
+longer in the user's table: another password, a removed token, a removed user. Changed rules do not end it: each request
+is judged by those in force. Nothing is on the disk.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ from radiator.model.users import User
 
 @dataclass(slots=True, eq=False)
 class CookieLogin:
-    """One of them. evidence: what has proved it, as the user's table had it. used_s: when it was used last; ends_s: its
-    end in any case, both by a clock that never goes back. streams: the connections that last as long as it does.
+    """One such login. evidence: what has proved it, as the user's table had it. used_s: when it was last used; ends_s:
+    its end in any case, both by a clock that never goes back. streams: the connections that last as long as it does.
     """
 
     key: bytes = field(repr=False)
@@ -35,21 +35,21 @@ class CookieLogin:
 
 
 class CookieTable:
-    """All of one run. cut_off: connections whose streams must end, since their login has."""
+    """All such logins of one run. cut_off: connections whose streams must end, since their login has."""
 
     def __init__(self) -> None:
         self.users: Mapping[str, User] = {}
         self.jwt: Mechanism | None = None
         self.cut_off: list[int] = []
         self._by_key: dict[bytes, CookieLogin] = {}
-        self._by_user: dict[str, dict[bytes, CookieLogin]] = {}  # of each user the longest unused first
+        self._by_user: dict[str, dict[bytes, CookieLogin]] = {}  # for each user, the longest unused first
         self._by_stream: dict[int, CookieLogin] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def use(self, users: Mapping[str, User], jwt: Mechanism | None) -> None:
-        """These are the users, and this the mechanism of JSON Web Tokens, from now on."""
+        """Replaces the users and the mechanism of JSON Web Tokens; ends logins whose proof is gone."""
         self.users, self.jwt = users, jwt
         for login in [*self._by_key.values()]:
             user = users.get(login.principal.name)
@@ -60,8 +60,8 @@ class CookieTable:
                 login.principal = _until(login.principal, until_ms)
 
     def give(self, principal: Principal, key: bytes, now_s: float) -> CookieLogin | None:
-        """Under a key that nobody has. Where there are too many, the longest unused ends, of that user if he has one.
-        None: he was recognised by what is no login, or his login stands no more.
+        """Adds a login, under a key that is not in use. If there are too many, the longest unused ends, of that user if
+        he has any, else of the one who has most. None: he was not recognised by a login, or it no longer holds.
         """
         evidence, until_ms = _evidence(principal, self.users.get(principal.name), self.jwt)
         if evidence is None:
@@ -77,7 +77,7 @@ class CookieTable:
         return login
 
     def find(self, key: bytes, now_s: float, now_ms: int) -> CookieLogin | None:
-        """It is used now. None: it has ended, or there never was one."""
+        """The login, which counts as used now. None: it has ended, or there never was one."""
         login = self._by_key.get(key)
         if login is None:
             return None
@@ -90,13 +90,15 @@ class CookieTable:
         return login
 
     def forget(self, key: bytes) -> None:
-        """It ends now."""
+        """Ends that login."""
         login = self._by_key.get(key)
         if login is not None:
             self._end(login)
 
     def hold(self, key: bytes, connection: int) -> bool:
-        """That connection has a stream, which is a use until it is over. False: the login has ended already."""
+        """Called when that connection has a stream, which uses the login until it ends. False: the login has ended
+        already.
+        """
         login = self._by_key.get(key)
         if login is None:
             return False
@@ -105,7 +107,7 @@ class CookieTable:
         return True
 
     def release(self, connection: int, now_s: float) -> None:
-        """The stream of that connection is over."""
+        """Called when the stream of that connection has ended."""
         login = self._by_stream.pop(connection, None)
         if login is not None:
             login.streams.discard(connection)
@@ -129,8 +131,8 @@ class CookieTable:
 
 
 def _evidence(principal: Principal, user: User | None, jwt: Mechanism | None) -> tuple[object, int | None]:
-    """What stands now for what has proved it, and when that runs out. None: nothing does, or it is no login: what the
-    connection itself shows ends with it.
+    """What the user's table has now for the login's proof, and when that runs out. None: it has nothing, or the client
+    was recognised by its connection, which is not a login that could outlast it.
     """
     if user is None:
         return None, None
@@ -152,6 +154,6 @@ def _until(principal: Principal, until_ms: int | None) -> Principal:
 
 
 def _unused(logins: Mapping[bytes, CookieLogin]) -> CookieLogin:
-    """The longest unused; one with a stream only where all have some."""
+    """The longest unused; one with a stream only if all have one."""
     without: Iterator[CookieLogin] = (one for one in logins.values() if not one.streams)
     return next(without, next(iter(logins.values())))

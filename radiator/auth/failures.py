@@ -1,8 +1,10 @@
-"""How many failed logins are counted against a name or a network: a bounded number, which falls with time."""
+"""How many failed logins count against a name or a network: a bounded number, which falls with time."""
 
 
 class Failures:
-    """most: so many at once; for each further one `every_s` must pass. kept: so many keys, the oldest are forgotten."""
+    """most: how many at once; for each further one `every_s` must pass. kept: how many keys; the oldest are
+    forgotten.
+    """
 
     __slots__ = ("_every_s", "_kept", "_most", "_spent")
 
@@ -18,14 +20,14 @@ class Failures:
         return forgotten_s - now_s > (self._most - 1) * self._every_s
 
     def add(self, key: str, now_s: float) -> None:
-        """One more."""
+        """Adds a failure."""
         forgotten_s = max(self._spent.pop(key, 0.0), now_s)
         self._spent[key] = forgotten_s + self._every_s
         if len(self._spent) > self._kept:
             del self._spent[next(iter(self._spent))]
 
     def take_back(self, key: str) -> None:
-        """The last one was none."""
+        """Removes the last failure, which was not one."""
         if key in self._spent:
             self._spent[key] -= self._every_s
 

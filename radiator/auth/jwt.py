@@ -1,8 +1,9 @@
-"""JSON Web Tokens (RFC 7519) as a way to log in: somebody else has signed who a client is, and the keys that verify it
-stand in a file.
+"""JSON Web Tokens (RFC 7519) as a way to log in: an issuer has signed who a client is, and the keys that verify it are
+in a file.
 
-PyJWT verifies the signature. Which key may do so by which algorithm is settled as the keys are read, so no token can
-choose: none is taken unsigned, and no public key as a secret. The claims are judged here, by the caller's time.
+PyJWT verifies the signature. Which algorithm goes with which key is decided when the keys are read, so a token cannot
+choose: none is accepted unsigned, and no public key is used as a secret. The claims are judged here, by the caller's
+time.
 """
 
 import base64
@@ -35,25 +36,25 @@ ALGORITHMS = tuple(_KINDS)
 _SECRET_MIN_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}  # RFC 7518, 3.2
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
-_JWT = re.compile(rb"ey[A-Za-z0-9_-]+\.ey[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")  # as {" begins in base64
+_JWT = re.compile(rb"ey[A-Za-z0-9_-]+\.ey[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")  # {" begins so in base64
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 
 Keys = Mapping[tuple[str, str | None], Any]
-"""By algorithm and `kid`; None: a key without one, for all tokens that name no other key."""
+"""By algorithm and `kid`; None: a key without one, for all tokens that do not name another key."""
 
 
 def is_jwt(secret: bytes) -> bool:
-    """Whether it has the form of one: then it is no password, where such tokens are taken."""
+    """Whether it has the form of one: then it is not a password, if such tokens are accepted."""
     return _JWT.fullmatch(secret) is not None
 
 
 def are_of_secrets(algorithms: tuple[str, ...]) -> bool:
-    """Whether whoever can verify a token by these can make one."""
+    """Whether anybody who can verify a token by these can also make one."""
     return _KINDS[algorithms[0]] == _SECRET
 
 
 def algorithms_mistake(algorithms: tuple[str, ...]) -> str:
-    """Why they are not to be used together, to stand behind a key's name; "" where they are."""
+    """Why they must not be used together, as text after a setting's name; "" if they may."""
     kinds = {_KINDS[one] == _SECRET for one in algorithms}
     wrong = "has algorithms with a shared secret (HS...) and some with public keys"
     return f"{wrong}; keep one of both sorts" if len(kinds) > 1 else ""
@@ -61,7 +62,7 @@ def algorithms_mistake(algorithms: tuple[str, ...]) -> str:
 
 @dataclass(slots=True, frozen=True)
 class JwtMechanism:
-    """A JSON Web Token. Two are equal where their settings and the text of their keys are."""
+    """A JSON Web Token. Two mechanisms are equal if their settings and the text of their keys are."""
 
     settings: JwtSettings
     text: bytes = field(repr=False)
@@ -79,7 +80,7 @@ class JwtMechanism:
         return name if isinstance(name, str) else ""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
-        claims = self._verified(secret)  # before anything else, so that a name takes as long whose ever it is
+        claims = self._verified(secret)  # before anything else, so that every name takes as long
         user = users.get(name)
         return claims is not None and user is not None and user.jwt and self._say(claims, name, now_ms)
 
@@ -104,7 +105,7 @@ class JwtMechanism:
             return None
 
     def _say(self, claims: dict[str, Any], name: str, now_ms: int) -> bool:
-        """Whether they are about that user, for this broker, and of now. A time is a whole number: a float has none."""
+        """Whether they are about that user, for this broker, and valid now. A time must be a whole number."""
         settings = self.settings
         begin_s, end_s, audience = claims.get("nbf", 0), claims.get("exp"), claims.get("aud")
         if type(begin_s) is not int or type(end_s) is not int or not 0 <= begin_s <= end_s <= JWT_TIME_MAX_S:
@@ -115,7 +116,7 @@ class JwtMechanism:
 
 
 def _unverified(secret: bytes) -> dict[str, Any]:
-    """What anybody can have written there."""
+    """The claims, unverified: anybody can have written them."""
     try:
         payload = secret.split(b".")[1]
         return _claims(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
@@ -124,7 +125,7 @@ def _unverified(secret: bytes) -> dict[str, Any]:
 
 
 def _claims(payload: bytes) -> dict[str, Any]:
-    """ValueError where it is no JSON object, or has a key twice."""
+    """Raises ValueError if it is not a JSON object, or has a key twice."""
     found = json.loads(payload, object_pairs_hook=_each_once)
     if not isinstance(found, dict):
         raise ValueError("is not an object")
@@ -143,9 +144,9 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_keys(settings: JwtSettings, text: bytes) -> JwtMechanism:
     """text: a JWKS (RFC 7517), or public keys in PEM. Raises ValueError, a clause that repeats nothing of a key, and
-    ModuleNotFoundError where PyJWT, or what it needs, is not installed.
+    ModuleNotFoundError if PyJWT, or what it needs, is not installed.
     """
-    import cryptography  # noqa: F401  # PyJWT by itself knows secrets only
+    import cryptography  # noqa: F401  # without it PyJWT supports secrets only
     import jwt  # noqa: F401
 
     found = _of_pem(text) if b"-----BEGIN" in text else _of_jwks(text)
@@ -206,7 +207,7 @@ def _of_jwks(text: bytes) -> list[Found]:
         if not isinstance(only, str | None):
             raise ValueError(f"has an alg that is not text, as key {number}; it must be one such as ES256")
         if one.get("use", "sig") != "sig" or (only is not None and only not in _KINDS):
-            continue  # issuers list what they encrypt by, too
+            continue  # issuers list encryption keys, too
         if not isinstance(kid, str | None):
             raise ValueError(f"has a kid that is not text, as key {number}")
         if one.get("kty") != "oct" and "d" in one:

@@ -12,7 +12,7 @@ from radiator.model.users import User
 
 
 class Mechanism(Protocol):
-    """One way. It sees the secret, and keeps nothing of it."""
+    """One mechanism. It sees the secret, and keeps nothing of it."""
 
     @property
     def recognised_by(self) -> RecognisedBy: ...
@@ -23,31 +23,31 @@ class Mechanism(Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether `proves` takes long: then it runs in the thread of checks, and failures of a network are counted."""
+        """Whether `proves` takes long: then it runs in the checks' thread, and failures of a network are counted."""
 
     @property
     def is_guessable(self) -> bool:
-        """Whether somebody could find a secret by trying: then failures of a name are counted, too."""
+        """Whether a secret could be found by trying: then failures of a name are counted, too."""
 
     def takes(self, secret: bytes) -> bool:
-        """Whether the secret has the form of this way."""
+        """Whether the secret has the form of this mechanism."""
 
     def named(self, secret: bytes) -> str:
-        """The name that a login without one stands for, which is to be proved; "": none."""
+        """The name that a login without a name claims, and that is still to be proved; "": none."""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         """Whether it is a secret of the user of that name. Takes as long for a name that nobody has."""
 
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
-        """When a secret that `proves` it runs out, since the epoch; None: never."""
+        """When a secret for which `proves` is true runs out, since the epoch; None: never."""
 
     def proof(self, secret: bytes) -> str:
-        """What stands in the user's table for it, if a connection is to end once that is taken out; or ""."""
+        """What the user's table has for it, if removing that is to end a connection; else ""."""
 
 
 @dataclass(slots=True, frozen=True)
 class TokenMechanism:
-    """A token, which a machine has."""
+    """A token, as machines have."""
 
     recognised_by: RecognisedBy = RecognisedBy.TOKEN
     secret_max_bytes: int = SECRET_GIVEN_MAX_BYTES
@@ -74,7 +74,7 @@ class TokenMechanism:
 
 @dataclass(slots=True, frozen=True)
 class PasswordMechanism:
-    """A password, which a person knows. key: random, of this run."""
+    """A password, as people have. key: random, of this run."""
 
     key: bytes = field(repr=False)
     recognised_by: RecognisedBy = RecognisedBy.PASSWORD
@@ -102,7 +102,7 @@ class PasswordMechanism:
         return ""
 
     def _dummy(self, users: Mapping[str, User], name: str) -> scrypt.PasswordHash:
-        """The hash of a name without a password: it costs what that of some user costs, and always the same."""
+        """The hash for a name without a password: it costs as much as some user's, always the same one's."""
         hashes = [one.password for one in users.values() if one.password is not None]
         if not hashes:
             return scrypt.dummy(scrypt.Cost())
@@ -111,5 +111,5 @@ class PasswordMechanism:
 
 
 def mechanisms(key: bytes, jwt: Mechanism | None = None) -> tuple[Mechanism, ...]:
-    """The table. key: random, of this run. jwt: of the issuer that the configuration names, where it does."""
+    """The table. key: random, of this run. jwt: of the issuer that the configuration names, if any."""
     return TokenMechanism(), *([jwt] if jwt is not None else []), PasswordMechanism(key)

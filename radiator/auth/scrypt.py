@@ -1,7 +1,7 @@
 """Passwords as a configuration keeps them: `$scrypt$ln=15,r=8,p=1$SALT$HASH`, the PHC text of scrypt (RFC 7914).
 
-ln: the binary logarithm of N. SALT and HASH: base64 without padding. The bounds are there so that no text in a file
-makes a login take a gigabyte, or a minute.
+ln: the binary logarithm of N. SALT and HASH: base64 without padding. The bounds ensure that no text in a file makes a
+login take a gigabyte, or a minute.
 """
 
 import base64
@@ -37,14 +37,14 @@ class Cost:
 
 @dataclass(slots=True, frozen=True)
 class PasswordHash:
-    """What is known of a password."""
+    """What is stored of a password."""
 
     cost: Cost
     salt: bytes
     digest: bytes = field(repr=False)
 
     def fits(self, password: bytes) -> bool:
-        """Whether it is this one. Takes as long whether it is or not."""
+        """Whether it is this password. Takes as long if it is not."""
         return hmac.compare_digest(_digest(self.cost, self.salt, password, len(self.digest)), self.digest)
 
     def __str__(self) -> str:
@@ -53,12 +53,12 @@ class PasswordHash:
 
 
 def made(password: bytes, salt: bytes, cost: Cost = Cost()) -> PasswordHash:
-    """salt: SALT_BYTES of randomness."""
+    """The hash of a password. salt: SALT_BYTES of randomness."""
     return PasswordHash(cost, salt, _digest(cost, salt, password, HASH_BYTES))
 
 
 def dummy(cost: Cost) -> PasswordHash:
-    """One that no password fits, and that costs as much."""
+    """A hash that no password fits, and that costs as much."""
     return PasswordHash(cost, bytes(SALT_BYTES), bytes(HASH_BYTES))
 
 
@@ -83,7 +83,7 @@ def parse(text: str) -> PasswordHash:
 
 
 def _digest(cost: Cost, salt: bytes, password: bytes, size: int) -> bytes:
-    # OpenSSL counts its own blocks beside N * r: with exactly that much it refuses
+    # OpenSSL counts its own blocks besides N * r, and refuses with exactly that much
     most_bytes = cost.memory_bytes + 1024 * cost.r * (cost.p + 2)
     return hashlib.scrypt(password, salt=salt, n=1 << cost.ln, r=cost.r, p=cost.p, maxmem=most_bytes, dklen=size)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from radiator.model.users import Token
 
 TOKEN_BYTES = 32
-PREFIX = "radt_"  # by which programs that search for leaked secrets know one
+PREFIX = "radt_"  # by which programs that search for leaked secrets recognise one
 _TOKEN = re.compile(rb"radt_[A-Za-z0-9_-]{43}")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -24,12 +24,12 @@ def text_of(random: bytes) -> str:
 
 
 def is_token(secret: bytes) -> bool:
-    """Whether it has the form of one: then it is no password."""
+    """Whether it has the form of a token: then it is not a password."""
     return _TOKEN.fullmatch(secret) is not None
 
 
 def sha256_of(token: bytes) -> str:
-    """As a configuration keeps it."""
+    """The hash as a configuration keeps it."""
     return hashlib.sha256(token).hexdigest()
 
 
@@ -39,7 +39,7 @@ def is_sha256(text: str) -> bool:
 
 
 def fitting(tokens: Iterable[Token], secret: bytes, now_ms: int) -> Token | None:
-    """The one that it is, and that has not run out."""
+    """The token that the secret is, unless it has run out."""
     given = sha256_of(secret).encode()
     found = None
     for token in tokens:
