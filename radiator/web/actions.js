@@ -1,18 +1,18 @@
-// What changes something: a button, a dialog that says what will happen, and the same as a command and as an HTTP call.
+// Actions: a button, a dialog that says what will happen, and the same as a command and as an HTTP call.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { HAS_DOTS, Problem, USUAL_STOMP, ask, link } from "./api.js";
 import { quoted, seen } from "./format.js";
 import { Code, Name, Trouble, tell } from "./parts.js";
 
-// As the reader, whose password the terminal is asked for.
+// A command line for this user; the terminal asks for the password.
 export function commandLine(words) {
   const login = link.user === null ? "" : `${encodeURIComponent(link.user)}@`;
   const at = link.stomp.replace("://", `://${login}`);
   return `${at && at !== USUAL_STOMP ? `RADIATOR_BROKER=${quoted(at)} ` : ""}${["radiator", ...words].map(quoted).join(" ")}`;
 }
 
-// Words of a command that are no options, whatever they begin with.
+// Words of a command that are not options, whatever they begin with.
 export function behindDashes(...words) {
   return words.some((one) => one.startsWith("-")) ? ["--", ...words] : words;
 }
@@ -38,7 +38,7 @@ export function curlLine({ method, path, body }) {
 
 const SHOWN_BY_HAND = 10;
 
-// How to do the same without this page. clis: words behind `radiator`, of one or several commands; calls: likewise.
+// How to do the same without this page. clis: words after `radiator`, of one or several commands; calls: likewise.
 export function SameByHand({ clis, calls }) {
   const more = calls.length > SHOWN_BY_HAND ? `\n# … and so on: ${calls.length} in all` : "";
   return html`<details class="by-hand" open><summary>The same without this page</summary>
@@ -47,10 +47,10 @@ export function SameByHand({ clis, calls }) {
   </details>`;
 }
 
-// A button that leads to a dialog. label: of the button; title, children: of the dialog. fields: what can be chosen, as
+// A button that opens a dialog. label: of the button; title, children: of the dialog. fields: what can be chosen, as
 // {name, label, type ("text", "number", "checkbox", "textarea", "select"), value, options, hint, required, min, max};
-// make(values): {cli, call: {method, path, body}}, or several as {clis, calls}. said(answer, or answers): what is told
-// afterwards. typed: what must be typed before. done(): called behind it. isDangerous: it takes something away.
+// make(values): {cli, call: {method, path, body}}, or several as {clis, calls}. said(answer, or answers): the text shown
+// afterwards. typed: what must be typed before. done(): called afterwards. isDangerous: it removes something.
 export function Act({ label, title, children, fields = [], make, said, typed, done, isDangerous, disabled, kind = "" }) {
   const [isOpen, setOpen] = useState(false);
   return html`<button class=${`${kind} ${isDangerous ? "danger" : ""}`} disabled=${disabled} onClick=${() => setOpen(true)}>${label}</button>
@@ -68,7 +68,7 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
   const found = attempted(make, values);
   const calls = found.calls ?? (found.call ? [found.call] : []);
   const clis = found.clis ?? (found.cli ? [found.cli] : []);
-  const isTyped = typed === undefined || name === typed || name === seen(typed); // what cannot be typed is as it is shown
+  const isTyped = typed === undefined || name === typed || name === seen(typed); // what cannot be typed is compared as shown
   const isReady = !found.problem && isTyped && !state.isBusy;
   const carryOut = async (event) => {
     event.preventDefault();
@@ -88,7 +88,7 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
     tell(said(found.calls ? answers : answers[0]));
     leave(true);
   };
-  // what was done in part is shown once the dialog is closed: what it is about may be gone
+  // after a partial result, done() is called only once the dialog is closed: its subject may be gone
   const leave = (isDone) => {
     close();
     if (isDone || state.at) done?.();
@@ -112,7 +112,7 @@ function Dialog({ title, children, fields, make, said, typed, done, isDangerous,
   </dialog>`;
 }
 
-// make may refuse what was chosen so far, by a Problem or an Error with a sentence
+// make may refuse what was chosen so far by throwing a Problem or an Error with a sentence
 function attempted(make, values) {
   try {
     return make(values);

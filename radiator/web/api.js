@@ -1,4 +1,4 @@
-// What the console asks of the broker, over its HTTP API (docs/HTTP.md), and how its pages stay up to date.
+// The console's requests to the broker's HTTP API (docs/HTTP.md), and how its pages stay up to date.
 
 import { useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
@@ -39,10 +39,10 @@ export function useLink() {
 
 // ---- where programs reach it
 
-export const USUAL_STOMP = "stomp://127.0.0.1:61613"; // where the command line looks, unless it is told otherwise
+export const USUAL_STOMP = "stomp://127.0.0.1:61613"; // the command line's default
 
-// Finds out link.user, who has logged in here (null: nobody has to), and link.stomp: where programs of this reader speak
-// STOMP to the broker. Who may not see the configuration gets the usual port. session: the answer to /v1/session.
+// Finds out link.user, who has logged in here (null: nobody has to), and link.stomp, the address for this user's STOMP
+// programs. A user who may not see the configuration gets the usual port. session: the answer to /v1/session.
 export async function findStomp(session) {
   let found;
   link.user = ["password", "token"].includes(session.recognised_by) ? session.user : null;
@@ -64,7 +64,7 @@ function stompOf(configuration) {
 
 // ---- one request
 
-// A browser takes such parts out of a path, and would ask for something else.
+// A browser removes such parts from a path, and would ask for something else.
 export const HAS_DOTS = /\/\.\.?(?=[/?]|$)/;
 
 export async function ask(method, path, body, signal) {
@@ -83,13 +83,13 @@ export async function ask(method, path, body, signal) {
     note(false, link.isLoginNeeded);
     throw UNREACHABLE;
   }
-  note(true, link.isLoginNeeded || answer.status === 401); // what anybody is answered does not end that: see loggedIn
+  note(true, link.isLoginNeeded || answer.status === 401); // an answer that needs no login does not end that: see loggedIn
   if (answer.ok) return text ? JSON.parse(text) : {};
   let found = {};
   try {
     found = JSON.parse(text);
   } catch {
-    // something in between has answered
+    // a proxy in between has answered
   }
   throw new Problem(answer.status, found.code ?? "", found.detail ?? `The answer has the status ${answer.status}.`);
 }
@@ -111,8 +111,8 @@ export function withQuery(path, query) {
 
 // ---- asked again and again
 
-// The answer to a GET, asked anew every so often while somebody looks, and at once when `again` is called. The last
-// answer stays while another one is under way and while the broker is away; another path begins without one, unless
+// The answer to a GET, repeated every everyMs while the page is visible, and at once when `again` is called. The last
+// answer stays while the next one is under way and while the broker is away; another path begins without one, unless
 // `keeps` says that it is another view of the same. path null: nothing is asked.
 export function useAsked(path, everyMs = 2000, keeps = false) {
   const [state, setState] = useState({ path, answer: undefined, problem: undefined, at: 0 });

@@ -1,4 +1,4 @@
-// The frame round all pages: where the reader is, what leads elsewhere, keys, and whether the broker answers.
+// The frame around all pages: the current page, links to the others, keys, and whether the broker answers.
 
 import { Component, html, render, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, findStomp, get, loggedIn, useAsked, useLink } from "./api.js";
@@ -8,7 +8,7 @@ import { go, href, useRoute } from "./route.js";
 import Login from "./pages/login.js";
 import Overview from "./pages/overview.js";
 
-// by the first part of the path: title, key (behind `g`), and the page, which is fetched when it is first asked for
+// by the first part of the path: title, key (after `g`), and the page, which is fetched on first use
 const PAGES = {
   "": { title: "Overview", key: "o", page: Overview },
   queues: { title: "Queues", key: "q", load: (path) => (path.length ? import("./pages/queue.js") : import("./pages/queues.js")) },
@@ -37,7 +37,7 @@ class Guard extends Component {
 }
 
 function Page({ name, path, query }) {
-  const found = Object.hasOwn(PAGES, name) ? PAGES[name] : undefined; // `constructor` is no page
+  const found = Object.hasOwn(PAGES, name) ? PAGES[name] : undefined; // `constructor` is not a page
   const kind = `${name} ${path.length > 0}`;
   const [loaded, setLoaded] = useState({ kind: "", module: null, failed: false });
   useEffect(() => {
@@ -74,7 +74,7 @@ function storedTheme() {
   try {
     return localStorage.getItem("radiator-theme") ?? "";
   } catch {
-    return ""; // the browser keeps nothing
+    return ""; // the browser stores nothing
   }
 }
 

@@ -7,10 +7,10 @@ import { bytesOf, save, textOf, wholeBody } from "./whole.js";
 
 const SHOWN_BYTES = 256 * 1024;
 const SHOWN_MAX = 1024 * 1024; // what "Show all" shows
-const DEPTH_MAX = 20; // what is nested deeper is not moved further to the right
+const DEPTH_MAX = 20; // what is nested deeper is not indented further
 
-// of: what has a `body`, where its bytes are UTF-8, or a `body_base64`, and `body_bytes` where it is cut. queue: whose
-// message it is, by its `message_id`: the rest is asked for there; none: it is whole.
+// of: an object with a `body`, if its bytes are UTF-8, or a `body_base64`, and `body_bytes` if it is cut. queue: the one
+// that has the message `message_id`, from which the rest is fetched; none: it is whole.
 export function Body({ of, queue }) {
   const here = useMemo(() => bytesOf(of), [of.body, of.body_base64]);
   const [whole, setWhole] = useState(null);
@@ -31,7 +31,7 @@ export function Body({ of, queue }) {
 
 const fileOf = (message) => `${message.message_id ?? "body"}.bin`;
 
-// Without a character that would be cut in two.
+// The beginning, without a character that would be cut in two.
 function beginning(data) {
   if (data.length <= SHOWN_BYTES) return data;
   let end = SHOWN_BYTES;
@@ -47,7 +47,7 @@ function viewsOf(data, isWhole) {
   return [...(json === null ? [] : [["JSON", json]]), ["Text", text], hex];
 }
 
-// What has more than has come: the rest is asked for part after part, until this is closed.
+// The rest of a body that is cut: fetched part by part, until this is closed.
 function Rest({ of, queue, show }) {
   const [state, setState] = useState({ got: null, problem: null });
   const ended = useRef(null);
@@ -76,7 +76,7 @@ function Rest({ of, queue, show }) {
     ${state.problem && html`<${Trouble} of=${state.problem} />`}`;
 }
 
-// Only its spaces change: numbers stay as they were written, whatever JavaScript makes of them. null: it is no JSON.
+// JSON, indented: only its spaces change, numbers stay as they were written. null: it is not JSON.
 function indented(text) {
   try {
     JSON.parse(text);

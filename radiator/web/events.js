@@ -1,11 +1,11 @@
-// Server-sent events of the broker, read by fetch: so that a refusal has its sentence, and a reader ends when it has enough.
+// Server-sent events, read by fetch, so that a refusal has its sentence and a reader can end when it has enough.
 
 import { Problem } from "./api.js";
 
 const LENGTH_MAX = 8 * 1024 * 1024; // of one stream, so that a log of large records does not fill the browser
 
 // Gives each event to take({id, message}) until that returns true. Returns "enough", "ended" by the broker, or "large"
-// where more than LENGTH_MAX came. Throws a Problem where the broker refuses, and what fetch throws.
+// if more than LENGTH_MAX came. Throws a Problem if the broker refuses, and what fetch throws.
 export async function readEvents(path, signal, take) {
   const answer = await fetch(path, { signal, cache: "no-store" });
   if (!answer.ok) throw refusal(answer.status, await answer.text());

@@ -44,20 +44,20 @@ export function many(n, one, more = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : more}`;
 }
 
-// what would be invisible, or turn the direction of the text round it, is shown as its number
+// a character that would be invisible, or change the direction of the text around it, is shown as its number
 const ODD = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 export function seen(text) {
   return String(text).replace(ODD, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-// A word of a command line as any POSIX shell takes it. What cannot be seen, or would act on a terminal, is made by
-// printf, byte by byte: so the line does the same whether it is copied or read off, and in sh, which knows no $'...'.
+// A word of a command line, quoted for any POSIX shell. What cannot be seen, or would act on a terminal, is made by
+// printf, byte by byte: so the line does the same whether it is copied or typed, also in sh, which lacks $'...'.
 export function quoted(word) {
   const text = String(word);
   if (/^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(text)) return text;
   if (seen(text.replaceAll("\n", "")) === text.replaceAll("\n", "")) return `'${text.replaceAll("'", "'\\''")}'`;
-  const [, begin, ends] = /^(.*?)(\n*)$/s.exec(text); // $(...) takes what ends the lines at its end away
+  const [, begin, ends] = /^(.*?)(\n*)$/s.exec(text); // $(...) removes newlines at its end
   return `"$(printf '${octal(begin)}')"${ends && `'${ends}'`}`;
 }
 

@@ -45,7 +45,7 @@ function joined(old, { first_ms, every_ms, names, samples }) {
   let begin = 0;
   while (old && begin < size && !isBehind(begin)) begin += 1;
   if (old?.last_ms && begin < size && first_ms + begin * every_ms > old.last_ms + every_ms) {
-    old = withGap(old, names, every_ms); // of a broker that was away: its history begins anew with it
+    old = withGap(old, names, every_ms); // the broker has restarted: its history begins again
     found.times = [...old.times];
   }
   for (let at = begin; at < size; at += 1) found.times.push((first_ms + at * every_ms) / 1000);
@@ -61,7 +61,7 @@ function joined(old, { first_ms, every_ms, names, samples }) {
   return found;
 }
 
-// A sample without values, so that no line is drawn over what nobody has counted.
+// Adds a sample without values, so that no line is drawn over a time that was not counted.
 function withGap(old, names, every_ms) {
   const times = [...old.times, (old.last_ms + every_ms) / 1000];
   return { ...old, times, ...Object.fromEntries(names.map((name) => [name, [...old[name], null]])) };

@@ -10,7 +10,7 @@ export function Name({ of }) {
   return html`<bdi class="name">${seen(of)}</bdi>`;
 }
 
-// A sentence of the broker, in which commands stand between `.
+// A sentence of the broker, in which commands are between `.
 export function Sentence({ of }) {
   return html`<span>${String(of).split("`").map((part, nth) => (nth % 2 ? html`<code key=${nth}>${seen(part)}</code>` : seen(part)))}</span>`;
 }
@@ -19,7 +19,7 @@ export function To({ path, query, children, ...more }) {
   return html`<a href=${href(path, query)} ...${more}>${children}</a>`;
 }
 
-// What a fanout or a binding leads to: NAME of a queue, or /log/NAME.
+// The target of a fanout or a binding: NAME of a queue, or /log/NAME.
 export function Target({ of }) {
   return /^\/(log|queue|exchange)\//.test(of) ? html`<${Address} of=${of} />` : html`<${QueueLink} name=${of} />`;
 }
@@ -28,7 +28,7 @@ export function QueueLink({ name, query, label }) {
   return html`<${To} path=${["queues", name]} query=${query}>${label ?? html`<${Name} of=${name} />`}</${To}>`;
 }
 
-// An address such as /queue/orders, which leads to the page of that thing where there is one.
+// An address such as /queue/orders, as a link to its page if there is one.
 const PAGE_OF_KIND = { queue: "queues", exchange: "exchanges", fanout: "exchanges", log: "logs", topic: null };
 
 export function Address({ of }) {
@@ -50,7 +50,7 @@ export function Verdict({ of }) {
   return html`<span class=${`verdict ${how}`}>${seen(of)}</span>`;
 }
 
-// Another word for how something is; feels: "good", "busy" or "needs".
+// Another word for a state; feels: "good", "busy" or "needs".
 export function State({ feels, children }) {
   return html`<span class=${`verdict ${feels}`}>${children}</span>`;
 }
@@ -58,7 +58,7 @@ export function State({ feels, children }) {
 // ---- what is listed by name
 
 // The rows of an object by their names, as [name, row], in the broker's order, which `after` continues: by code points.
-// (JavaScript has its own for names that are numbers.)
+// (JavaScript has its own order for names that are numbers.)
 export function byName(rows) {
   return Object.entries(rows).sort(([a], [b]) => inOrder(a, b));
 }
@@ -72,7 +72,7 @@ export function inOrder(a, b) {
 
 // ---- states of what is asked for
 
-// In an element of its own: where what a part has at its top level changes, Preact may put the part before its elders.
+// In an element of its own: when a part's top level changes, Preact may move the part before earlier siblings.
 export function Asked({ of, children, empty }) {
   const { answer, problem } = of;
   return html`<div class="asked">
@@ -98,7 +98,7 @@ export function Tile({ title, value, note, path, query, alert }) {
   return path ? html`<a class=${kind} href=${href(path, query)}>${inside}</a>` : html`<div class=${kind}>${inside}</div>`;
 }
 
-// rows: [name, value] each; what is undefined is left out
+// rows: [name, value] each; undefined values are left out
 export function Facts({ rows }) {
   const given = rows.filter((row) => row && row[1] !== undefined);
   return html`<dl class="facts">${given.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
@@ -140,7 +140,7 @@ export function Pages({ first, size, all, name = "first" }) {
   </nav>`;
 }
 
-// Pages by name, for what the server lists behind a name: the way back is the browser's.
+// Pages by name, where the server lists what comes after a name: the way back is the browser's.
 export function More({ after, children = "Next page", name = "after" }) {
   return html`<nav class="pages" aria-label="Pages"><button onClick=${() => { location.hash = withAfter(name, after); }}>${children}</button></nav>`;
 }
@@ -178,7 +178,7 @@ export function Filter({ query, name = "text", label = "Filter", placeholder = "
   return html`<input type="search" data-filter aria-label=${label} placeholder=${`${placeholder}   /`} value=${text} maxlength="255" onInput=${typed} autocomplete="off" spellcheck=${false} />`;
 }
 
-// One of several words.
+// A choice of one of several words.
 export function Choice({ of, value, set, label }) {
   return html`<select aria-label=${label} value=${value} onChange=${(event) => set(event.target.value)}>
     ${of.map((one) => html`<option key=${one} value=${one} selected=${one === value}>${one}</option>`)}</select>`;

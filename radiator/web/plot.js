@@ -1,4 +1,4 @@
-// Live plots, by uPlot. What a plot shows is said in words too, for who does not see it.
+// Live plots, by uPlot. What a plot shows is said in words too, for those who cannot see it.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
@@ -64,7 +64,7 @@ export function Plot({ title, times, series, format }) {
   </figure>`;
 }
 
-// Where a value stands between two gaps: no line leads there, so that it needs a point.
+// The values between two gaps: no line leads to them, so they need a point.
 function alone(plot, series) {
   const values = plot.data[series];
   const isGap = (at) => values[at] === null || values[at] === undefined;
@@ -72,7 +72,7 @@ function alone(plot, series) {
   return found.length ? found : null;
 }
 
-// of ticks that read the same, as fractions of a count do, only the first
+// only the first of ticks that read the same, as fractions of a count do
 const once = (texts) => texts.map((text, nth) => (text === texts[nth - 1] ? "" : text));
 
 const shownValue = (value, format) => (value === null || value === undefined ? "–" : format(value));

@@ -1,4 +1,4 @@
-// The groups of a log: where each goes on, how to set that, and what takes it back.
+// The groups of a log: where each goes on, how to set that, and how to undo it.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { Act, behindDashes, commandLine, curlLine, refuse } from "./actions.js";
@@ -30,7 +30,7 @@ export function Groups({ name, log, query }) {
   </section>`;
 }
 
-// What is acked beyond the last look at the log is not behind, and what retention has taken is not read any more.
+// Never negative, if more is acked than the log had when it was asked; what retention has removed is not counted.
 const behind = (log, offsets) => offsets.map((at, nth) => Math.max(0, log.partitions.next[nth] - Math.max(at, log.partitions.first[nth])));
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
@@ -80,7 +80,7 @@ function Positions({ log, offsets, query }) {
 
 const WORDS = { earliest: "the beginning", latest: "the end", time: "a time", offsets: "offsets" };
 
-// How to put a group at these offsets; null: how to have it forgotten.
+// How to set a group to these offsets; null: how to have it forgotten.
 function setting(name, group, offsets) {
   const path = pathOf("logs", name, "positions", group);
   const words = behindDashes(`/log/${name}`, group);
@@ -95,7 +95,7 @@ function Undo({ of: { cli, call } }) {
     <${Code} label="Take it back over HTTP" text=${curlLine(call)} />`;
 }
 
-// By log and group, where a group was before it was moved from this page: so it is not lost by a look at another one.
+// By log and group, where a group was before it was moved from this page; it survives a visit to another page.
 const moved = new Map();
 
 function Move({ name, group, log, was, done }) {
@@ -144,7 +144,7 @@ function Change({ name, group, was, to }) {
     <${Undo} of=${setting(name, group, was)} />`;
 }
 
-// Where the reader wants it, by partition; refuses with a sentence what cannot be.
+// The chosen offsets, by partition; throws a sentence for impossible ones.
 function offsetsOf({ place, time, offsets }, { first, next }, found) {
   if (place === "earliest") return first;
   if (place === "latest") return next;

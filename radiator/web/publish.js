@@ -10,7 +10,7 @@ const FIELDS = [
   { name: "headers", label: "Headers", type: "textarea", rows: 3, hint: "One a line, such as colour: blue" },
 ];
 
-// to(values): {address, path} of what it is sent to; fields: what that needs beside the message.
+// to(values): {address, path} of the destination; fields: what it needs besides the message.
 export function Publish({ to, fields = [], children, done }) {
   const make = (values) => {
     const { address, path } = to(values);

@@ -1,4 +1,4 @@
-// Reads a log, some records at a time. No group is moved by it.
+// Reads a log, some records at a time. It moves no group.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { SameByHand } from "./actions.js";
@@ -96,7 +96,7 @@ const SENTENCES = {
   refused: () => "",
 };
 
-// Up to RECORDS of those that stand there now.
+// Reads up to RECORDS of the records that are there now.
 async function read(name, path, signal, set) {
   const { partitions } = await get(pathOf("logs", name), signal);
   const records = [];
@@ -117,7 +117,7 @@ async function read(name, path, signal, set) {
   }
 }
 
-// A place such as 0:18,1:5 has what is to be read next of each partition.
+// A place such as 0:18,1:5 has the offset to read next in each partition.
 function isEnd(place, next) {
   return place.split(",").map((one) => one.split(":").map(Number)).every(([nth, at]) => at >= (next[nth] ?? 0));
 }

@@ -1,5 +1,5 @@
-// Where the reader is: #/queues/orders?tab=messages. All that a page shows is in that address, so that it can be sent
-// to somebody else, and Back goes back.
+// The page's address, as #/queues/orders?tab=messages. It determines all that a page shows, so that it can be sent
+// to somebody else, and Back works.
 
 import { useEffect, useState } from "./vendor/htm-preact.js";
 
@@ -36,7 +36,7 @@ export function useRoute() {
   return parsed(hash);
 }
 
-// Changes a part of the query without a new place in the history, as for a filter that is being typed.
+// Changes a part of the query without a new entry in the history, as for a filter that is being typed.
 export function replaceQuery(changes) {
   const { path, query } = parsed(location.hash);
   const next = { ...Object.fromEntries(query), ...changes };

@@ -2,13 +2,13 @@
 
 import { get, pathOf, withQuery } from "./api.js";
 
-// The bytes of what has a `body`, where they are UTF-8, or a `body_base64`.
+// The bytes of an object with a `body`, if they are UTF-8, or a `body_base64`.
 export function bytesOf({ body, body_base64 }) {
   if (body !== null && body !== undefined) return new TextEncoder().encode(body);
   return Uint8Array.from(atob(body_base64 ?? ""), (one) => one.charCodeAt(0));
 }
 
-// undefined: they are no text.
+// The text of these bytes; undefined: they are not text.
 export function textOf(data) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
@@ -17,7 +17,7 @@ export function textOf(data) {
   }
 }
 
-// A Blob. got(bytes): called behind each part. Ends with an error once the signal is aborted, or the message has left.
+// The body as a Blob. got(bytes): called after each part. Throws once the signal is aborted, or the message has left.
 export async function wholeBody(queue, messageId, got, signal) {
   const parts = [];
   let size = 0;

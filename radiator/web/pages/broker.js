@@ -1,4 +1,4 @@
-// The broker itself: what is in force, every bound and how near it is, the end of the log, the disk.
+// The broker itself: the settings in force, every bound and how near it is, the end of the log, the disk.
 
 import { html } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";

@@ -53,7 +53,7 @@ function Route({ name, query }) {
   const asked = useAsked(isAsked ? `${pathOf("exchanges", name, "route")}?key=${encodeURIComponent(query.get("key") ?? "")}` : null, 5000);
   const ask = (event) => {
     event.preventDefault();
-    replaceQuery({ key, ask: key ? "" : "1" }); // an empty key stands in no address
+    replaceQuery({ key, ask: key ? "" : "1" }); // an empty key is not in the address
   };
   const columns = [
     { key: "destination", title: "Goes to", cell: ({ destination }) => html`<${Target} of=${destination} />` },

@@ -1,4 +1,4 @@
-// One log: why it moves or not, its partitions, groups and readers, what stands in it, and how it is set.
+// One log: why it moves or not, its partitions, groups and readers, its records, and its settings.
 
 import { html } from "../vendor/htm-preact.js";
 import { Act } from "../actions.js";

@@ -1,10 +1,10 @@
-// Who is it? A password or a token of a user, for a session cookie that no script can read.
+// The login: a user's password or token, for a session cookie that no script can read.
 
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { ask } from "../api.js";
 import { Trouble } from "../parts.js";
 
-// the broker's own sentence for that is one about headers and frames
+// the broker's own sentence for that is about headers and frames
 const WRONG = { true: "No user of this broker has that token.", false: "No user of this broker has that name and that password." };
 
 export default function Login({ entered }) {

@@ -1,4 +1,4 @@
-// What has become of a message, and of what it came from and went on as: its story, as the journal tells it.
+// What has become of a message, and of what it came from and went on as: its story, from the journal.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";
@@ -13,14 +13,14 @@ const JOURNAL_ON = "[journal]\nenabled = true";
 
 // ---- what was asked for
 
-// by the key in the page's address: what it is called, its parameter of the API, and the words of the CLI
+// by the key in the page's address: its name, its parameter in the API, and the words of the CLI
 const KINDS = {
   id: { title: "message-id", parameter: "message", words: (text) => behindDashes(text) },
   trace: { title: "trace id", parameter: "trace", words: (text) => [`--trace=${text}`] },
   correlation: { title: "correlation-id", parameter: "correlation_id", words: (text) => [`--correlation-id=${text}`] },
 };
 
-// Which of the three was pasted, as the query of this page.
+// The query of this page for what was pasted, which may be any of the three.
 export function understood(pasted) {
   const text = pasted.trim();
   const [, parent] = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/i.exec(text) ?? [];
@@ -56,7 +56,7 @@ function Unasked() {
   return html`<${Empty}>This page tells what has become of a message: when it was accepted, who had it, whether it came back, and how it ended. Paste its message-id, the trace id or the whole traceparent that it was sent with, or its correlation-id (of a task of Celery: the task's id).</${Empty}>`;
 }
 
-// Found out once, since the broker searches its whole journal for it.
+// Asked for only once, since the broker searches its whole journal for it.
 function Found({ kind, text, after }) {
   const path = withQuery("/v1/explain", { [KINDS[kind].parameter]: text, after, limit: SHOWN });
   const asked = useAsked(path, 0);
@@ -97,8 +97,8 @@ function Story({ of, kind, text, after, again }) {
     </div>`;
 }
 
-// One row for each message, parents before what became of them: {id, label, depth, how, first, last}. A fanout message
-// has no events of its own: it is there for its copies.
+// One row for each message, parents before children: {id, label, depth, how, first, last}. A fanout message has no events
+// of its own: it has a row for the sake of its copies.
 function lanes(events) {
   const all = new Map();
   const row = (id) => all.get(id) ?? all.set(id, { id, parent: "", how: "", first: null, last: null }).get(id);
@@ -118,7 +118,7 @@ function lanes(events) {
     for (const other of all.values()) if (other.parent === own.id) put(other, depth + 1);
   };
   for (const own of all.values()) if (!all.has(own.parent)) put(own, 0);
-  for (const own of all.values()) put(own, 0); // none may be missing, whatever was told
+  for (const own of all.values()) put(own, 0); // none may be missing, whatever the events say
   return found;
 }
 
@@ -193,7 +193,7 @@ function Client({ of }) {
 const Other = ({ id }) => html`<${To} path=${["messages"]} query=${{ id }}><${Name} of=${id} /></${To}>`;
 const Place = ({ of }) => (of.startsWith("/") ? html`<${Address} of=${of} />` : html`<${QueueLink} name=${of} />`);
 
-// why a message was accepted that was not sent
+// how a message that was not sent came to be accepted
 const CAME = {
   "dead-letter": (one) => html`, as the dead letter of <${Other} id=${one.other_id} /> in <${Place} of=${one.other_queue} />`,
   moved: (one) => html`, moved from <${Place} of=${one.other_queue} />, where it was <${Other} id=${one.other_id} />`,

@@ -1,4 +1,4 @@
-// The nodes that this one is linked with, and what waits for them.
+// The nodes that this one is linked to, and what waits for them.
 
 import { html } from "../vendor/htm-preact.js";
 import { pathOf, useAsked } from "../api.js";
@@ -92,7 +92,7 @@ function StopDrain({ node, again }) {
 const WIDE = 520;
 const HIGH = 330;
 
-// This node in the middle, those that it is linked with round it, and outside those that are reached through them.
+// This node in the middle, those that it is linked to around it, and outside those that are reached through them.
 function Picture({ of, far }) {
   const near = of.peers.slice(0, DRAWN).map((one, nth, all) => placed(one, 0.5, nth / all.length));
   const byName = Object.fromEntries(near.map((one) => [one.name, one]));
@@ -137,7 +137,7 @@ function Spot({ at, kind, title, note, more }) {
 
 // ---- links
 
-// what stands in no column: why a link is not up, what is declared otherwise, whose copies are not kept
+// what has no column: why a link is not up, what is declared otherwise, whose copies are not kept
 function Sentences({ of }) {
   const rows = of.flatMap((peer) => [
     ...(peer.cause ? [[peer.name, peer.cause]] : []),

@@ -1,4 +1,4 @@
-// What needs somebody, and how much goes through: now, and in the last hour.
+// What needs attention, and the traffic: now, and in the last hour.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { useAsked, useLink } from "../api.js";
@@ -88,7 +88,7 @@ function First({ columns, query }) {
   const [state, setState] = useState("unknown");
   const found = queues.answer?.queues;
   useEffect(() => {
-    if (found && state === "unknown") setState(found.length ? "closed" : "open"); // once it is open it stays, whatever comes
+    if (found && state === "unknown") setState(found.length ? "closed" : "open"); // once open it stays open
   }, [found]);
   if (state !== "open" || !found || !columns || !stomp) return null;
   const kind = query.get("tab") ?? "python";
@@ -102,7 +102,7 @@ function First({ columns, query }) {
   </section>`;
 }
 
-// user: who has to log in; null: nobody has
+// user: the one who must log in; null: nobody must
 function snippet(kind, stomp, user) {
   if (kind === "curl") {
     const login = user === null ? "" : ` --user ${quoted(user)}`;

@@ -1,4 +1,4 @@
-// Transactions that are prepared and not over, and what groups have checked out of queues.
+// Transactions that are prepared and not ended, and what groups have checked out of queues.
 
 import { html } from "../vendor/htm-preact.js";
 import { useAsked, withQuery } from "../api.js";

@@ -7,7 +7,7 @@ import { many } from "../format.js";
 
 const OVERFLOWS = ["block", "reject", "drop-oldest", "dead-letter"].map((one) => [one, one]);
 
-// fields that stand in config.toml under these names: kind of value
+// fields that are numbers in config.toml, by the same names
 const NUMBERS = new Set(["max_messages", "max_redeliveries", "message_ttl_ms", "ack_timeout_s"]);
 
 export function declareQueue(done) {
@@ -124,7 +124,7 @@ export function remove(name, done) {
   };
 }
 
-// ids: of those messages only; none: all that are ready
+// ids: only those messages; none: all that are ready
 export function sendBack(name, ids, done) {
   const isAll = !ids.length;
   return {

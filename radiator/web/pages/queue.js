@@ -1,4 +1,4 @@
-// One queue: why it stands as it does, what it holds, who has it, and what can be done.
+// One queue: why its messages move or not, what it holds, who has what, and what can be done.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { pathOf, useAsked, withQuery } from "../api.js";
@@ -19,7 +19,7 @@ export default function Queue({ path, query }) {
   const [name] = path;
   const tab = query.get("tab") ?? "";
   const why = useAsked(pathOf("queues", name, "why"), 2000);
-  const [acts, setActs] = useState(0); // what was done from here; what is shown is asked for anew then
+  const [acts, setActs] = useState(0); // counts actions from here, after each of which the messages are fetched again
   const again = () => {
     why.again();
     setActs((n) => n + 1);
@@ -94,7 +94,7 @@ function Messages({ name, query, why, acts, again }) {
     : html`<${Oldest} name=${name} query=${query} why=${why} acts=${acts} again=${again} />`;
 }
 
-// One that is looked at by its message-id, wherever it is in the queue.
+// One message, found by its message-id wherever it is in the queue.
 function Single({ name, id, again }) {
   const asked = useAsked(withQuery(pathOf("queues", name, "peek"), { message: id }), 0);
   const looked = () => {

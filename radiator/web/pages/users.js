@@ -9,7 +9,7 @@ import { SameByHand, behindDashes } from "../actions.js";
 
 const PAGE = 100;
 const RIGHTS = ["read", "write", "declare", "see", "admin"];
-const OF_BROKER = "admin"; // the only one that is on nothing
+const OF_BROKER = "admin"; // the only right that is not on a destination
 
 export default function Users({ query }) {
   const asked = useAsked(withQuery("/v1/users", { after: query.get("after"), limit: PAGE }), 5000, true);

@@ -10,8 +10,8 @@ import { Checkouts, useCheckouts } from "./prepared.js";
 const WORKERS_SHOWN = 50; // each costs a request
 const QUEUES_SHOWN = 20; // the same
 const LOGS_SHOWN = 100;
-const CHECKOUT = "$checkout/"; // what the logs of checkouts begin with: they have a table of their own
-const BEHIND_CHECKOUTS = "$checkout0"; // in the order of names
+const CHECKOUT = "$checkout/"; // the prefix of logs of checkouts, which have a table of their own
+const BEHIND_CHECKOUTS = "$checkout0"; // the first name after those
 const TABS = [["celery", "Celery"], ["spark", "Spark"]];
 
 export default function Workers({ query }) {
@@ -21,7 +21,7 @@ export default function Workers({ query }) {
     ${tab === "spark" ? html`<${Spark} query=${query} />` : html`<${Celery} query=${query} />`}`;
 }
 
-// The answers to several GETs by their paths, one asked behind the other, again and again; what is refused is not there.
+// The answers to several GETs by their paths, made one after the other, repeatedly; refused ones are left out.
 function useEach(paths, everyMs) {
   const [answers, setAnswers] = useState({});
   const key = paths.join("\n");
@@ -103,12 +103,12 @@ function mailboxes(controls, queues) {
   return { workers, replies };
 }
 
-// The worker's connection is that which reads its mailbox; what this has of the queues of tasks is what the worker has.
+// The worker's connection is the one that reads its mailbox; its unacked messages of task queues are the worker's.
 function holding(box, queues) {
   const connection = box?.consumer_list?.[0]?.connection;
   if (connection === undefined) return { connection, queues: [], unacked: null };
   const own = queues.flatMap((queue) => (queue.consumer_list ?? []).filter((one) => one.connection === connection).map((one) => ({ name: queue.name, unacked: one.unacked })));
-  // all consumers of a worker share one window, so each of them says what all have
+  // all consumers of a worker share one window, so each of them reports what all have
   return { connection, queues: [...new Set(own.map((one) => one.name))], unacked: Math.max(0, ...own.map((one) => one.unacked)) };
 }
 
@@ -167,7 +167,7 @@ function Groups({ after }) {
   });
   return html`<section class="part"><h2>Logs and groups</h2>
     <${Asked} of=${asked}>${({ logs }) => {
-      const names = Object.keys(logs).sort(); // JavaScript has those that are numbers first
+      const names = Object.keys(logs).sort(); // JavaScript puts names that are numbers first
       if (!names.length) return html`<${Empty}>${after ? "No log comes after that." : html`There is no log. <code>radiator declare log clicks --partitions 2</code> makes one, and a query of Spark reads it with <code>subscribe="clicks"</code>.`}</${Empty}>`;
       const rows = rowsOf(logs);
       const last = names[names.length - 1];
