@@ -74,7 +74,7 @@ class Requeue:
             self.then(self.queues)
 
     def read(self, some: list[Delivery]) -> None:
-        """These deliveries have been read back."""
+        """Called when these deliveries have been read back."""
         self.is_reading = False
         self.left.extend(some)
 

@@ -50,7 +50,7 @@ _QUEUE_PREFIX = "/queue/"
 
 
 def origin_of(message: Message) -> str | None:
-    """Returns the name of the queue that a dead letter comes from; None: it is no dead letter, or does not say."""
+    """Returns the name of the queue that a dead letter comes from; None: it is not a dead letter, or does not say."""
     value = message.field(ORIGINAL_DESTINATION)
     try:
         address = "" if value is None else value.decode()

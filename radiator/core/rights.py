@@ -65,7 +65,7 @@ Needs = tuple[Need, ...]
 
 _LEADING = {kind.leads_by for kind in KINDS.values()}
 LEADS_BY = {key: check for checks in (QUEUE_CHECKS, FANOUT) for key, check in checks.items() if key in _LEADING}
-"""By setting that leads to queues and logs, the function that reads their names from its value."""
+"""For each setting that leads to queues and logs, the function that reads their names from its value."""
 
 
 @dataclass(frozen=True, slots=True)

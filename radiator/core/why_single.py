@@ -1,4 +1,4 @@
-"""Of a queue with a single active consumer: who that is, and what the next one waits for."""
+"""The verdict on a queue with a single active consumer: who that is, and what the next one waits for."""
 
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.single_consumer import SingleConsumer

@@ -1,4 +1,4 @@
-"""`peek` of one message, wherever it stands in its queue: a part of its body, however large that is."""
+"""`peek` of one message, wherever it is in its queue: a part of its body, however large that is."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,7 +96,7 @@ class Looking:
         raise self.missing()
 
     def merged(self, entry: Entry, on_disk: PeekedMessage | None) -> PeekedMessage:
-        """Returns it as it stands in memory, with bytes that may have been read back. Raises Refusal."""
+        """Returns it as it is in memory, with bytes that may have been read back. Raises Refusal."""
         if not entry.is_stub:
             return self.part(entry)
         if on_disk is None:

@@ -1,4 +1,4 @@
-"""Requests for the table of queues: a page of them in any order, each with why it stands as it does."""
+"""Requests for the table of queues: a page of them in any order, each with its verdict."""
 
 from collections.abc import Collection, Iterator
 from functools import partial

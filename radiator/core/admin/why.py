@@ -45,7 +45,7 @@ VERDICT_LOOKS = 40  # what one costs, in looks at a thing
 
 
 class WhyPort(AnsweringPort, Protocol):
-    """What says why a queue or a log stands as it does."""
+    """What an explanation of a queue or a log needs."""
 
     @property
     def admission(self) -> Admission: ...

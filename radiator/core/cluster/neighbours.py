@@ -48,7 +48,7 @@ class Neighbours:
         """Returns one that is being drained, else the fullest; of equals the nearest. Never one that wants messages
         itself.
 
-        path: of the Demand that we would answer; a node that is near it, or too far away, is no giver.
+        path: of the Demand that we would answer; a node that is near it, or too far away, cannot give.
         """
         best, best_rank = None, (True, 0, 0, "")
         for name, giver in self.all.items():

@@ -25,7 +25,7 @@ KIND = "durable-at"  # of the rows `NODE/PATTERN`
 
 @dataclass(slots=True, eq=False)
 class WantedPattern:
-    """By how many durable subscriptions of that node a pattern is wanted, as far as is known."""
+    """How many durable subscriptions of that node want a pattern, as far as is known."""
 
     node: str
     count: int = 1

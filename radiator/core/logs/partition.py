@@ -78,7 +78,7 @@ class Partition:
 
     @property
     def last_ms(self) -> int:
-        """The same of the last record."""
+        """When the newest segment's last record was accepted; 0: it has none."""
         return next((segment.last_ms for segment in reversed(self.segments) if segment.count), 0)
 
     def segment_at(self, time_ms: int) -> int:

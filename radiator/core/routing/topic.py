@@ -33,7 +33,7 @@ class Topics:
         self.subscriptions: Trie[TopicSubscription] = Trie()
         self.durable: Trie[Target] = Trie()  # the queues of durable subscriptions
         self.gossip: Gossip | None = None  # tells other nodes what is wanted here
-        self.standing: StandingPatterns | None = None  # the same of durable subscriptions
+        self.standing: StandingPatterns | None = None  # tells them what durable subscriptions want
 
     @property
     def exact(self) -> dict[str, dict[TopicSubscription, None]]:
