@@ -138,7 +138,7 @@ class DestinationDescribed:
 
 @dataclass(slots=True)
 class BindingOfQueue:
-    """Of a queue that is described."""
+    """A binding, in the description of a queue."""
 
     exchange: str
     key: str
@@ -146,7 +146,7 @@ class BindingOfQueue:
 
 @dataclass(slots=True)
 class BindingOfExchange:
-    """Of an exchange that is described. queue: its name, `/log/NAME` or `/exchange/NAME`."""
+    """A binding, in the description of an exchange. queue: its name, `/log/NAME` or `/exchange/NAME`."""
 
     key: str
     queue: str
@@ -300,7 +300,7 @@ class Offsets:
 
 @dataclass(slots=True)
 class LogEnds:
-    """Of each partition the next offset, and the first that is there."""
+    """For each partition the next offset, and the first that is there."""
 
     next: list[int]
     first: list[int]
@@ -355,7 +355,7 @@ class PreparedTransaction:
 
 @dataclass(slots=True)
 class Prepared:
-    """Those that are committed, then the others, the oldest first; count: of all."""
+    """The committed transactions, then the others, the oldest first; count: of all."""
 
     prepared: Rows[PreparedTransaction]
     count: int

@@ -358,7 +358,7 @@ class Open:
     peer: a linked node instead of a client; its only commands are PeerMessage and Fail. closes_at: a refusal of that
     scope, or a wider one, ends the connection: none of its later commands is carried out. principal: in whose name all
     commands of this connection are. address: of the other end, as the log has it. channel_of: the number of the
-    connection that this one is a channel of; 0: it is no channel; a channel ends before its connection. Only for
+    connection that this one is a channel of; 0: it is not a channel; a channel ends before its connection. Only for
     people: protocol: as they call it; tls: the version, or None; client: what the client says it is, or "".
     """
 

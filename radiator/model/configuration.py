@@ -35,9 +35,9 @@ class ReadConfiguration:
 
 @dataclass(slots=True)
 class Setting:
-    """section: the table of config.toml that it stands in, and of: the name that the table has, as of [peer.b]; None:
-    it has none. value, default: as JSON has them, sizes in bytes; a secret is HIDDEN, and what a file must give has the
-    default None.
+    """section: the table of config.toml that has it, and of: the table's name, as in [peer.b]; None: it has none.
+    value, default: as JSON has them, sizes in bytes; a secret is HIDDEN, and what a file must give has the default
+    None.
     """
 
     section: str
@@ -50,8 +50,8 @@ class Setting:
 
 @dataclass(slots=True)
 class Configuration:
-    """Of the broker itself and its users: what has an address of its own is described by its name. path: of the file;
-    None: the broker was started without one.
+    """The settings of the broker itself and its users; what has an address is described by its own request. path: of
+    the file; None: the broker was started without one.
     """
 
     configuration: Rows[Setting]
@@ -99,14 +99,14 @@ def _defaults(config: Config, path: Path | None, tables: Tables) -> dict[Place, 
 
 
 def _default_of(one: Any) -> Any:
-    """Of a field of a record; None where it must be given."""
+    """The default of a record's field; None if it must be given."""
     if one.default_factory is not MISSING:
         return one.default_factory()
     return None if one.default is MISSING else one.default
 
 
 def _limits(config: Config) -> dict[str, Any]:
-    """Of each limit, beside those others that the file gives."""
+    """The default of each limit, given the other limits in the file."""
     given = {name: getattr(config.limits, name) for name in config.limits_given}
     found = asdict(limits_beside(given, config.map_size))
     for name in given:
@@ -145,5 +145,5 @@ def _plain(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """Of a secret, or of each of several, only that it is there."""
+    """Shows of a secret, or of each of several, only that it exists."""
     return [HIDDEN for _ in value] if isinstance(value, list | tuple) else HIDDEN

@@ -7,7 +7,9 @@ from radiator.model.numbers import Later, Rows
 
 @dataclass(slots=True)
 class ListConnections:
-    """Those of a user, or all, by number: ConnectionsListed. after: only numbers above that; limit: at most so many."""
+    """The connections of a user, or all, by number: ConnectionsListed. after: only numbers above that; limit: at most
+    so many.
+    """
 
     user: str | None = None
     after: int = 0

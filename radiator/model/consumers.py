@@ -100,7 +100,7 @@ class NamedConsumer:
 
 @dataclass(slots=True)
 class Consumers:
-    """Those that have names, by name."""
+    """The consumers that have names, by name."""
 
     consumers: Rows[NamedConsumer]
 

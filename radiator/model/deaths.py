@@ -47,7 +47,7 @@ def deaths_in(message: Message) -> list[Death]:
 
 
 def with_death(deaths: Sequence[Death], one: Death) -> list[Death]:
-    """With one more death: in front, and counted where it has happened before."""
+    """The deaths with one more: in front, and counted if it has happened before."""
     for index, there in enumerate(deaths):
         if (there.queue, there.reason) == (one.queue, one.reason):
             again = replace(there, count=min(there.count + 1, _COUNT_MAX), time_s=one.time_s)

@@ -31,7 +31,7 @@ def binding_of(text: str) -> tuple[str, str, str]:
 
 
 def check_binding_row(given: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The same of what is read from it. Raises Refusal."""
+    """Source, key and destination in a row's JSON object. Raises Refusal for any other."""
     if set(given) != set(_FIELDS) or not all(isinstance(value, str) for value in given.values()):
         raise Refusal("bad-request", f"it has {', '.join(map(repr, sorted(given)))} and not {', '.join(_FIELDS)}.")
     return given["source"], given["key"], given["destination"]

@@ -125,7 +125,7 @@ class QueueOtherwise(Grounds):
 
 @dataclass(frozen=True, slots=True)
 class QueueGivenOtherwise(Grounds):
-    """The same of one declared with that setting alone, or without it alone. here, wanted: None: not given."""
+    """A queue exists with that setting given here only, or wanted only. here, wanted: None: not given."""
 
     code: ClassVar[str] = "declared-otherwise"
 

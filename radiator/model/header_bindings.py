@@ -1,8 +1,8 @@
 """The bindings of an exchange of type `headers`: their arguments, and which messages they match.
 
-Such a binding has no routing key; its arguments, as canonical JSON, stand in the key's place and are its identity. Each
-is the name of a header and its value, as text; None: the header is there, with any value. `x-match` says how many of
-them must match: `all` (where it is not given) or `any` of those whose names do not begin with `x-`; `all-with-x` and
+Such a binding has no routing key; its arguments, as canonical JSON, take the key's place and are its identity. Each is
+the name of a header and its value, as text; None: the header is there, with any value. `x-match` says how many of them
+must match: `all` (where it is not given) or `any` of those whose names do not begin with `x-`; `all-with-x` and
 `any-with-x` look at these too.
 """
 
@@ -56,7 +56,7 @@ def arguments_key(arguments: object) -> str:
 
 
 def canonical_key(key: str) -> str:
-    """The same of arguments that are written as JSON; of no text at all: no arguments. Raises ValueError, a clause."""
+    """The key for arguments written as JSON; no text means no arguments. Raises ValueError, a clause."""
     if len(key) > ARGUMENTS_MAX_BYTES:
         raise ValueError(f"has {len(key)} characters of arguments; there may be at most {ARGUMENTS_MAX_BYTES} bytes")
     try:

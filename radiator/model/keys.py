@@ -30,7 +30,7 @@ _NO_JSON = object()
 
 
 def json_pointer(value: object) -> str:
-    """Where a key stands in a body (RFC 6901). Raises ValueError, a clause."""
+    """Where the key is in a body (RFC 6901). Raises ValueError, a clause."""
     right = 'a JSON pointer such as "/customer/id", in which ~ is ~0 and a / of a name ~1'
     if not isinstance(value, str) or (value and not value.startswith("/")):
         raise ValueError(f"is {shown(value)}; it must be {right}")

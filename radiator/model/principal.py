@@ -38,8 +38,8 @@ class Principal:
 
     name: unique among those that are recognised by the same. uid, gid: of the process at the other end of a unix
     socket, as it connected; None where they are not known. until_ms: since the epoch, when what has proved it runs out,
-    after which nobody is this principal; None: never. proof: what stands in the user's table for what has proved it (a
-    token's SHA-256, a certificate's name), and must stand there after each reload; "": nothing must.
+    after which nobody is this principal; None: never. proof: what the user's table has for what has proved it (a
+    token's SHA-256, a certificate's name), and must have after each reload; "": nothing.
     """
 
     name: str

@@ -19,7 +19,7 @@ def priority_of(message: Message, highest: int) -> int:
 
 
 def hash_of_priority(priority: int) -> bytes:
-    """What stands for it in the store, where a key has its hash."""
+    """What the store has for it in place of a key's hash."""
     return priority.to_bytes(KEY_HASH_BYTES, "big")
 
 

@@ -162,7 +162,9 @@ def user_values(user: User) -> dict[str, Any]:
 
 
 def _users(running: Config, read: Config) -> dict[str, User]:
-    """Those in force after a reload. Whether there are users at all decides how connections are served: that waits."""
+    """The users in force after a reload. Whether there are users at all decides how connections are served: a change of
+    that waits for a restart.
+    """
     return read.users if bool(running.users) == bool(read.users) else running.users
 
 
@@ -260,7 +262,7 @@ def tables_of(config: Config) -> Tables:
 
 
 def own_tables(config: Config) -> Tables:
-    """The same of the broker itself: without users, and without queues, logs and all else that has a name of its own in
+    """The tables of the broker itself: without users, and without queues, logs and all else that has a name in
     addresses.
     """
     declared = config.declarations

@@ -14,7 +14,7 @@ class Rendering(Protocol):
     """
 
     content_type: bytes
-    """Of an answer, as its `content-type` header says."""
+    """The value of an answer's `content-type` header."""
 
     def read(self, body: bytes) -> AdminCommand:
         """The command that a request asks for. Raises Refusal `bad-request` or `unknown-request`."""

@@ -34,8 +34,8 @@ _KEY_BEGINS = "\n"  # a word between NAME and KEY that no address can have
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Rules:
-    """By right, the patterns of full addresses that it is given on, as in config.toml (`/queue/orders.#`); and a role,
-    or "".
+    """For each right, the patterns of full addresses on which it is given, as in config.toml (`/queue/orders.#`); and a
+    role, or "".
     """
 
     read: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def as_words(address: str) -> str:
 
 
 def pattern_words(pattern: str) -> str:
-    """The same of a rule, or of a pattern of addresses; without a KEY it is for every key."""
+    """A rule, or a pattern of addresses, as such words; without a KEY it is for every key."""
     if pattern == EVERYTHING:
         return "#"
     # a NAME or KEY has a word at least, which may be empty

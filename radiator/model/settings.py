@@ -320,8 +320,8 @@ class TlsSettings:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class JwtSettings:
-    """Which JSON Web Tokens can log in, and as whom ([jwt] in config.toml). keys: the file of keys that verify them.
-    algorithms: those that a token may be signed with. issuer, audience: what it must have as `iss` and `aud`.
+    """Which JSON Web Tokens can log in, and as which user ([jwt] in config.toml). keys: the file of keys that verify
+    them. algorithms: those that a token may be signed with. issuer, audience: what it must have as `iss` and `aud`.
     user_claim: the claim that has the user's name.
     """
 

@@ -17,7 +17,8 @@ class OutPlace(NamedTuple):
 
 @dataclass(slots=True)
 class ListUnacked:
-    """Those of a queue, longest unacked first: Unacked. after: only those after that place; limit: at most
+    """The unacked messages of a queue, longest unacked first: Unacked. after: only those after that place; limit: at
+    most
     that many.
     """
 

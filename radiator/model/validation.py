@@ -43,7 +43,7 @@ from radiator.model.settings import (
 )
 
 RESERVED_QUEUES = ("$outbox/", "$durable/")  # prefixes of the broker's own queues
-RESERVED_LOGS = (CHECKOUT_LOGS,)  # the same of logs, beside JOURNAL
+RESERVED_LOGS = (CHECKOUT_LOGS,)  # prefixes of its own logs, besides JOURNAL
 LOG_PREFIX = "/log/"  # a log, where a queue may be named too
 
 Table = Mapping[str, Any]
@@ -175,7 +175,7 @@ def binding_mistake(type_: str, key: str) -> str:
 
 
 def has_arguments(key: str) -> bool:
-    """Whether what stands in the key's place are the arguments of a binding of type headers."""
+    """Whether a key is the arguments of a binding of type headers."""
     try:
         return canonical_key(key) == key
     except ValueError:
@@ -303,7 +303,7 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
 
 
 def _dead_letter_contradictions(given: Table) -> Iterator[tuple[str, str]]:
-    """Of the settings that say where dead letters go."""
+    """Contradictions of the settings that say where dead letters go."""
     target, exchange, key = (given.get(name) for name in ("dead_letter", "dead_letter_exchange", "dead_letter_key"))
     if given.get("overflow") == DEAD_LETTER and target is None and exchange is None:
         yield "overflow", 'is "dead-letter", but the queue has no dead_letter; name one'

@@ -161,7 +161,7 @@ class KeepDeclared:
 
 @dataclass(slots=True)
 class DropDeclared:
-    """It is no longer declared, or config.toml declares it now."""
+    """An exchange or fanout is no longer declared, or config.toml declares it now."""
 
     kind: str
     name: str
@@ -267,7 +267,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Settle:
-    """It is no longer in doubt: the same batch removes it, or it is ready again."""
+    """A message is no longer in doubt: the same batch removes it, or it is ready again."""
 
     peer: str
     sequence: int
@@ -387,7 +387,9 @@ class StorePrepared:
 
 @dataclass(slots=True)
 class RemovePrepared:
-    """That many of its SENDs, from that number on, are put into their destinations by this same batch, or given up."""
+    """SENDs of a transaction, from number `first` to `end`, are put into their destinations by this batch, or
+    given up.
+    """
 
     transaction: int
     first: int
@@ -396,7 +398,7 @@ class RemovePrepared:
 
 @dataclass(slots=True)
 class DropTransaction:
-    """It is finished: SENDs that RemovePrepared has not named are removed too."""
+    """A prepared transaction is finished: SENDs that RemovePrepared has not named are removed too."""
 
     transaction: int
 
@@ -412,7 +414,7 @@ class KeepApp:
 
 @dataclass(slots=True)
 class DropApp:
-    """It is forgotten: nothing was committed for it for too long."""
+    """An application is forgotten: nothing was committed for it for too long, or it asked for that."""
 
     app: str
 
