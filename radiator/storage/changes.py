@@ -35,7 +35,7 @@ class TableRows(Protocol):
         """The value under that key."""
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of the keys under which there is a row. The keys ascend."""
+        """The keys under which there is a row, out of these, which ascend."""
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
         """The keys at or after `start`, and before `end`, in their order."""
@@ -86,7 +86,7 @@ class Changes:
         return rows[key] if key in rows else self.tree.get(table, key)
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of the keys under which there is a row now. The keys ascend."""
+        """The keys under which there is a row now, out of these, which ascend."""
         rows = self._kept(table).rows
         if rows.keys().isdisjoint(keys):
             return self.tree.among(table, keys)

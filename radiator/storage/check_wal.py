@@ -191,8 +191,8 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _messages(snapshot: Snapshot, lost: LostEntries) -> tuple[Counter[int], Counter[int]]:
-    """By queue: how many messages are missing that the entries put, and how many are there that they remove. A delayed
-    message that they put at its place is neither.
+    """For each queue: how many messages are missing that the entries put, and how many are there that they remove. A
+    delayed message that they put at its place is neither.
     """
     after: dict[bytes, bool] = {}
     before: dict[bytes, bool] = {}

@@ -33,7 +33,7 @@ class Store(Protocol):
     recovery: Recovery
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of them
+        """Writes. When this returns, all writes are on the disk, synced; if it raises DiskFailed, all or none of them
         are.
 
         A batch that contradicts the store is a bug: it raises AssertionError, and nothing of the batch is kept.

@@ -31,7 +31,7 @@ def appended(appends: Iterable[Append | AppendEvent], others: Iterable[Write]) -
 
 
 def _runs(appends: Iterable[Append | AppendEvent]) -> dict[Partition, tuple[int, list[Message], list[JournalEvent]]]:
-    """By partition: the first offset, and what follows it. Raises AssertionError where there is a gap."""
+    """For each partition: the first offset, and what follows it. Raises AssertionError if there is a gap."""
     runs: dict[Partition, tuple[int, list[Message], list[JournalEvent]]] = {}
     for write in appends:
         partition = (write.log, write.partition)

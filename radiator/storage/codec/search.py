@@ -1,7 +1,7 @@
 """Looks for events in the blocks of a journal: those of some messages, or of a trace or a correlation-id. Pure.
 
-A position, a trace id and a correlation-id stand in a block as they are (events.py), so a block without their bytes is
-not decoded.
+A position, a trace id and a correlation-id are in a block unchanged (events.py), so a block without their bytes is not
+decoded.
 """
 
 from collections.abc import Collection
@@ -53,7 +53,9 @@ class EventSearch:
         self.work = 0
 
     def found_in(self, first: int, key: bytes, value: bytes) -> list[tuple[int, JournalEvent]]:
-        """Those of the block whose first event has that offset, each with its own; of a damaged block none."""
+        """The matching events of a block whose first event has that offset, each with its offset; none of a damaged
+        block.
+        """
         self.work += SEARCH_BLOCK_WORK
         if (self._correlation_id and more_of(value) < CORRELATED) or not self._may_have_some(value):
             return []

@@ -143,7 +143,7 @@ def begin_restore(directory: Path) -> None:
     """Marks the directory as being restored: from now on it is not served before the restore is finished, even if this
     process ends. A missing directory is created under a temporary name, and renamed with the mark in it.
 
-    Raises StoreError where foreign files stand in the way.
+    Raises StoreError if foreign files are in the way.
     """
     if os.path.lexists(directory):
         _mark_restore(directory)
@@ -362,7 +362,7 @@ def fill_ahead(file: Path, end_bytes: int) -> int:
     """Extends the file to that length with allocated bytes, as far as there is room, and returns its length.
 
     A sync after which a file is longer writes the file system's metadata too. Space that another program takes first is
-    left to it: a full disk is no error here.
+    left to it: a full disk is not an error here.
     """
     with file.open("ab", buffering=0) as opened:
         file_bytes = opened.tell()

@@ -214,7 +214,7 @@ def _missing(
     most: int,
     is_damaged: bool,
 ) -> Iterator[StoredRecord]:
-    """Those offsets from start to end that segments have: the records that should be there, and are damaged. Raises
+    """Damaged records for the offsets from start to end that segments have, and that should therefore be there. Raises
     StoreError, a clause, where there is no damaged block that can have held them: then their loss is unexplained.
     """
     prefix = records.partition_key(load.log, load.partition)

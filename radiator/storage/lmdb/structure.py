@@ -36,7 +36,7 @@ _BRANCH, _LEAF, _LARGE = 1, 2, 4  # flags of pages
 _LIES_ELSEWHERE, _IS_TABLE = 1, 2  # flags of nodes
 _NO_ROOT = (1 << 64) - 1
 _DEPTH_MAX = 32
-_FREE_AT, _MAIN_AT = 40, 88  # where the tables of free pages, and of tables, stand in a meta page
+_FREE_AT, _MAIN_AT = 40, 88  # where the tables of free pages, and of tables, are in a meta page
 _LITTLE = sys.byteorder == "little"
 
 

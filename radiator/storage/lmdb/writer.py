@@ -205,7 +205,7 @@ class TreeRows:
         return None if value is None else bytes(value)
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of the keys under which there is a row. The keys ascend: LMDB is asked only where one may be."""
+        """The keys under which there is a row, out of these, which ascend: LMDB is asked only where one may be."""
         if not keys or keys[0] > self._last_of(table):
             return []
         cursor = self._cursor(table)
