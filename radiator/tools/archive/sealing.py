@@ -106,7 +106,7 @@ class Sealing:
         self._temporary.rename(target)
         sync_directory(target.parent)
         sealed = replace(sealed, bytes=target.stat().st_size, sha256=sha256_of(target))
-        # D31: told of when it is there
+        # D31: listed only once it is there
         manifest.sealed(sealed)
         return sealed
 
@@ -115,7 +115,7 @@ class Sealing:
 
 
 def sha256_of(path: Path) -> str:
-    """Of the bytes of a file."""
+    """The SHA-256 of a file."""
     with path.open("rb") as opened:
         return file_digest(opened, "sha256").hexdigest()
 

@@ -95,7 +95,7 @@ def _alarms(answer: dict[str, Any]) -> str:
 
 
 def _unread(log: dict[str, Any]) -> str:
-    """Of each group, how many records it has not acked."""
+    """For each group, how many records it has not acked."""
     return ", ".join(f"{name} {count}" for name, count in sorted(log.get("unread", {}).items()))
 
 

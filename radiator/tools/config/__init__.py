@@ -209,7 +209,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
 
 
 def _placed(address: ListenAddress, data_dir: Path) -> ListenAddress:
-    """With the path that a unix socket will have."""
+    """The address, with the path that a unix socket will have."""
     if isinstance(address, Address):
         return address
     return replace(address, path=Path(os.path.normpath(data_dir / address.path)))
@@ -416,7 +416,7 @@ def _as_listed(address: ListenAddress, data_dir: Path) -> str:
 
 
 def _node_lines(node: Node) -> dict[str, Any]:
-    """Without the secret: the file that has it is named."""
+    """The settings of the node, without the secret: the file that has it is named."""
     return {
         "name": node.name,
         "listen": _text(node.listen),

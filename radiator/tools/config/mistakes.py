@@ -11,7 +11,7 @@ Keys = tuple[str, ...]  # from the top of the file down to a table or a setting
 
 
 class Mistakes:
-    """Those found so far."""
+    """The mistakes found so far."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Keys, str]] = []

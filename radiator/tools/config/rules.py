@@ -90,7 +90,7 @@ class File:
 
 
 def exchange_type(name: str, table: Table) -> str:
-    """Of an exchange of the file; one that is always there need not say it."""
+    """The type of an exchange of the file; a standard exchange need not give it."""
     type_: str = table.get("type", STANDARD_EXCHANGES.get(name, DIRECT))
     return type_
 
@@ -353,7 +353,7 @@ def _judge_number_of_destinations(file: File, limits: Limits, mistakes: Mistakes
 
 
 def _judge_patterns(file: File, mistakes: Mistakes) -> None:
-    """Of two patterns that match one name, one must win."""
+    """Reports two patterns that match one name if neither takes precedence."""
     for one, other in combinations(filter(is_pattern, file.queues), 2):
         if rank(one) == rank(other) and overlaps(one, other):
             wrong = f"and {shown(other)} can match the same name, and neither wins"
@@ -407,7 +407,7 @@ def _judge_children(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
-    """Those that are always there have their type, and no others have such names."""
+    """Reports a standard exchange with another type, and others with such a name."""
     for name, table in file.exchanges.items():
         if name.startswith(STANDARD_PREFIX) and name not in STANDARD_EXCHANGES:
             right = f"there are {', '.join(STANDARD_EXCHANGES)}"

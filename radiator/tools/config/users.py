@@ -222,7 +222,7 @@ def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
 
 
 def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, users_file: Path) -> dict[str, User]:
-    """Those of config.toml, and those of users_file. ConfigError: a user stands in both."""
+    """The users of config.toml and those of users_file. Raises ConfigError if a user is in both."""
     both = users.keys() & others.keys()
     if both:
         raise ConfigError([f"{path}: user.{name} is in {users_file} too; keep one of them." for name in sorted(both)])

@@ -59,7 +59,7 @@ class AmqpPlace:
         return cls(host, port, user, password, vhost, is_tls=parts.scheme == "amqps")
 
     def __str__(self) -> str:
-        """Without the login: it stands in sentences."""
+        """Without the login, since it is part of error messages."""
         if self.path:
             return UNIX + self.path
         host = f"[{self.host}]" if ":" in self.host else self.host
