@@ -112,7 +112,7 @@ class BatchWriter(DataSourceArrowWriter):
                 broker.forget(self._task(0).ledger)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """None of them, unless they are committed."""
+        """Aborts the rows, unless they are committed."""
         if self._options.delivery == EXACTLY_ONCE:
             _let_go(self._options.connect, self._task(0).prefix)
 

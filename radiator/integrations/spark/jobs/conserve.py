@@ -198,8 +198,8 @@ def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def wrong(journal: DataFrame, stored: DataFrame | None, found: DataFrame) -> DataFrame:
-    """Of each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order, as
-    `SEQ EVENT`, and `stored` after them if it is stored.
+    """For each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order,
+    as `SEQ EVENT`, and `stored` after them if it is stored.
     """
     bad = found.where(F.col("verdict").isin(*WRONG))
     events = journal.select("message_id", "seq", "event", "queue")
