@@ -14,7 +14,7 @@ from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
 from radiator.model.errors import StoreError, count_text
-from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
+from radiator.model.limits import COMMANDS_PER_TURN, LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.model.message import Message
 from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredMessage
 from radiator.model.writes import Delay, MakeDue
@@ -60,12 +60,13 @@ class Delayed:
     earliest due time in each; late_ms: the earliest due time that the pass under way may have missed, 0: none.
     released_in: the last batch that releases messages; begin_after: the batch that must be on the disk before the next
     pass begins. is_stale: the read under way belongs to a pass that is over. left: how many messages the pass under way
-    must still find, if it goes on to the last one. damaged: those that were reported.
+    must still find, if it goes on to the last one. at_once: how many the next read of it brings; fewer than
+    LOAD_MESSAGES if these become dead letters. damaged: those that were reported.
     """
 
     __slots__ = (
-        "begin_after", "blocked_bytes", "damaged", "context", "is_asking", "is_stale", "late_ms", "left", "place",
-        "queue", "unseen", "released_in",
+        "at_once", "begin_after", "blocked_bytes", "damaged", "context", "is_asking", "is_stale", "late_ms", "left",
+        "place", "queue", "unseen", "released_in",
     )  # fmt: skip
 
     def __init__(self, queue: DelayingQueue, context: TurnContext) -> None:
@@ -80,6 +81,7 @@ class Delayed:
         self.is_asking = False
         self.is_stale = False
         self.left = 0
+        self.at_once = LOAD_MESSAGES
         self.damaged: set[tuple[int, int]] = set()
 
     # ---- in and out -------------------------------------------------------------------------------------------------
@@ -159,6 +161,7 @@ class Delayed:
         """Returns the request for the next slice."""
         if self.place == _FIRST:
             self.late_ms = 0
+            self.at_once = LOAD_MESSAGES
             # what is not on the disk yet may be missing; what was released or purged is off it, or no pass would begin
             unseen = sum(part.delayed for part in self.context.uncommitted(self.queue))
             self.left = self.queue.ledger.stored_delayed - unseen
@@ -166,13 +169,14 @@ class Delayed:
         self.is_asking = self.queue.window.is_loading = True
         before_ms = _ALL_MS if self.queue.purge.through else self.context.now_ms + 1
         request = self.context.next_position()
-        return ReadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
+        return ReadDelayed(request, self.queue.number, before_ms, self.at_once, LOAD_BYTES, *self.place)
 
     def answered(self, answer: LoadedDelayed) -> None:
-        """Called with a slice: the queue places each message, in order, until one finds no room. The last slice ends
-        the pass.
+        """Called with a slice: the queue places each message, in order, until one finds no room, or as many have become
+        dead letters as a turn has time for. The last slice ends the pass.
         """
-        queue = self.queue
+        queue, context = self.queue, self.context
+        before = context.dead_letters_cost
         self.is_asking = False
         if self.is_stale:
             self.is_stale = False
@@ -180,12 +184,15 @@ class Delayed:
             self.assert_in_order(answer)
             # what was delayed since this was asked for may be in it, and due only by the clock as it was then
             since_ms = _earlier(self.late_ms, min(self.unseen.values(), default=0))
-            for row in answer.messages:
-                is_new = 0 < since_ms <= row.due_ms and row.due_ms > self.context.now_ms
+            for count, row in enumerate(answer.messages):
+                is_new = 0 < since_ms <= row.due_ms and row.due_ms > context.now_ms
                 if is_new and not queue.purge.through:
                     self.end(row.due_ms)
                     break
-                if queue.windows.have_released_enough(self.context) or not self.make_due(row.due_ms, row.stored):
+                if context.dead_letters_cost - before >= COMMANDS_PER_TURN:
+                    self.at_once = count  # so that the rest, which is read again, is not read in vain each time
+                    break
+                if queue.windows.have_released_enough(context) or not self.make_due(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)
                 self.left -= 1
@@ -194,7 +201,7 @@ class Delayed:
                 if not next_ms and self.left > 0:
                     missing = count_text(self.left, "further one")
                     raise StoreError(f"the delayed messages of /queue/{queue.name} end, but its ledger has {missing}")
-                if not next_ms or (next_ms > self.context.now_ms and not queue.purge.through):
+                if not next_ms or (next_ms > context.now_ms and not queue.purge.through):
                     self.end(next_ms)
         queue.window.is_loading = False
         queue.released()

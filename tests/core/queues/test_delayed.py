@@ -1,6 +1,7 @@
 """Delayed messages: not before their time, at their own place, and on the disk meanwhile; delays of what comes back."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from radiator.model.commands import AUTO, Nack, Read, Tick
 from radiator.model.errors import StoreError
-from radiator.model.limits import DELAYED_READS_AT_ONCE, GIB
+from radiator.model.limits import COMMANDS_PER_TURN, DELAYED_READS_AT_ONCE, GIB, LOAD_MESSAGES
 from radiator.model.reads import LoadedDelayed, ReadDelayed, StoredDelayed
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, QueueSettings
@@ -30,6 +31,11 @@ def delayed_on_disk(node: Node) -> list[tuple[int, bytes]]:
     """Time from START_MS and body of what is delayed on the disk, in order."""
     rows = sorted(node.disk.platter.delayed.items())
     return [(due_ms - START_MS, row.message.body) for (_, due_ms, _), row in rows]
+
+
+def asked_for(node: Node) -> dict[int, int]:
+    """How many delayed messages each read that is not answered yet brings."""
+    return {one.request: one.messages_max for one in node.read_requests if isinstance(one, ReadDelayed)}
 
 
 # ---- SEND -----------------------------------------------------------------------------------------------------------
@@ -293,6 +299,33 @@ def test_order_is_that_of_acceptance_whatever_the_order_of_the_times(small: None
     assert sorted(seen) == list(range(40))
     # the window was full when the last ones woke: only those may be late
     assert node.stored("q") == [] and node.disk.platter.delayed == {}
+
+
+@pytest.mark.parametrize("kind", [{}, {"max_priority": 2}, {"partition_key": ("header:k",)}], ids=str)
+def test_those_that_expire_into_an_exchange_do_in_smaller_slices(kind: dict[str, Any]) -> None:
+    by_exchange = QueueSettings(dead_letter_exchange="", dead_letter_key="dead", **kind)
+    node = Node(queues(q=by_exchange, dead=QueueSettings()))
+    node.open(1)
+    node.say(*(send(1, "q", delay_ms=300, expires_ms=START_MS + 300) for _ in range(700)))
+    node.say(*(send(1, "q", b"%d" % number, delay_ms=300) for number in range(700)))
+    node.auto = False
+    node.wait(1)
+    died, asked = [0, node.numbers("q")["dead_lettered"]], asked_for(node)
+    while node.step():
+        died.append(node.numbers("q")["dead_lettered"])
+        asked |= asked_for(node)
+    assert max(now - before for before, now in pairwise(died)) <= COMMANDS_PER_TURN // 3 + 1
+    assert died[-1] == node.numbers("dead")["messages"] == 700 and node.numbers("q")["ready"] == 700
+    # what a slice leaves is read again: not all of it each time
+    assert sum(asked.values()) <= 1400 + 2 * LOAD_MESSAGES
+    node.say(send(1, "q", b"700", delay_ms=300))
+    while node.step():
+        pass
+    node.wait(1)
+    assert [*asked_for(node).values()] == [LOAD_MESSAGES], "the next pass begins as this one did"
+    node.auto = True
+    node.say(subscribe(1, "q"))
+    assert drained(node) == [b"%d" % number for number in range(701)]
 
 
 def test_one_at_the_head_waits_for_room_in_a_full_window(small: None) -> None:
