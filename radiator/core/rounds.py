@@ -14,6 +14,7 @@ from radiator.core.memory import Weighing
 from radiator.core.memory_pressure import MemoryPressure
 from radiator.core.queues.consumable import Consumable
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.timeouts import LOOKED_AT_ONCE
 from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import BackgroundTask, TurnContext
@@ -24,6 +25,7 @@ from radiator.model.limits import (
     COMMANDS_PER_TURN,
     DELETED_LOOKS,
     LOOKS_PER_TURN,
+    REFUSED_LOOKS,
     STEP_MESSAGES,
     WATCHED_LOOKS,
     WINDOW_FULL_S,
@@ -34,12 +36,13 @@ from radiator.model.replies import Scope
 class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
     with a dedup window. awake: connections that may hold memory; no other does. looks: the rest of the round that a
-    Tick has begun, or None once it is over. weighing, has_dedup: this round's. owners: of leases.
+    Tick has begun, or None once it is over. weighing, has_dedup: this round's. owners: of leases. returning:
+    gives back overdue deliveries that a turn has no time for, or whose bytes must be read back first.
     """
 
     __slots__ = (
         "awake", "begin_task", "blocking", "context", "forget_dedup_ids", "has_dedup", "kinds", "lifetimes", "looks",
-        "memory", "owners", "transactions", "usages", "weighing",
+        "memory", "owners", "returning", "transactions", "usages", "weighing",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +74,7 @@ class Rounds:
         self.looks: Iterator[int] | None = None
         self.weighing = Weighing(memory.memory)
         self.has_dedup = False
+        self.returning: Requeue | None = None
 
     def begin(self) -> None:
         """Called at a Tick: begins the next round, unless the last one still runs."""
@@ -133,7 +137,7 @@ class Rounds:
 
     def look_at(self, queue: Queue) -> Iterator[int]:
         """Looks at a queue that has a name of its own."""
-        yield self.watch(queue)
+        yield from self.watch(queue)
         if queue.ready_count and queue.subscriptions:
             yield from self._look_at_windows(queue)
         if queue.settings.dedup_window_s:
@@ -165,30 +169,28 @@ class Rounds:
                 )
             yield 1
 
-    def watch(self, queue: Queue) -> int:
-        """Handles what time has made due in a queue. Returns what the look has cost."""
+    def watch(self, queue: Queue) -> Iterator[int]:
+        """Handles what time has made due in a queue: expiry at its head, consumer or not, what is due, and overdue
+        deliveries; ends it if it is unused.
+        """
         is_timed = queue.ledger.stored_expiring or queue.timeouts or queue.next_due_ms or queue.settings.expires_ms
         if not is_timed or queue.is_gone:
-            return 1
+            yield 1
+            return
         handled = self.context.handled
-        self.time_passed(queue)
-        if queue.is_gone:
-            return DELETED_LOOKS + queue.in_memory_count // 4
-        return WATCHED_LOOKS + self.context.handled - handled
-
-    def watch_reader(self, reader: Consumable) -> int:
-        """Gives back the overdue records of a reader of a log. Returns what the look has cost."""
-        if not reader.timeouts or reader.is_gone:
-            return 1
-        self.give_back_overdue(reader)
-        return WATCHED_LOOKS
-
-    def time_passed(self, queue: Queue) -> None:
-        """Handles expiry at its head, consumer or not, what is due, and overdue deliveries; ends it if it is unused."""
         self.handle_due(queue)
         self.lifetimes.outlived(queue)
-        if queue.timeouts:
-            self.give_back_overdue(queue)
+        if queue.is_gone:
+            yield DELETED_LOOKS + queue.in_memory_count // 4
+            return
+        yield WATCHED_LOOKS + self.context.handled - handled
+        yield from self.watch_timeouts(queue)
+
+    def watch_timeouts(self, queue: Consumable) -> Iterator[int]:
+        """Gives back deliveries that were not acked within their ack timeout, some in each slice."""
+        while queue.may_be_overdue:
+            yield WATCHED_LOOKS * LOOKED_AT_ONCE + REFUSED_LOOKS * self.give_back_overdue(queue)
+        yield 1
 
     def handle_due(self, queue: Queue) -> None:
         """Handles what has expired at its head, and what is no longer delayed."""
@@ -214,18 +216,24 @@ class Rounds:
             if not queue.is_gone:
                 self.handle_due(queue)
 
-    def give_back_overdue(self, queue: Consumable) -> None:
-        """Gives back what was not acked within its ack timeout, and refuses its connection."""
-        lacking: list[Delivery] = []
+    def give_back_overdue(self, queue: Consumable) -> int:
+        """Gives back what was not acked within its ack timeout, and refuses its connection. Returns how many were
+        refused.
+        """
+        context, later = self.context, list[Delivery]()
+        refused = 0
         for delivery in queue.overdue():
             connection = delivery.subscription.connection
-            if queue.needs_bytes(delivery.entry, Event.OVERDUE) or self.context.dead_letters_cost >= COMMANDS_PER_TURN:
-                lacking.append(delivery)
+            # in their order: once some must wait, all that follow do
+            is_turn_full = bool(later) or self.is_returning or context.dead_letters_cost >= COMMANDS_PER_TURN
+            if is_turn_full or queue.needs_bytes(delivery.entry, Event.OVERDUE):
+                later.append(delivery)
             else:
                 delivery.leave_window()
                 queue.give_back(delivery, Event.OVERDUE)
             if connection.is_closing:
                 continue
+            refused += 1
             connection.refuse(
                 self.context,
                 "ack-timeout",
@@ -233,6 +241,15 @@ class Rounds:
                 f"{delivery.subscription.ack_timeout_s or 0:g} s.",
                 scope=Scope.CHANNEL,
             )
-        if lacking:
-            self.begin_task(Requeue(self.context, Event.OVERDUE, lacking, lambda _: queue.pump()))
+        if self.returning is not None and self.is_returning:
+            self.returning.left.extend(later)
+        elif later:
+            self.returning = Requeue(context, Event.OVERDUE, later, lambda _: None)
+            self.begin_task(self.returning)
         queue.pump()
+        return refused
+
+    @property
+    def is_returning(self) -> bool:
+        """Whether a background task gives back overdue deliveries."""
+        return self.returning is not None and not self.returning.is_done

@@ -27,7 +27,7 @@ MUTANTS = (
         "ack-timeout-off",
         "Whoever never ACKs may keep a message for ever: ack_timeout_s is not looked at.",
         function="AckTimeouts.overdue",
-        old="if due_s <= now_s and is_unacked and not connection.is_closing:",
+        old="if due_s <= now_s and is_unacked:",
         new="if False:",
     ),
     Mutant(

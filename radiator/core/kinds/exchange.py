@@ -160,7 +160,7 @@ class ExchangeKind(Kind):
 
     def looks(self, round_: Round) -> Iterator[int]:
         for own in [*self.destinations.exchanges.private.values()]:
-            yield round_.watch(own.queue)
+            yield from round_.watch(own.queue)
 
     def make(self, name: str, settings: ExchangeSettings) -> bool:
         """Makes an exchange; returns whether it is new. Raises Refusal `declared-otherwise` where it exists with other

@@ -69,11 +69,11 @@ class Round(Protocol):
     def look_at(self, queue: Queue) -> Iterator[int]:
         """Looks at a queue that has a name of its own."""
 
-    def watch(self, queue: Queue) -> int:
+    def watch(self, queue: Queue) -> Iterator[int]:
         """Looks at a queue that belongs to a connection."""
 
-    def watch_reader(self, reader: Consumable) -> int:
-        """Looks at a consumer that reads a log."""
+    def watch_timeouts(self, queue: Consumable) -> Iterator[int]:
+        """Looks at the deliveries of a queue, or of a consumer that reads a log."""
 
     def look_at_stored(self, maker: Usage, size: int) -> None:
         """Looks at what is in a queue or log that a user has made."""

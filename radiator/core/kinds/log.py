@@ -130,7 +130,7 @@ class LogKind(Kind):
 
     def looks(self, round_: Round) -> Iterator[int]:
         for reader in [*self.destinations.readers.all]:
-            yield round_.watch_reader(reader)
+            yield from round_.watch_timeouts(reader)
         for log in [*self.destinations.logs.all.values()]:
             if log.maker is not None:
                 round_.look_at_stored(log.maker, log.size)

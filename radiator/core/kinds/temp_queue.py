@@ -39,4 +39,4 @@ class TempQueueKind(Kind):
 
     def looks(self, round_: Round) -> Iterator[int]:
         for queue in [*self.destinations.temp_queues.by_id.values()]:
-            yield round_.watch(queue)
+            yield from round_.watch(queue)

@@ -277,8 +277,13 @@ class Consumable:
             self.timeouts = AckTimeouts(self.context, self.entries_out)
         self.timeouts.begin(delivery, timeout_s)
 
+    @property
+    def may_be_overdue(self) -> bool:
+        """Whether some delivery may have been out for longer than its ack timeout."""
+        return self.timeouts is not None and self.timeouts.may_be_overdue
+
     def overdue(self) -> list[Delivery]:
-        """Returns the deliveries that have been out for longer than their ack timeout."""
+        """Returns some of the deliveries that have been out for longer than their ack timeout."""
         return self.timeouts.overdue() if self.timeouts is not None else []
 
     # ---- its end ---

@@ -5,7 +5,9 @@ import heapq
 from radiator.core.connections import Delivery
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO
-from radiator.model.limits import STALE_TIMEOUTS
+from radiator.model.limits import LOOKS_PER_TURN, REFUSED_LOOKS, STALE_TIMEOUTS, TICK_S
+
+LOOKED_AT_ONCE = LOOKS_PER_TURN // REFUSED_LOOKS  # deliveries of one slice: each may be of another connection
 
 
 class AckTimeouts:
@@ -39,14 +41,20 @@ class AckTimeouts:
         self.begun += 1
         heapq.heappush(self.heap, (at_s, self.begun, delivery))
 
+    @property
+    def may_be_overdue(self) -> bool:
+        """Whether the time has come to look at some delivery."""
+        return bool(self.heap) and self.heap[0][0] <= self.context.now_s
+
     def overdue(self) -> list[Delivery]:
-        """Returns the deliveries that have been out for longer than their ack timeout. While a connection is blocked,
-        its timeouts do not run.
+        """Returns those of the next LOOKED_AT_ONCE deliveries that have been out for longer than their ack timeout.
+        While a connection is blocked, its timeouts do not run.
         """
         late: dict[Delivery, None] = {}
-        later: dict[Delivery, float] = {}
         now_s = self.context.now_s
-        while self.heap and self.heap[0][0] <= now_s:
+        for _ in range(LOOKED_AT_ONCE):
+            if not self.may_be_overdue:
+                break
             _, _, delivery = heapq.heappop(self.heap)
             if not delivery.is_out:
                 continue
@@ -54,12 +62,10 @@ class AckTimeouts:
             due_s = end_s(delivery, now_s)
             # a delivery whose COMMIT is being committed is no longer unacked
             is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
-            if due_s <= now_s and is_unacked and not connection.is_closing:
+            if due_s <= now_s and is_unacked:
                 late[delivery] = None
             else:
-                later[delivery] = due_s
-        for delivery, due_s in later.items():
-            self._look_at(delivery, due_s)
+                self._look_at(delivery, max(due_s, now_s + TICK_S))
         return list(late)
 
 

@@ -7,8 +7,8 @@ import pytest
 from radiator.core.deliveries import extend
 from radiator.model.commands import AUTO, Read
 from radiator.model.errors import Refusal
-from radiator.model.limits import COMMANDS_PER_TURN, STALE_TIMEOUTS
-from radiator.model.replies import Deliver
+from radiator.model.limits import COMMANDS_PER_TURN, LOOKS_PER_TURN, REFUSED_LOOKS, STALE_TIMEOUTS, WATCHED_LOOKS
+from radiator.model.replies import Deliver, Refuse
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe
@@ -246,3 +246,62 @@ def test_what_is_overdue_and_dies_does_so_in_slices() -> None:
     node.auto = True
     node.turn([])
     assert node.is_refused(1) and node.stored("dead") == [b"%d" % number for number in range(count)]
+
+
+def count_refused(node: Node) -> int:
+    return sum(isinstance(one, Refuse) for one in node.log)
+
+
+@BOTH
+@pytest.mark.parametrize("connections", [1, 400])
+def test_very_many_that_are_overdue_come_back_in_slices(connections: int, persistent: bool) -> None:
+    """Though their connections, which have been refused, are not closed yet: they may be hung."""
+    node, count = Node(queue(persistent=persistent, ack_timeout_s=5)), 1200
+    numbers = range(10, 10 + connections)
+    node.open(1, 2, *numbers)
+    node.say(*(subscribe(number, "q", prefetch_count=count // connections) for number in numbers))
+    for first in range(0, count, 200):
+        node.turn([Read(1, [send(1, "q", b"%d" % number) for number in range(first, first + 200)])])
+    node.auto = False
+    node.wait(6)
+    out, refused = [count, node.numbers("q")["unacked"]], [0, count_refused(node)]
+    while out[-1]:
+        assert node.step()
+        out.append(node.numbers("q")["unacked"])
+        refused.append(count_refused(node))
+    most, most_refused = LOOKS_PER_TURN // WATCHED_LOOKS, LOOKS_PER_TURN // REFUSED_LOOKS
+    assert all(before - after <= most for before, after in pairwise(out)), "as many as a turn looks at"
+    assert all(after - before <= most_refused for before, after in pairwise(refused))
+    assert refused[-1] == connections and all(map(node.is_refused, numbers))
+    node.auto = True
+    node.say(subscribe(2, "q", prefetch_count=count))
+    assert [shown(one) for one in node.messages(2)] == [(b"%d" % number, True, 1) for number in range(count)]
+
+
+def test_those_that_die_in_slices_do_so_in_their_order() -> None:
+    settings = QueueSettings(ack_timeout_s=5, max_redeliveries=0, dead_letter_exchange="", dead_letter_key="dead")
+    node, count = Node(queues(q=settings, dead=QueueSettings())), 1200
+    node.open(1, 9)
+    node.say(subscribe(1, "q", prefetch_count=count))
+    for first in range(0, count, 200):
+        node.turn([Read(9, [send(9, "q", b"%d" % number) for number in range(first, first + 200)])])
+    node.auto = False
+    node.wait(6)
+    made = [0, node.numbers("q")["dead_lettered"]]
+    while node.step():
+        made.append(node.numbers("q")["dead_lettered"])
+    most = COMMANDS_PER_TURN // 3 + 1
+    assert made[1] <= 2 * most and all(after - before <= most for before, after in pairwise(made[1:]))
+    assert node.stored("dead") == [b"%d" % number for number in range(count)]
+
+
+def test_those_of_a_connection_that_waits_keep_none_behind_them() -> None:
+    node = Node(queues(q=QueueSettings(ack_timeout_s=5), full=QueueSettings(max_messages=1)))
+    node.open(1, 2, 3)
+    node.say(subscribe(1, "q", prefetch_count=200), *(send(3, "q") for _ in range(200)), send(3, "full"))
+    node.say(subscribe(2, "q", prefetch_count=3), *(send(3, "q", b"later") for _ in range(3)))
+    node.say(send(1, "full"))
+    assert node.paused == {1}
+    node.wait(6)
+    assert node.is_refused(2) and not node.is_refused(1)
+    assert (node.numbers("q")["unacked"], node.numbers("q")["ready"]) == (200, 3)
