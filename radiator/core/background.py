@@ -223,17 +223,27 @@ class Moving:
 
 
 class BackgroundTasks(deque[BackgroundTask]):
-    """All tasks that are under way, in the order of their turns."""
+    """All tasks that are under way, in the order of their turns. have_waited: the last turn was full before any had its
+    slice.
+    """
+
+    have_waited = False
 
     def step_all(self, context: TurnContext) -> None:
-        """One slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES."""
-        for _ in range(len(self)):
-            if context.open.size >= BATCH_BYTES or context.handled >= STEP_MESSAGES:
+        """One slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES. If they have
+        waited, the first has its slice in any case: commands, and queues with something due, may fill every turn.
+        """
+        least = 1 if self.have_waited else 0
+        for stepped in range(len(self)):
+            is_turn_full = context.handled >= STEP_MESSAGES and stepped >= least
+            if context.open.size >= BATCH_BYTES or is_turn_full:
+                self.have_waited = not stepped
                 return
             task = self.popleft()
             task.step()
             if not task.is_done:
                 self.append(task)
+        self.have_waited = False
 
     def can_go_on(self, context: TurnContext) -> bool:
         """Whether another turn would do something. While the open batch is full all wait for Committed."""

@@ -37,12 +37,13 @@ class Rounds:
     """begin_task: schedules a background task; forget_dedup_ids: called at the end of a round that has found a queue
     with a dedup window. awake: connections that may hold memory; no other does. looks: the rest of the round that a
     Tick has begun, or None once it is over. weighing, has_dedup: this round's. owners: of leases. returning:
-    gives back overdue deliveries that a turn has no time for, or whose bytes must be read back first.
+    gives back overdue deliveries that a turn has no time for, or whose bytes must be read back first. has_due_waited:
+    the last turn was full before `look_at_due` had looked at any queue.
     """
 
     __slots__ = (
-        "awake", "begin_task", "blocking", "context", "forget_dedup_ids", "has_dedup", "kinds", "lifetimes", "looks",
-        "memory", "owners", "returning", "transactions", "usages", "weighing",
+        "awake", "begin_task", "blocking", "context", "forget_dedup_ids", "has_dedup", "has_due_waited", "kinds",
+        "lifetimes", "looks", "memory", "owners", "returning", "transactions", "usages", "weighing",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,7 @@ class Rounds:
         self.looks: Iterator[int] | None = None
         self.weighing = Weighing(memory.memory)
         self.has_dedup = False
+        self.has_due_waited = False
         self.returning: Requeue | None = None
 
     def begin(self) -> None:
@@ -207,11 +209,16 @@ class Rounds:
         context.due_soon.watch(queue, context.now_ms)
 
     def look_at_due(self) -> None:
-        """Called between the rounds: handles the queues with something due now, some in each turn."""
-        context = self.context
-        for _ in range(LOOKS_PER_TURN // WATCHED_LOOKS):
-            queue: Queue | None = context.due_soon.take(context.now_ms) if context.handled < STEP_MESSAGES else None
+        """Called between the rounds: handles the queues with something due now, some in each turn. If the last turn was
+        full before any was handled, one is handled in any case: others may fill every turn.
+        """
+        context, least = self.context, 1 if self.has_due_waited else 0
+        self.has_due_waited = False
+        for looked in range(LOOKS_PER_TURN // WATCHED_LOOKS):
+            is_turn_full = context.handled >= STEP_MESSAGES and looked >= least
+            queue: Queue | None = None if is_turn_full else context.due_soon.take(context.now_ms)
             if queue is None:
+                self.has_due_waited = is_turn_full and not looked
                 return
             if not queue.is_gone:
                 self.handle_due(queue)

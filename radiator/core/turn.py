@@ -76,7 +76,7 @@ class Stored(Protocol):
 
 class BackgroundTask(Protocol):
     """Work that goes on in slices. `step` does one slice, and adds the messages that it has handled to
-    TurnContext.handled: once that reaches STEP_MESSAGES, no more tasks are stepped in this turn. `can_go_on`: another
+    TurnContext.handled: once that reaches STEP_MESSAGES, no further task is stepped in this turn. `can_go_on`: another
     step would do something without a further event.
     """
 

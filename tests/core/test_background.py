@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from radiator.core.queues.queue import Queue
 from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send, Tick
 from radiator.model.limits import COMMANDS_PER_TURN, DEAD_LETTER_HEADER_BYTES, GIB
-from radiator.model.settings import QueueSettings
+from radiator.model.settings import Declarations, QueueSettings
 from tests.core.conftest import shrink
 from tests.core.keyed import KEY
 from tests.core.node import Node
 from tests.core.words import nack, queue, queues, send, subscribe
+
+MEMORY = Declarations(create_queues=True, queue_patterns=[("#", QueueSettings(persistent=False))])
 
 
 def admin(do: str, **asked: object) -> Send:
@@ -68,6 +71,57 @@ def test_long_works_that_begin_together_share_a_turn(small: None) -> None:
     node.auto = True
     node.turn([])
     assert node.numbers("third")["messages"] == 40
+
+
+def filled(node: Node, name: str, count: int, **more: object) -> Queue:
+    """A queue in memory with so many messages."""
+    node.turn([Read(1, [send(1, name, b"%d" % number, **more) for number in range(count)])])
+    return node.broker.destinations.queues.all[name]
+
+
+def waiting_in(queues: list[Queue]) -> int:
+    """How many of them have delayed messages."""
+    return sum(queue.ledger.stored_delayed > 0 for queue in queues)
+
+
+def test_queues_with_something_due_do_not_keep_long_works_waiting(small: None) -> None:
+    """Each of them fills a turn; there may be as many as there are queues."""
+    node = Node(MEMORY)
+    node.open(1, 9)
+    due, purged = [filled(node, f"due.{number}", 3, delay_ms=300) for number in range(40)], filled(node, "q", 60)
+    node.auto = False
+    node.now_s, node.now_ms = node.now_s + 0.4, node.now_ms + 400
+    node.turn([Read(9, [admin("purge", queue="q")])])
+    waiting, gone = [40, waiting_in(due)], [0, purged.ledger.purged]
+    while waiting[-1]:
+        node.turn([])
+        waiting.append(waiting_in(due))
+        gone.append(purged.ledger.purged)
+    assert all(later < before for before, later in pairwise(waiting)), waiting
+    assert all(later > before or later == 60 for before, later in zip(gone, gone[2:], strict=False)), gone
+    assert gone[-1] == 60
+
+
+@pytest.mark.parametrize("works", [("due",), ("purge",), ("due", "purge")])
+def test_commands_that_fill_every_turn_keep_neither_waiting(small: None, works: tuple[str, ...]) -> None:
+    node = Node(MEMORY)
+    others = range(10, 50)
+    node.open(1, 9, *others)
+    due, purged = [filled(node, f"due.{number}", 3, delay_ms=300) for number in range(9)], filled(node, "q", 27)
+    filled(node, "unacked", 3 * len(others))
+    node.say(*(subscribe(number, "unacked", CLIENT, prefetch_count=3) for number in others))
+    node.auto = False
+    if "due" in works:
+        node.now_s, node.now_ms = node.now_s + 0.4, node.now_ms + 400
+    waiting = [9]
+    for number in others:
+        does = [Read(9, [admin("purge", queue="q")])] if number == others[0] and "purge" in works else []
+        node.turn([*does, Closed(number)])
+        assert node.broker.context.handled >= 3, "the turn is full"
+        waiting.append(waiting_in(due))
+    assert (waiting[-1] == 0) is ("due" in works) and purged.ledger.purged == (27 if "purge" in works else 0)
+    if "due" in works:
+        assert all(later < before or not before for before, later in zip(waiting, waiting[2:], strict=False)), waiting
 
 
 @pytest.mark.parametrize("does", ["purge", "delete"])
