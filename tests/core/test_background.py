@@ -10,10 +10,11 @@ import pytest
 
 from radiator.core.queues.queue import Queue
 from radiator.model.commands import AUTO, CLIENT, Closed, Read, Send, Tick
-from radiator.model.limits import COMMANDS_PER_TURN, DEAD_LETTER_HEADER_BYTES, GIB
+from radiator.model.limits import COMMANDS_PER_TURN, DEAD_LETTER_HEADER_BYTES, GIB, STEP_MESSAGES
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.conftest import shrink
 from tests.core.keyed import KEY
+from tests.core.leased import done, join, settle, take
 from tests.core.node import Node
 from tests.core.words import nack, queue, queues, send, subscribe
 
@@ -46,6 +47,25 @@ def test_lost_messages_come_back_a_slice_a_turn(small: None) -> None:
     assert node.numbers("q")["unacked"] == 0 and not node.again
     node.say(subscribe(3, "q", AUTO))
     assert node.bodies(3) == [b"%d" % n for n in range(10)]
+
+
+def test_one_goes_on_however_much_clients_settle_in_each_turn() -> None:
+    node = Node(queues(q=QueueSettings(persistent=False), other=QueueSettings(persistent=False)))
+    join(node, 1)
+    node.open(9)
+    node.turn([Read(9, [send(9, "other") for _ in range(3 * STEP_MESSAGES)])])
+    leased = []
+    for _ in range(4):
+        node.turn([Read(9, [send(9, "q") for _ in range(STEP_MESSAGES)])])
+        leased.append([done(one) for one in take(node, 1, most=STEP_MESSAGES)])
+    node.auto = False
+    node.turn([Read(9, [admin("purge", queue="other")])])
+    stored = [node.broker.destinations.queues.all["other"].ledger.stored]
+    for some in leased:
+        node.turn([Read(1, [settle(1, *some)])])
+        assert node.broker.context.handled >= STEP_MESSAGES
+        stored.append(node.broker.destinations.queues.all["other"].ledger.stored)
+    assert stored == [STEP_MESSAGES * left for left in (2, 2, 1, 1, 0)]
 
 
 def test_long_works_that_begin_together_share_a_turn(small: None) -> None:
