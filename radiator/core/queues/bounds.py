@@ -70,6 +70,9 @@ class PassingQueue(EvictingQueue, Protocol):
     def head(self) -> Entry | None:
         """Returns the message that is next."""
 
+    def peek_head(self) -> Entry | None:
+        """Returns the message that is next; None: there is none, or its bytes must be read back first."""
+
     def take_head(self) -> Entry | None:
         """Takes out the next message; None: it has expired."""
 

@@ -40,7 +40,8 @@ def end(queue: PassingQueue, entry: Entry) -> bool:
             push_out(queue, oldest, Event.DROP)
             # others are there if the queue kept messages until its settings were read again: they go too
             return entry.state is not State.READY
-    elif _has_no_time(entry) and queue.head() is entry and queue.take_head() is not None:
+    # a stub is read back before it becomes a dead letter, as whatever expires (background.py)
+    elif _has_no_time(entry) and queue.peek_head() is entry and queue.take_head() is not None:
         queue.expire(entry)  # the clock was set back, so that it has not expired yet
     return True
 

@@ -8,9 +8,11 @@ import pytest
 from radiator.core.queues.entry import Stub
 from radiator.core.queues.passing import end, end_turn
 from radiator.core.states import Event
-from radiator.model.commands import AUTO, Read, Reread
-from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
+from radiator.model.commands import AUTO, Committed, Read, Reread
+from radiator.model.limits import COMMANDS_PER_TURN, KIB, STEP_MESSAGES
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, QueueSettings
+from radiator.storage.contract import answer
+from tests.core.backlogs import durable as durable_of
 from tests.core.bare import consumer, durable, in_memory, message, out, stored
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe, unsubscribe
@@ -319,6 +321,25 @@ def test_a_dead_letter_that_is_not_in_memory_is_read_back_first() -> None:
         (delivery,) = out(keeper)
         delivery.entry.message = Stub(delivery.entry.message)
         assert keeper.needs_bytes(delivery.entry, Event.LOST) is (overflow == DEAD_LETTER)
+
+
+def test_one_whose_bytes_memory_let_go_of_in_its_turn_is_read_back_before_it_is_a_dead_letter(small: None) -> None:
+    node = Node(queue(max_priority=1, dead_letter="dead"))
+    node.open(9)
+    node.say(*(send(9, "q", b"%d" % number) for number in range(8)))
+    node.auto = False
+    node.say(send(9, "q", b"urgent", headers=b"priority:1\n", expiration_ms=0))
+    batch, found = node.broker.seal(), durable_of(node)
+    assert batch is not None and found.window.storing and found.window.beyond
+    found.refill(is_needed=True)
+    (asked,) = node.broker.context.turn.read_requests
+    node.disk.commit(batch.writes)
+    found.windows.size_max = 0  # other queues take all that windows may have
+    node.auto = True
+    node.turn([Committed(batch.number), answer(node.disk, asked)])
+    found.windows.size_max = KIB
+    node.wait(0.25)
+    assert node.numbers("q")["dead_lettered"] == 1 and node.stored("dead") == [b"urgent"]
 
 
 def test_a_turn_ends_as_many_as_a_slice_has() -> None:
