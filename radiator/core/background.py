@@ -124,12 +124,17 @@ class Expiring:
 
     @property
     def can_go_on(self) -> bool:
+        # one that is done before its step must have that step: until then the queue's head is not watched
+        return self._has_work or self.is_done
+
+    @property
+    def _has_work(self) -> bool:
         return self._has_expired_head and self.queue.peek_head() is not None and self.context.open.size < BATCH_BYTES
 
     def step(self) -> None:
         queue, context = self.queue, self.context
         most, before = context.handled + STEP_MESSAGES, context.dead_letters_cost
-        while context.handled < most and context.dead_letters_cost - before < COMMANDS_PER_TURN and self.can_go_on:
+        while context.handled < most and context.dead_letters_cost - before < COMMANDS_PER_TURN and self._has_work:
             context.handled += 1
             queue.take_head()
         context.handled += context.dead_letters_cost - before
@@ -216,6 +221,7 @@ class Moving:
                 self.total += 1
             self.left -= 1
         target.pump()
+        self.context.due_soon.watch_head(source, self.context.now_ms)
         if self.left == 0 or is_full or source.is_exhausted:
             self.is_done = True
             total = self.total

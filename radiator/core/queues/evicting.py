@@ -32,9 +32,11 @@ def evict(queue: EvictedQueue, messages: int, size: int) -> None:
         is_slice = dropped >= STEP_MESSAGES or context.dead_letters_cost - before >= COMMANDS_PER_TURN
         entry = None if is_slice and queue.settings.bounds_count == READY else queue.oldest()
         if entry is None:
-            return
+            break
         dropped += 1
         push_out(queue, entry, Event.DROP)
+    if dropped:
+        context.due_soon.watch_head(queue, context.now_ms)
 
 
 def came_in(queue: EvictedQueue) -> None:
@@ -86,6 +88,7 @@ def drop_slice(queue: EvictedQueue) -> bool:
         push_out(queue, entry, Event.DROP)
     if queue.keeps_nothing:
         queue.refill()  # what is only on the disk goes too
+    context.due_soon.watch_head(queue, context.now_ms)
     return has_too_much(queue)
 
 

@@ -20,7 +20,10 @@ def end_turn(context: TurnContext) -> bool:
     for _ in range(STEP_MESSAGES):
         if ended == len(passing) or context.dead_letters_cost - before >= COMMANDS_PER_TURN:
             break
-        ended += end(*passing[ended])
+        queue, entry = passing[ended]
+        ended += end(queue, entry)
+        if queue.ledger.stored_expiring:
+            context.due_soon.watch_head(queue, context.now_ms)
     del passing[:ended]
     return bool(passing)
 

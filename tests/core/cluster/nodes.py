@@ -1,5 +1,6 @@
 """Whole brokers linked with each other: words are carried when a test says so, and lost where it cuts a link."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from itertools import combinations, count
 
@@ -32,7 +33,11 @@ def declared(**queues: QueueSettings) -> Declarations:
 
 
 class Nodes:
-    """Nodes by their names, which are one letter each; `links`: pairs of names, or None: everybody with everybody."""
+    """Nodes by their names, which are one letter each; `links`: pairs of names, or None: everybody with everybody.
+    node_type: makes each.
+    """
+
+    node_type: Callable[..., Node] = Node
 
     def __init__(
         self,
@@ -67,7 +72,7 @@ class Nodes:
             other: None for pair in self.pairs if name in pair for other in pair if other != name
         }
         node = settings.Node(name=name, secret=b"secret", peers=peers)
-        self.at[name] = Node(deepcopy(self.declarations), self.limits, platter, node=node)
+        self.at[name] = self.node_type(deepcopy(self.declarations), self.limits, platter, node=node)
 
     def crash(self, name: str) -> None:
         """The power goes at that node, and it starts again; nobody links it."""

@@ -57,6 +57,21 @@ def test_the_fullest_answers() -> None:
     assert {(peer, name) for name, peer, word in nodes.sent(Credit) if word.queue and word.through} == {("b", "c")}
 
 
+def test_the_next_head_expires_at_its_time_while_the_offer_is_on_its_way_to_the_disk() -> None:
+    nodes = with_clients("ab")
+    node = nodes["a"]
+    post(nodes, "a", 1)
+    node.say(send(1, "work", b"second", expires_ms=node.now_ms + 500))
+    nodes["b"].say(subscribe(1, "work", prefetch_count=1))
+    node.auto = False
+    nodes.run()
+    queue = node.broker.destinations.queues.all["work"]
+    assert node.numbers("work")["in_doubt"] == 1 and node.wake_in_s == pytest.approx(0.5)
+    node.wake()
+    node.turn([])
+    assert queue.ledger.expired == 1
+
+
 @pytest.mark.parametrize("names, links", [("abc", "ab bc"), ("abcd", "ab bc cd"), ("abcde", "ab bc cd de")])
 def test_work_comes_along_a_chain(names: str, links: str) -> None:
     nodes = with_clients(names, links)
