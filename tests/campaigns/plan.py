@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "amqp_bytes",
     "model",
     "simulation",
+    "lateness",
     "groups",
     "journal",
     "stories",

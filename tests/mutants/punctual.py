@@ -1,0 +1,118 @@
+"""Times: what is due, and the turn that is asked for then."""
+
+from tests.mutants import Mutant
+
+MUTANTS = (
+    Mutant(
+        "delay-not-registered",
+        "A delayed message of a queue on the disk asks for no turn: a Tick finds that it is due.",
+        function="Delayed.add",
+        old="context.due_soon.add(queue, due_ms, context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-delay-not-registered",
+        "When delayed messages of a queue on the disk were due, the next one asks for no turn.",
+        function="Delayed.end",
+        old="if next_due_ms > self.context.now_ms:",
+        new="if False:",
+    ),
+    Mutant(
+        "head-without-consumers-not-watched",
+        "In a queue on the disk that nobody consumes, a head that expires asks for no turn.",
+        function="durable_queue:DurableQueue.pump",
+        old="elif self.ledger.stored_expiring:",
+        new="elif False:",
+    ),
+    Mutant(
+        "registered-for-the-latest-time",
+        "A queue with several times is registered for the latest of them, not for the earliest.",
+        function="DueSoon.add",
+        old="if due_ms < queue.due_soon_ms and due_ms <= now_ms + SOON_MS:",
+        new="if (due_ms > queue.due_soon_ms or queue.due_soon_ms == NEVER_MS) and due_ms <= now_ms + SOON_MS:",
+    ),
+    Mutant(
+        "registered-once",
+        "A queue whose time has come counts as registered for that time, so it is never registered again.",
+        function="DueSoon.take",
+        old="queue.due_soon_ms = NEVER_MS",
+        new="",
+    ),
+    Mutant(
+        "woken-once",
+        "After the first wake the timer counts as set, so it is never set again.",
+        function="WakeTimer._is_due",
+        old="self.stop()",
+        new="",
+    ),
+    Mutant(
+        "earlier-wake-ignored",
+        "A turn that asks for an earlier wake than the one before it is not heard.",
+        function="WakeTimer.at",
+        old="if self._due_s <= due_s:",
+        new="if True:",
+    ),
+    Mutant(
+        "woken-too-late",
+        "The turn is asked for a Tick too late.",
+        function="DueSoon.first_in_s",
+        old="return None if first_ms is None else max(0.0, (first_ms - now_ms) / 1000)",
+        new="return None if first_ms is None else max(0.0, (first_ms - now_ms) / 1000) + 0.25",
+    ),
+    Mutant(
+        "next-head-forgotten-by-expiry",
+        "When heads have expired, the next one asks for no turn.",
+        function="Expiring.step",
+        old="context.due_soon.watch_head(queue, context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-head-forgotten-by-a-move",
+        "The head that `move` leaves behind asks for no turn.",
+        function="Moving.step",
+        old="self.context.due_soon.watch_head(source, self.context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-head-forgotten-by-a-return",
+        "The head that `return` leaves behind asks for no turn.",
+        function="Returning.step_through",
+        old="context.due_soon.watch_head(self.source, context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-head-forgotten-by-a-checkout",
+        "While the batch of a checkout is on its way to the disk, the next head asks for no turn.",
+        function="Taking.step",
+        old="self.context.due_soon.watch_head(queue, self.context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-head-forgotten-by-an-eviction",
+        "While the message for which the oldest was dropped is on its way to the disk, the next head asks for no turn.",
+        function="Queue.evict",
+        old="if bounds.evict(self, messages, size):",
+        new="if bounds.evict(self, messages, size) and False:",
+    ),
+    Mutant(
+        "next-head-forgotten-by-a-hand-over",
+        "While the batch that offers a message to another node is on its way to the disk, the next head asks for none.",
+        function="Share.give",
+        old="self.context.due_soon.watch_head(queue, self.context.now_ms)",
+        new="",
+    ),
+    Mutant(
+        "next-head-forgotten-behind-one-that-may-not-wait",
+        "When a message with a time to live of 0 has ended, the next head asks for no turn.",
+        function="end_turn",
+        old="if queue.ledger.stored_expiring:",
+        new="if False:",
+    ),
+    Mutant(
+        "dead-letter-in-memory-not-watched",
+        "While the batch of a dead letter is on its way to the disk, its copy in memory asks for no turn.",
+        function="DeadLetters._hand",
+        old="self.context.due_soon.watch_head(target, self.context.now_ms)",
+        new="",
+    ),
+)
