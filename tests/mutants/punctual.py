@@ -90,9 +90,9 @@ MUTANTS = (
     Mutant(
         "next-head-forgotten-by-an-eviction",
         "While the message for which the oldest was dropped is on its way to the disk, the next head asks for no turn.",
-        function="Queue.evict",
-        old="if bounds.evict(self, messages, size):",
-        new="if bounds.evict(self, messages, size) and False:",
+        function="evicting:evict",
+        old="if dropped:",
+        new="if False:",
     ),
     Mutant(
         "next-head-forgotten-by-a-hand-over",
