@@ -140,7 +140,7 @@ class Expiring:
         context.handled += context.dead_letters_cost - before
         if self.is_done:
             queue.is_expiring = False
-            context.due_soon.watch_head(queue, context.now_ms)
+            queue.watch_head()
         elif queue.peek_head() is None:
             queue.refill()
 
@@ -221,7 +221,7 @@ class Moving:
                 self.total += 1
             self.left -= 1
         target.pump()
-        self.context.due_soon.watch_head(source, self.context.now_ms)
+        source.watch_head()
         if self.left == 0 or is_full or source.is_exhausted:
             self.is_done = True
             total = self.total

@@ -141,9 +141,9 @@ class DeadLetters:
             return False
         # D9: `leave` puts the Remove into this same batch
         target.put(message, came_from)
-        if isinstance(target, Queue) and not target.is_persistent:
+        if not target.is_persistent:
             then.append(target.pump)
-            self.context.due_soon.watch_head(target, self.context.now_ms)  # it may expire before that
+            target.watch_head()  # it may expire before that
         return target.journal is not None
 
     def _most(self, size: int) -> int:

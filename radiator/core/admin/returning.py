@@ -202,7 +202,7 @@ class Returning:
             if self.by_place:
                 self.settled[stored.position] = reason
         picker.end()
-        context.due_soon.watch_head(self.source, context.now_ms)
+        self.source.watch_head()
         for target in targets:
             target.pump()
 

@@ -124,7 +124,7 @@ class Share:
             self.handover.offer(taker.peer, queue, entry, self.address, path, taker.offered)
         for entry in (*stays, *aside):
             queue.window.put_back(entry)
-        self.context.due_soon.watch_head(queue, self.context.now_ms)
+        queue.watch_head()
         self.staying = len(stays) + len(aside)
         if stays and not self.refused_s:
             self.refused_s = self.wanted_s = self.context.now_s

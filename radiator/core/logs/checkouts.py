@@ -266,7 +266,7 @@ class Taking:
             self.left -= 1
             if self.bytes_left is not None:
                 self.bytes_left -= entry.size
-        self.context.due_soon.watch_head(queue, self.context.now_ms)
+        queue.watch_head()
         if self.left == 0 or is_enough or queue.is_exhausted:
             self.is_done = True
             self.context.open.then.append(self.done)

@@ -460,6 +460,9 @@ class Log:
     def evict(self, messages: int, size: int) -> None:
         """Nothing to do: only retention drops the oldest."""
 
+    def watch_head(self) -> None:
+        """Nothing to do: records expire by retention alone."""
+
     def came_in(self) -> None:
         """Nothing to do: a log has no bounds."""
 

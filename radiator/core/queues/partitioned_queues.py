@@ -192,8 +192,8 @@ class PartitionedDurableQueue(DurableQueue, Partitioned):
             Partitioned.pump(self)
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
-        elif self.ledger.stored_expiring:
-            self.context.due_soon.watch_head(self, self.context.now_ms)
+        else:
+            self.watch_head()
         if self.has_due:
             self.delayed.ask()
         # most queues have nothing that is only on the disk, and each message comes here

@@ -152,8 +152,8 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
             Queue.pump(self)
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
-        elif self.ledger.stored_expiring:
-            self.context.due_soon.watch_head(self, self.context.now_ms)
+        else:
+            self.watch_head()
         if self.has_due:
             self.delayed.ask()
         if window.beyond and self.subscriptions:

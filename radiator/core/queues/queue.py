@@ -76,8 +76,7 @@ class Queue(Consumable):
         self.is_declared = self.has_due = self.is_expiring = self.is_evicting = False
         self.due_soon_ms = NEVER_MS
         self.unused_since_s = ports.context.now_s
-        self.dead_letter = ports.dead_letter
-        self.unblocked = ports.unblocked
+        self.dead_letter, self.unblocked = ports.dead_letter, ports.unblocked
         self.next_due_ms = self.redelivered = self.damaged = self.made_in = 0
         self.calm_after: int | None = None
         self.keeps_nothing = settings.keeps_nothing
@@ -182,8 +181,7 @@ class Queue(Consumable):
         """Delivers to the consumers that have room: round robin, or as `order` says."""
         if self.order is not None:
             self.order.pump()
-            if self.ledger.stored_expiring:
-                self.context.due_soon.watch_head(self, self.context.now_ms)
+            self.watch_head()
             return
         ring = self.ring
         while ring:
@@ -205,6 +203,10 @@ class Queue(Consumable):
                 del ring[subscription]
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
+        if self.ledger.stored_expiring:
+            self.watch_head()
+
+    def watch_head(self) -> None:
         if self.ledger.stored_expiring:
             self.context.due_soon.watch_head(self, self.context.now_ms)
 
@@ -480,9 +482,7 @@ class Queue(Consumable):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The age in milliseconds of the oldest READY message; None: there is none, or its age is not known yet and is
-        being read back.
-        """
+        """The age in milliseconds of the oldest READY message; None: there is none, or it is being read back."""
         head = self.head()
         return None if head is None else max(0, self.context.now_ms - head.message.accepted_ms)
 

@@ -64,6 +64,11 @@ class Target(Protocol):
     def pump(self) -> None:
         """Delivers what is ready to consumers that have room."""
 
+    def watch_head(self) -> None:
+        """Called when another message may be at the head, and no `pump` follows: the broker has a turn at the time at
+        which that message expires.
+        """
+
     def can_hand(self, count: int) -> bool:
         """Whether that many more would go to consumers at once, as an immediate SEND requires."""
 
