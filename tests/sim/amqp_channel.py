@@ -30,7 +30,7 @@ WAITING_MAX = 4  # publishes without confirm
 OF_BASIC = b"\0\x3c\0\0"  # how a content header begins
 DEAD_LETTERED = "b"  # the queue from which a message may be rejected and is not gone
 PREFETCHES = (0, 0, 1, 3, 20)
-REFUSALS = re.compile("no exchange 'made'|Out of memory|[Nn]o room|was not acked within")
+REFUSALS = re.compile("no exchange 'made'|Out of memory|more than its share|[Nn]o room|was not acked within")
 """Why the broker may close a channel whose client keeps the rules."""
 
 Settled = tuple[str, str, bytes]  # as Books.answered takes it
