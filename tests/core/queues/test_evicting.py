@@ -81,6 +81,29 @@ def test_what_a_commit_brings_beyond_the_bound_goes_a_slice_a_turn(kind: dict[st
     assert drain(node, "dead") == [b"%d" % number for number in range(597)]
 
 
+@pytest.mark.parametrize("first", ["a SEND", "a consumer"])
+@pytest.mark.parametrize("end", ["crashed", "stopped"])
+def test_what_a_stop_left_goes_with_the_first_send_or_consumer(end: str, first: str) -> None:
+    node = committing(True, 600)
+    while went(node) == 0:
+        node.step()
+    if end == "stopped":
+        node.stop()
+    node = node.crashed()
+    left = node.numbers("q")["messages"]
+    assert left >= 600 - 2 * MOST, "at most two slices had gone"
+    node.open(1, 2)
+    if first == "a SEND":
+        node.say(send(1, "q", b"600", receipt=b"r"))
+        assert node.receipts(1) == [b"r"] and drain(node, "q") == [b"598", b"599", b"600"]
+        assert drain(node, "dead") == [b"%d" % number for number in range(598)]
+    else:
+        node.say(subscribe(2, "q", prefetch_count=2))
+        assert node.bodies(2) == [b"%d" % number for number in range(600 - left, 602 - left)]
+        assert drain(node, "q") == [b"597", b"598", b"599"]
+        assert len(drain(node, "dead")) == 595
+
+
 @BOTH
 def test_so_does_what_is_only_dropped(small: None, persistent: bool) -> None:
     node = committing(persistent, 40, overflow="drop-oldest")
