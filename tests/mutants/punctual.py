@@ -105,8 +105,8 @@ MUTANTS = (
         "next-head-forgotten-behind-one-that-may-not-wait",
         "When a message with a time to live of 0 has ended, the next head asks for no turn.",
         function="end_turn",
-        old="if queue.ledger.stored_expiring:",
-        new="if False:",
+        old="queue.watch_head()",
+        new="",
     ),
     Mutant(
         "dead-letter-in-memory-not-watched",

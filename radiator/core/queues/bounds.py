@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from radiator.core.queues.due_soon import TimedQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.model.errors import Refusal, count_text
@@ -63,10 +62,16 @@ class EvictingQueue(BoundedQueue, Protocol):
         """Removes it."""
 
 
-class PassingQueue(EvictingQueue, TimedQueue, Protocol):
+class PassingQueue(EvictingQueue, Protocol):
     """The part of a queue whose messages may not wait (passing.py)."""
 
     is_gone: bool
+
+    def head(self) -> Entry | None:
+        """Returns the message that is next."""
+
+    def watch_head(self) -> None:
+        """Called when another message may be at the head: the broker has a turn when that message expires."""
 
     def peek_head(self) -> Entry | None:
         """Returns the message that is next; None: there is none, or its bytes must be read back first."""

@@ -1,9 +1,9 @@
 """Queues with something due within a second: a message that expires at the head, or a delay that ends.
 
 The rounds (rounds.py) look at every queue some four times a second. A queue with something due before its next look is
-registered here, and the broker takes a turn at that time. What is not registered is handled late, but never lost: the
-next look finds it: that is so for a head that is only on the disk. Who takes a head out of a queue and does not `pump`
-it calls `watch_head`.
+registered here, and the broker takes a turn at that time. What is not registered, such as a head that is only on the
+disk, is handled late, but never lost: the next look finds it. Code that removes the head of a queue without a `pump`
+calls the queue's `watch_head`.
 """
 
 from typing import Any, Protocol

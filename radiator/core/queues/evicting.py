@@ -36,7 +36,7 @@ def evict(queue: EvictedQueue, messages: int, size: int) -> None:
         dropped += 1
         push_out(queue, entry, Event.DROP)
     if dropped:
-        context.due_soon.watch_head(queue, context.now_ms)
+        queue.watch_head()
 
 
 def came_in(queue: EvictedQueue) -> None:
@@ -88,7 +88,7 @@ def drop_slice(queue: EvictedQueue) -> bool:
         push_out(queue, entry, Event.DROP)
     if queue.keeps_nothing:
         queue.refill()  # what is only on the disk goes too
-    context.due_soon.watch_head(queue, context.now_ms)
+    queue.watch_head()
     return has_too_much(queue)
 
 

@@ -98,7 +98,7 @@ class Partitioned(Queue):
             if partitions.touched:
                 partitions.look()
         if self.ledger.stored_expiring:
-            self.context.due_soon.watch_head(self, now_ms)
+            self.watch_head()
 
     def take_head(self) -> Entry | None:
         entry = self.peek_head()

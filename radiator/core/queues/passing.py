@@ -22,8 +22,7 @@ def end_turn(context: TurnContext) -> bool:
             break
         queue, entry = passing[ended]
         ended += end(queue, entry)
-        if queue.ledger.stored_expiring:
-            context.due_soon.watch_head(queue, context.now_ms)
+        queue.watch_head()
     del passing[:ended]
     return bool(passing)
 

@@ -118,7 +118,9 @@ class AmqpSession:
     def buffered_bytes(self) -> int:
         """The bytes of unfinished frames and messages, and of held frames."""
         size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes
-        return size + sum(len(frame.payload) for frame in self._early) if self._early else size
+        if self._early:
+            size += sum(len(frame.payload) for frame in self._early)
+        return size
 
     @property
     def frame_bytes(self) -> int:

@@ -18,19 +18,11 @@ from radiator.model.limits import BATCH_BYTES, DUE_STEP_MS, GIB, LOOKS_PER_TURN,
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Delay, Put, Remove
 from tests.core.backlogs import numbered
-from tests.core.keyed import KEY
 from tests.core.node import Node
+from tests.core.queue_kinds import KINDS
 from tests.core.timed import TURN_MAX_S, Timed, measures_turns
 from tests.core.words import ack, nack, queues, send, subscribe
 
-KINDS: dict[str, dict[str, Any]] = {
-    "durable": {},
-    "memory": {"persistent": False},
-    "priorities": {"max_priority": 5},
-    "priorities-memory": {"max_priority": 5, "persistent": False},
-    "keys": {"partition_key": KEY},
-    "keys-memory": {"partition_key": KEY, "persistent": False},
-}
 EACH = pytest.mark.parametrize("kind", KINDS)
 ON_DISK = pytest.mark.parametrize("kind", [kind for kind, given in KINDS.items() if given.get("persistent", True)])
 

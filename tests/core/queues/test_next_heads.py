@@ -7,19 +7,12 @@ from typing import Any
 import pytest
 
 from radiator.model.commands import AUTO, Read
+from radiator.model.limits import STEP_MESSAGES
 from radiator.model.settings import DROP_OLDEST, QueueSettings
-from tests.core.keyed import KEY
 from tests.core.node import Node
-from tests.core.words import queues, send, subscribe
+from tests.core.queue_kinds import KINDS
+from tests.core.words import begin, commit, queues, send, subscribe
 
-KINDS: dict[str, dict[str, Any]] = {
-    "durable": {},
-    "memory": {"persistent": False},
-    "priorities": {"max_priority": 5},
-    "priorities-memory": {"max_priority": 5, "persistent": False},
-    "keys": {"partition_key": KEY},
-    "keys-memory": {"partition_key": KEY, "persistent": False},
-}
 EACH = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -123,3 +116,15 @@ def test_a_head_that_came_before_expired_ones_in_a_full_turn_has_its_time(small:
     assert queue.ledger.expired == 4 and node.bodies(1) == []
     node.say(subscribe(1, "q", AUTO))
     assert node.bodies(1) == []
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_so_does_what_a_transaction_pushes_out(persistent: bool) -> None:
+    bounds = {"max_messages": 3, "bounds_count": "ready", "overflow": DROP_OLDEST}
+    node = Node(queues(q=QueueSettings(persistent=persistent, **bounds)))  # type: ignore[arg-type]
+    node.open(9)
+    sends = [send(9, "q", transaction=b"t") for _ in range(STEP_MESSAGES // 2)]
+    last = [send(9, "q", transaction=b"t", expires_ms=node.now_ms + 500) for _ in range(3)]
+    node.say(begin(9, b"t"), *sends, *last, commit(9, b"t"))
+    assert node.numbers("q")["dropped"] == STEP_MESSAGES // 2
+    assert node.wake_in_s == pytest.approx(0.5)
