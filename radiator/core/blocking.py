@@ -11,6 +11,7 @@ from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import FLUSH, REST, Waitable, WaitList, name_of_waitable
 from radiator.core.transactions.applying import PreparedDelivery
+from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Administer, Command, PublishAll, Read, Send
 from radiator.model.errors import Refusal
@@ -30,8 +31,8 @@ class Blocking:
     """
 
     __slots__ = (
-        "admission", "carry_out", "connections", "context", "going_on", "go_on_prepared", "left", "limits", "postpone",
-        "turn_number", "unblocked",
+        "admission", "carry_out", "commit_turns", "connections", "context", "going_on", "go_on_prepared", "left",
+        "limits", "postpone", "turn_number", "unblocked",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +41,7 @@ class Blocking:
         limits: Limits,
         admission: Admission,
         unblocked: dict[Waitable, None],
+        commit_turns: CommitTurns,
         *,
         carry_out: Callable[[Connection, Command], Waitable | None],
         postpone: Callable[[Read], None],
@@ -49,6 +51,7 @@ class Blocking:
         self.limits = limits
         self.admission = admission
         self.unblocked = unblocked
+        self.commit_turns = commit_turns
         self.carry_out = carry_out
         self.postpone = postpone
         self.go_on_prepared = go_on_prepared
@@ -59,7 +62,7 @@ class Blocking:
     @property
     def can_go_on(self) -> bool:
         """Whether `retry` has something to try."""
-        return bool(self.unblocked) or self.going_on is not None
+        return bool(self.unblocked or self.commit_turns.wait_list.waiters) or self.going_on is not None
 
     def block(self, connection: Connection, commands: list[Command], waitable: Waitable) -> None:
         """Blocks a connection: the first of these commands must wait for that, and the others behind it."""
@@ -89,7 +92,7 @@ class Blocking:
         connection.blocked.clear()
         connection.blocked_bytes = 0
         connection.blocked_total_s += self.context.now_s - connection.blocked_since_s
-        self.admission.forget_found(connection)
+        self.admission.forget_wait(connection)
         del self.connections[connection.number]
 
     def wake_waiters(self, waitable: Waitable) -> None:
@@ -103,7 +106,8 @@ class Blocking:
         """
         if self.turn_number != self.context.turn_number:
             self.turn_number, self.left = self.context.turn_number, COMMANDS_PER_TURN
-        while self.left > 0 and self.can_go_on:
+        self.wake_waiters(self.commit_turns.wait_list)
+        while self.left > 0 and (self.unblocked or self.going_on is not None):
             waitable, self.going_on = self.going_on, None
             if waitable is None:
                 waitable = next(iter(self.unblocked))
@@ -116,6 +120,8 @@ class Blocking:
     def go_on(self, producer: Producer, waitable: Waitable) -> bool:
         """Carries out what the producer has waiting. False: it still waits for this very room, or for the next turn."""
         self.left -= COMMANDS_PER_TURN // READS_PER_TURN
+        if self.admission.lacks.still_waits(producer, waitable):
+            return False
         if isinstance(producer, Connection):
             return self.go_on_connection(producer, waitable)
         assert isinstance(producer, PreparedDelivery), "nothing else waits for room"
@@ -129,6 +135,8 @@ class Blocking:
                 return False
             blocked = self.carry_out(connection, connection.blocked[0])
             self.left -= 1
+            if blocked is None and self.commit_turns.is_turn_full:
+                self.left = 0
             if blocked is FLUSH or blocked is REST:
                 commands = list(connection.blocked)
                 self.unblock(connection)
@@ -182,7 +190,7 @@ class Blocking:
         connection.refused(self.context, command, refusal)
         del connection.blocked[0]
         connection.blocked_bytes -= command.size if type(command) is Send else 0
-        self.admission.forget_found(connection)
+        self.admission.forget_wait(connection)
         self.go_on(connection, waitable)
         self.wake_waiters(waitable)
         if connection.waits_for not in (None, waitable):  # it has only begun to wait for other room

@@ -44,6 +44,7 @@ from radiator.core.timers import Timers
 from radiator.core.transactions.applying import Applying
 from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.transactions.transactions import Transactions
+from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
 from radiator.model.commands import Command, Read
@@ -168,11 +169,13 @@ class Parts:
         self.answers = Answers(begin, self.unblocked)
         self.searches = Searches(context, destinations.windows)
         self.lifetimes = Lifetimes(context, destinations, self.checkouts, begin, self.unblocked)
+        self.commit_turns = CommitTurns(context)
         self.blocking = Blocking(
             context,
             self.limits,
             self.admission,
             self.unblocked,
+            self.commit_turns,
             carry_out=carry_out,
             postpone=postpone,
             go_on_prepared=self.applying.go_on,
@@ -190,7 +193,9 @@ class Parts:
             self.kinds,
             self.authorization,
         )
-        self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
+        self.transactions = Transactions(
+            context, limits, self.admission, self.prepared, self.commit_turns, lifetimes.left, self.read_back
+        )
         self.admission.into_transaction = self.transactions.send
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
         self.leases = self._made_leases()

@@ -153,7 +153,7 @@ class History:
             has_journal=has_journal,
         )
         with pytest.MonkeyPatch.context() as patch:
-            shrink(patch, drawn_bounds(random))
+            shrink(patch, drawn_bounds(random) | {"COMMITTED_PER_TURN": Random(seed).choice([1, 3, 4096])})
             if random.random() < 0.5:
                 patch.setattr(partitions, "hash_of", lambda key: b"%08d" % (crc32(key) % 2))
             self.node = self.drawn_node(random)

@@ -7,6 +7,9 @@ from radiator.core.parts import Parts
 def idle_hold_nothing(parts: Parts) -> None:
     """Raises AssertionError for a connection that would hold memory which no bound sees."""
     awake = set(parts.clients.awake)
+    waiting = {*parts.blocking.connections.values(), *parts.applying.deliveries}
+    if not parts.context.is_stopping:
+        assert parts.admission.lacks.all.keys() <= waiting, "the plan of one that waits for nothing is remembered"
     for connection in parts.connections.values():
         if connection.is_idle:
             held = held_by(connection)

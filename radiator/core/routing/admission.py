@@ -15,6 +15,7 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.bodies import check_bodies, check_body
+from radiator.core.routing.lacks import Lacks
 from radiator.core.routing.plan import Arrival, Plan, is_fanned, no_consumer, with_ttl
 from radiator.core.routing.rest import Rest
 from radiator.core.routing.router import Router
@@ -38,8 +39,8 @@ class Admission:
 
     __slots__ = (
         "batch_wait_list", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_wait_list",
-        "incoming", "into_transaction", "limits", "lookups", "memory", "memory_wait_list", "promised_bytes", "queues",
-        "remembered", "router",
+        "incoming", "into_transaction", "lacks", "limits", "lookups", "memory", "memory_wait_list", "promised_bytes",
+        "queues", "remembered", "router",
     )  # fmt: skip
 
     def __init__(self, router: Router, memory: Memory) -> None:
@@ -54,6 +55,7 @@ class Admission:
         self.disk_left_bytes = 0  # room until SENDs wait for the disk; links may bring that much (cluster/capacity.py)
         self.promised_bytes = 0
         self.memory = memory
+        self.lacks = Lacks(self.context, self.blocked)
         self.lookups: dict[int, tuple[WaitList, Dedup, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
@@ -177,6 +179,7 @@ class Admission:
         """Judges the whole plan, then carries all of it out: what is persistent in one batch, the rest when that is
         synced, or now if nothing must wait for the disk. Returns the room to wait for, or None. Raises Refusal.
         """
+        self.lacks.forget(producer)
         new = self.without_duplicates(producer, plan)
         if isinstance(new, WaitList):
             return new
@@ -193,7 +196,7 @@ class Admission:
         plan.duplicates = len(plan.puts) - len(puts)
         if plan.duplicates:
             self.context.count("duplicates", plan.duplicates)
-        self.forget_found(producer)
+        self.forget_wait(producer)
         for one in plan.counted:
             one.accepted += 1
         for exchange in plan.unrouted:
@@ -327,6 +330,7 @@ class Admission:
         """Returns the first room that the whole plan must wait for, or None. Raises Refusal if any target refuses."""
         full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
         if full:
+            self.lacks.note(producer, full[0], needs, persistent_bytes, is_commit)
             return full[0]
         is_asked = False  # about the disk and the batch: the answer is the same for all persistent queues
         for queue, (_, size) in needs.items():
@@ -336,7 +340,9 @@ class Admission:
             elif queue.waiters or not is_asked:
                 is_asked = True
                 blocked = self.blocked(producer, queue, True, persistent_bytes, is_commit)
-            if blocked is None and queue.maker is not None:
+            if blocked is not None:
+                self.lacks.note(producer, queue, needs, persistent_bytes, is_commit)
+            elif queue.maker is not None:
                 blocked = queue.maker.stored_wait(producer, size)
             if blocked is not None:
                 return blocked
@@ -431,8 +437,11 @@ class Admission:
             dedup.used(request)
         return wait_list
 
-    def forget_found(self, producer: Producer) -> None:
-        """Drops answers that have been used: ids stored since they were asked for need not be kept any longer."""
+    def forget_wait(self, producer: Producer) -> None:
+        """Called when a producer's wait is over: drops why it waited, and what the disk answered: ids stored since it
+        was asked for need not be kept any longer.
+        """
+        self.lacks.forget(producer)
         for (dedup, _), (request, _) in producer.found.items():
             dedup.used(request)
         producer.found.clear()

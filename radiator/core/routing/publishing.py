@@ -22,7 +22,7 @@ def publish(admission: Admission, connection: Connection, command: PublishAll) -
         published = Published(connection.number, command.receipt, plan.ids, plan.duplicates)
         connection.say(admission.context, published)
     elif not (isinstance(blocked, WaitList) and blocked.is_brief):
-        admission.forget_found(connection)
+        admission.forget_wait(connection)
         raise Refusal("blocked", f"There is no room now ({name_of_waitable(blocked)}): try again later.")
     return blocked
 

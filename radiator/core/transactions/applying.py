@@ -212,7 +212,7 @@ class Applying:
         self.admission.memory.waiting_bytes -= _size(delivery.sends)
         delivery.sends = []
         self.has_let_go()
-        self.admission.forget_found(delivery)  # while they are kept, so are the ids stored since
+        self.admission.forget_wait(delivery)  # while they are kept, so are the ids stored since
 
     def has_let_go(self) -> None:
         """Called when one fewer is in memory: reads the next, because nothing else would start that."""

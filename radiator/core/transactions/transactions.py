@@ -9,6 +9,7 @@ from radiator.core.routing.admission import Admission
 from radiator.core.routing.plan import Plan
 from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.prepared import PreparedTransactions
+from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.addresses import ADMIN
 from radiator.model.commands import Abort, Begin, Commit, Send
@@ -18,9 +19,11 @@ from radiator.model.replies import Scope
 
 
 class Transactions:
-    """all: every one that is open, the oldest first, with its connection. on_left, read_back: as in acks.py."""
+    """all: every one that is open, the oldest first, with its connection. on_left, read_back: as in acks.py. turns:
+    shared between COMMITs.
+    """
 
-    __slots__ = ("all", "context", "admission", "limits", "on_left", "prepared", "read_back")
+    __slots__ = ("all", "context", "admission", "limits", "on_left", "prepared", "read_back", "turns")
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class Transactions:
         limits: Limits,
         admission: Admission,
         prepared: PreparedTransactions,
+        turns: CommitTurns,
         on_left: Callable[[ConsumedQueue], None],
         read_back: Callable[[list[Delivery]], Reading],
     ) -> None:
@@ -35,6 +39,7 @@ class Transactions:
         self.limits = limits
         self.admission = admission
         self.prepared = prepared
+        self.turns = turns
         self.on_left = on_left
         self.read_back = read_back
         self.all: dict[Transaction, Connection] = {}
@@ -95,6 +100,11 @@ class Transactions:
         Raises Refusal.
         """
         context = self.context
+        known = connection.transactions.get(command.transaction)
+        if known is not None:
+            turn = self.turns.wait_for(connection, len(known.sends) + known.settled)
+            if turn is not None:
+                return turn
         if command.prepare is not None:
             return self.prepare(connection, command, command.prepare)
         if command.app is not None and command.transaction not in connection.transactions:
