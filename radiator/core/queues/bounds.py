@@ -140,22 +140,6 @@ def held_text(queue: BoundedQueue) -> str:
     return f"{held}, and {unacked} unacked" if unacked else held
 
 
-def may_evict(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether dropping the oldest that are not in flight makes room. False: they must be read back first."""
-    kept, kept_bytes = held_fast(queue)
-    if not _fits(queue, kept + messages, kept_bytes + size):
-        raise Refusal(
-            "queue-full",
-            f"/queue/{queue.name} is full, and too many of its messages ({kept}) are unacked or delayed to drop "
-            "the oldest.",
-        )
-    beyond, beyond_bytes = queue.beyond_memory()
-    if _fits(queue, kept + beyond + messages, kept_bytes + beyond_bytes + size):
-        return True
-    queue.refill(is_needed=True)
-    return False
-
-
 def held_fast(queue: BoundedQueue) -> tuple[int, int]:
     """Counts the messages, and their bytes, that its bounds count and that may not be dropped."""
     kept, kept_bytes = queue.kept()
@@ -163,7 +147,7 @@ def held_fast(queue: BoundedQueue) -> tuple[int, int]:
     return kept - unacked, kept_bytes - unacked_bytes
 
 
-def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
+def fits(queue: BoundedQueue, messages: int, size: int) -> bool:
     """Whether a queue that holds that much, besides what is reserved, is within its bounds."""
     settings = queue.settings
     if settings.max_messages is not None and messages + queue.reserved > settings.max_messages:

@@ -1,12 +1,13 @@
-"""Drops the oldest messages of a queue that holds more than its bounds. Where these count what is ready, very many may
-have to go at once, after a large transaction say: this goes on in slices, and producers wait until it is done.
+"""Drops the oldest messages of a queue that holds more than its bounds. Very many may have to go at once, after a large
+transaction or a reload that lowers a bound: this goes on in slices, and producers wait until it is done.
 """
 
 from typing import Protocol
 
-from radiator.core.queues.bounds import BoundedQueue, PassingQueue, push_out
+from radiator.core.queues.bounds import BoundedQueue, PassingQueue, fits, held_fast, push_out
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext
+from radiator.model.errors import Refusal
 from radiator.model.limits import BATCH_BYTES, COMMANDS_PER_TURN, STEP_MESSAGES
 from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, READY
 
@@ -18,6 +19,39 @@ class EvictedQueue(PassingQueue, BoundedQueue, Protocol):
 
     def unblock_waiters(self) -> None:
         """Called when there may be room for waiting producers."""
+
+
+def may_evict(queue: EvictedQueue, messages: int, size: int) -> bool:
+    """Whether dropping the oldest that are not in flight makes room. False: they must be read back first, or the queue
+    exceeds its bounds by many, as after a reload that has lowered them: it is brought back to them in slices. Raises
+    Refusal `queue-full`.
+    """
+    held, held_bytes = held_fast(queue)
+    if not fits(queue, held + messages, held_bytes + size):
+        raise Refusal(
+            "queue-full",
+            f"/queue/{queue.name} is full, and too many of its messages ({held}) are unacked or delayed to drop "
+            "the oldest.",
+        )
+    if exceeds_by_many(queue):
+        begin(queue)
+        return False
+    beyond, beyond_bytes = queue.beyond_memory()
+    if fits(queue, held + beyond + messages, held_bytes + beyond_bytes + size):
+        return True
+    queue.refill(is_needed=True)
+    return False
+
+
+def exceeds_by_many(queue: EvictedQueue) -> bool:
+    """Whether more messages exceed its bounds than one turn has time for. If bytes do, all may have to go."""
+    if queue.has_capacity(0, 0):
+        return False
+    unacked, unacked_bytes = queue.uncounted()
+    held, most = queue.ledger.stored - unacked, queue.settings.max_messages
+    if not fits(queue, 0, queue.ledger.stored_bytes - unacked_bytes):
+        return held > COMMANDS_PER_TURN
+    return most is not None and held + queue.reserved - most > COMMANDS_PER_TURN
 
 
 def evict(queue: EvictedQueue, messages: int, size: int) -> None:
@@ -56,17 +90,24 @@ def came_back(queue: EvictedQueue) -> None:
     context = queue.context
     is_turn_full = context.handled >= STEP_MESSAGES or context.dead_letters_cost >= COMMANDS_PER_TURN
     if is_turn_full or drop_slice(queue):
-        queue.is_evicting = True
-        context.schedule(Evicting(queue))
+        begin(queue)
+
+
+def begin(queue: EvictedQueue) -> None:
+    """Has a background task drop what is too much."""
+    queue.is_evicting = True
+    queue.context.schedule(Evicting(queue))
 
 
 def has_too_much(queue: EvictedQueue) -> bool:
-    """Whether the oldest ready message must go: any that no consumer took, if the queue keeps nothing."""
+    """Whether the oldest ready message must go: any that no consumer took, if the queue keeps nothing. What exceeds
+    bounds that count all that is stored stays until a producer wants room.
+    """
     if queue.settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
         return False
     if queue.keeps_nothing:
         return queue.head() is not None
-    return queue.settings.bounds_count == READY and not queue.has_capacity(0, 0)
+    return (queue.settings.bounds_count == READY or queue.is_evicting) and not queue.has_capacity(0, 0)
 
 
 def drop_slice(queue: EvictedQueue) -> bool:
@@ -110,8 +151,9 @@ class Evicting:
 
     def step(self) -> None:
         queue, context = self.queue, self.queue.context
-        before = context.dead_letters_cost
+        before, stored = context.dead_letters_cost, queue.ledger.stored
         queue.is_evicting = not queue.is_gone and drop_slice(queue)
         context.handled += context.dead_letters_cost - before
-        if self.is_done:
+        # if none could go, they are being read back: producers are told then
+        if self.is_done and (queue.ledger.stored < stored or queue.has_capacity(0, 0)):
             queue.unblock_waiters()

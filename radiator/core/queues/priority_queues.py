@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from radiator.core.queues import bounds
+from radiator.core.queues import evicting
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.finding import DurableFinder, Finder, MemoryFinder
@@ -227,7 +227,7 @@ class PriorityDurableQueue(DurableQueue, Prioritized):
         return ledger.stored - kept - count, ledger.stored_bytes - kept_bytes - size
 
     def may_evict(self, messages: int, size: int) -> bool:
-        return bounds.may_evict(self, messages, size)
+        return evicting.may_evict(self, messages, size)
 
     def must_read_oldest(self) -> bool:
         is_on_disk_alone = self.window.beyond > 0 and self.priorities.droppable()[0] == 0

@@ -425,7 +425,7 @@ class Queue(Consumable):
 
     def may_evict(self, messages: int, size: int) -> bool:
         """Whether dropping the oldest that are not in flight makes room. False: they must be read back first."""
-        return bounds.may_evict(self, messages, size)
+        return evicting.may_evict(self, messages, size)
 
     def unblock_waiters(self) -> None:
         """Called when there may be room for waiting producers."""

@@ -1,7 +1,9 @@
 """What a transaction brings beyond a queue's bound goes in slices: what others see of it, and that none is lost."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -9,9 +11,11 @@ from radiator.core.queues.evicting import Evicting
 from radiator.core.queues.queue import Queue
 from radiator.model.commands import AUTO, Read
 from radiator.model.limits import COMMANDS_PER_TURN
+from radiator.model.replies import Pause
 from radiator.model.settings import QueueSettings
 from tests.core.conftest import shrink
 from tests.core.node import Node
+from tests.core.test_reload import reload
 from tests.core.words import begin, commit, nack, queues, send, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False])
@@ -228,3 +232,116 @@ def test_delayed_messages_that_become_ready_at_once_push_out_a_slice_a_turn(pers
     node.wait(1)
     seen = [0, went(node), *turns(node)]
     assert max(now - before for before, now in pairwise(seen)) <= 2 * MOST and seen[-1] == 397
+
+
+# ---- a bound that a reload has lowered ------------------------------------------------------------------------------
+
+
+def lowered(persistent: bool, count: int, max_messages: int | None = 3, **more: object) -> Node:
+    """A node whose queue holds more than its bounds allow from now on; further turns are the test's."""
+    max_bytes = more.pop("max_bytes", None)
+    given = {"overflow": "dead-letter", "dead_letter": "dead", **more}
+    before = QueueSettings(persistent=persistent, **given)  # type: ignore[arg-type]
+    dead = QueueSettings(persistent=persistent)
+    node = Node(queues(q=before, dead=dead))
+    node.open(1, 2, 3)
+    node.turn([Read(1, [send(1, "q", b"%d" % number, headers=b"k:%d\n" % (number % 3)) for number in range(count)])])
+    reload(node, queues(q=replace(before, max_messages=max_messages, max_bytes=max_bytes), dead=dead))
+    assert node.numbers("q")["messages"] == count, "nothing goes before somebody sends"
+    node.auto = False
+    return node
+
+
+@BOTH
+@pytest.mark.parametrize("counts", ["stored", "ready"])
+@pytest.mark.parametrize("overflow", ["dead-letter", "drop-oldest"])
+@pytest.mark.parametrize(
+    "kind", [{}, {"max_priority": 2}, {"partition_key": ("header:k",)}], ids=lambda kind: str(kind)
+)
+def test_what_exceeds_a_lowered_bound_goes_a_slice_a_turn_before_the_next_send_comes_in(
+    small: None,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: dict[str, object],
+    overflow: str,
+    counts: str,
+    persistent: bool,
+) -> None:
+    shrink(monkeypatch, {"KEY_MESSAGES": 4, "COMMANDS_PER_TURN": 3})
+    node = lowered(persistent, 60, overflow=overflow, bounds_count=counts, **kind)
+    node.turn([Read(1, [send(1, "q", b"60", b"r")])])
+    seen = [0, went(node)]
+    for now in turns(node):
+        seen.append(now)
+        assert found(node).in_memory_count <= 20 or not persistent, "not all is read back before the first goes"
+    assert max(now - before for before, now in pairwise(seen)) <= 6
+    assert seen[-1] == 58 and node.receipts(1) == [b"r"] and node.paused == set()
+    finish(node)
+    assert drain(node, "q") == [b"58", b"59", b"60"]
+    if overflow == "dead-letter":
+        assert sorted(drain(node, "dead"), key=int) == [b"%d" % number for number in range(58)]
+
+
+@BOTH
+def test_what_is_unacked_stays_and_the_send_is_refused_if_that_is_too_much(
+    small: None, monkeypatch: pytest.MonkeyPatch, persistent: bool
+) -> None:
+    monkeypatch.setattr("radiator.core.queues.evicting.COMMANDS_PER_TURN", 3)
+    node = lowered(persistent, 10)
+    node.auto = True
+    node.say(subscribe(2, "q", prefetch_count=2))
+    node.say(send(1, "q", b"10", b"r"))
+    assert node.receipts(1) == [b"r"] and node.numbers("q")["messages"] == 3
+    node.say(subscribe(3, "q", prefetch_count=2))
+    node.say(send(1, "q", b"11"))
+    assert node.refusal(1).code == "queue-full" and node.numbers("q")["unacked"] == 3
+
+
+@BOTH
+@pytest.mark.parametrize(("bound", "count", "is_at_once"), [
+    ({"max_messages": 3}, 259, True), ({"max_messages": 3}, 260, False),
+    ({"max_messages": None, "max_bytes": 10}, 256, True), ({"max_messages": None, "max_bytes": 10}, 257, False),
+])  # fmt: skip
+def test_as_many_as_a_turn_has_time_for_go_with_the_send(
+    bound: dict[str, Any], count: int, is_at_once: bool, persistent: bool
+) -> None:
+    node = lowered(persistent, count, overflow="drop-oldest", **bound)
+    node.turn([Read(1, [send(1, "q", b"x", b"r")])])
+    assert any(isinstance(reply, Pause) for reply in node.log) is not is_at_once
+    finish(node)
+    assert node.receipts(1) == [b"r"] and node.numbers("q")["messages"] <= 10
+
+
+def test_while_the_disk_is_asked_for_the_oldest_nobody_asks_for_turns(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radiator.core.queues.evicting.COMMANDS_PER_TURN", 3)
+    node = lowered(True, 60)
+    node.turn([Read(1, [send(1, "q", b"60", b"r")])])
+    for _ in range(100):
+        if node.read_requests and not (node.again or node.broker.has_batch or node.being_committed):
+            break
+        if not (node.again or node.broker.wants_turn or node.seal() or node.being_committed):
+            break
+        if node.being_committed is not None:
+            node.commit()
+        else:
+            node.turn([])
+    else:
+        raise AssertionError("it asks for turns without an end")
+    assert node.read_requests and node.paused == {1} and node.receipts(1) == []
+    finish(node)
+    assert node.receipts(1) == [b"r"] and node.numbers("q")["messages"] == 3
+
+
+def test_a_crash_while_a_lowered_bound_is_reached_loses_and_doubles_nothing(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radiator.core.queues.evicting.COMMANDS_PER_TURN", 3)
+    node, every = lowered(True, 30), {b"%d" % number for number in range(30)}
+    node.turn([Read(1, [send(1, "q", b"30", b"r")])])
+    seen = set()
+    while node.step():
+        rest, dead = node.stored("q"), node.stored("dead")
+        assert {*rest, *dead} - {b"30"} == every and len(rest) + len(dead) == 30 + (b"30" in rest)
+        seen.add(len(dead))
+    assert len(seen) > 5 and max(seen) == 28
