@@ -76,9 +76,12 @@ class Definitions:
 
 
 def read_definitions(path: Path, vhost: str) -> Definitions:
-    """Raises ConfigError, OSError."""
-    with path.open("rb") as file:
-        text = file.read(FILE_MAX_BYTES + 1)
+    """Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(FILE_MAX_BYTES + 1)
+    except OSError as wrong:
+        raise ConfigError([f"{path} cannot be read: {wrong.strerror}. Name a file that is there."]) from None
     if len(text) > FILE_MAX_BYTES:
         raise ConfigError([f"{path} has more than {FILE_MAX_BYTES} bytes: no definitions are so long."])
     try:
