@@ -44,14 +44,27 @@ def seconds(node: Node, count: float) -> None:
         node.wait(1)
 
 
-def test_each_verdict_of_why_needs_somebody_or_is_said_to_be_fine() -> None:
-    """A verdict that is added is added there."""
+def verdicts_of_why() -> set[str]:
+    """Those that the code gives a queue."""
     words: set[str] = set()
-    for file in ("admin/why.py", "why_keys.py"):
+    for file in ("admin/why.py", "why_keys.py", "why_single.py"):
         text = (CORE / file).read_text().partition("# ---- a log")[0]
         words |= {*re.findall(r'return \(?\s*"([a-z-]+)",', text)}
+    return words
+
+
+def test_each_verdict_of_why_needs_somebody_or_is_said_to_be_fine() -> None:
+    """A verdict that is added is added there."""
+    words = verdicts_of_why()
     assert len(words) > 20 and words <= {*NEEDS, *FINE}, words - {*NEEDS, *FINE}
     assert not {*NEEDS} & FINE
+
+
+def test_the_page_about_why_has_each_verdict_on_a_queue() -> None:
+    page = (CORE.parents[1] / "docs/ARCHIVE.md").read_text()
+    text = page.partition("| verdict | of a queue |")[2].partition("\n\n")[0]
+    listed = re.findall("`([a-z-]+)`", "".join(line.split("|")[1] for line in text.splitlines() if line[:3] == "| `"))
+    assert set(listed) == verdicts_of_why() and len(listed) == len(set(listed))
 
 
 def test_the_table_for_operators_has_each_in_its_order() -> None:
