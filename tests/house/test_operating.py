@@ -1,5 +1,6 @@
 """docs/OPERATING.md tells of every setting with its default, every line of the log, and every exit status."""
 
+import argparse
 import ast
 import json
 import re
@@ -25,6 +26,7 @@ from radiator.model.settings import (
 )
 from radiator.model.validation import LOG, QUEUE
 from radiator.protocols.prometheus.metrics import metrics
+from radiator.tools.cli import COMMANDS, parser
 from radiator.tools.config import size_text
 from radiator.tools.config.jwt import JWT
 from radiator.tools.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE, TLS
@@ -210,6 +212,33 @@ os.write(file, "seven")
         ("warning", "four"),
         ("debug", "five"),
     }
+
+
+def first_words(section: str) -> set[str]:
+    """The first word of each that stands in backquotes in the first cell of a row of its tables."""
+    cells = re.findall(r"^\| (`[^|]*(?:\\\|[^|]*)*) \|", section, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`([a-z-]+)[^`]*`", cell)}
+
+
+def test_every_command_stands_there() -> None:
+    section = DOCUMENT.partition("\n| command | does |\n")[2].partition("\n### ")[0]
+    assert set(COMMANDS) - first_words(section) == set()
+
+
+def test_the_document_of_every_command_with_json_stands_there() -> None:
+    section = DOCUMENT.partition("\n### What `--json` prints\n")[2].partition("\n## ")[0]
+    assert first_words(section) == {name for name in COMMANDS if has_json(subparsers(parser())[name])}
+
+
+def subparsers(of: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (found,) = (action for action in of._actions if isinstance(action, argparse._SubParsersAction))
+    return found.choices
+
+
+def has_json(of: argparse.ArgumentParser) -> bool:
+    if any(isinstance(action, argparse._SubParsersAction) for action in of._actions):
+        return any(has_json(one) for one in subparsers(of).values())
+    return any("--json" in action.option_strings for action in of._actions)
 
 
 def test_every_exit_status_stands_there() -> None:
