@@ -1,10 +1,12 @@
 """Settings of shared queues that are not alike: noticed at the link, told of, and no reason to spin."""
 
+import re
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
+from radiator.core.cluster.agreement import as_lines
 from radiator.model.commands import PeerMessage, Read, Reread
 from radiator.model.limits import KIB, Limits
 from radiator.model.peer import Declared
@@ -160,3 +162,10 @@ def test_node_that_declares_more_than_can_be_is_not_kept() -> None:
     link = nodes.cluster("a").peers["b"].link
     assert link is not None and len(link.declared_there) <= nodes["a"].limits.max_destinations
     assert nodes.cluster("a").peers["b"].unlike == {}
+
+
+def test_the_page_for_operators_has_each_setting_that_must_be_alike() -> None:
+    page = (Path(__file__).parents[3] / "docs/CLUSTER.md").read_text(encoding="utf-8")
+    sentence = page.partition("is declared alike at every node that has it: ")[2].partition(", since")[0]
+    named = {line.partition("=")[0] for line in as_lines(QueueSettings())} - {"scope"}
+    assert set(re.findall("`(.+?)`", sentence)) == {name for name in named if not name.startswith("redelivery_delay_")}
