@@ -1,6 +1,7 @@
 """Headers that mean something to other brokers: which of them ask for anything."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,11 @@ def test_a_group_is_told_which_setting_keeps_its_order(header: bytes) -> None:
     sentence = OF_SEND[header]
     (key,) = re.findall(r'partition_key = "([^"]*)"', sentence)
     assert key_sources(key) == (f"header:{header.decode()}",)
+
+
+def test_the_page_names_each_of_them() -> None:
+    page = (Path(__file__).parents[3] / "docs/PROTOCOL.md").read_text(encoding="utf-8")
+    of_send = page.partition("\nSome headers ask other brokers for something: ")[2].partition(". Here they have")[0]
+    of_subscribe = page.partition("\n- `no-local`, ")[2].partition(" have no effect")[0] + "`no-local`"
+    assert {name.decode() for name in OF_SEND} <= set(re.findall("`(.+?)`", of_send))
+    assert {name.decode() for name in OF_SUBSCRIBE} <= set(re.findall("`(.+?)`", of_subscribe))

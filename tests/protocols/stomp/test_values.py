@@ -1,10 +1,14 @@
 """Values of headers: what is right, and a sentence for each thing that is not."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from radiator.model.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
 from radiator.model.errors import Violation
 from radiator.model.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.protocols.stomp.spec import HOP_HEADERS
 from radiator.protocols.stomp.values import (
     address,
     agreed_s,
@@ -199,3 +203,9 @@ def test_reply_to_travels_unless_it_names_a_temp_queue() -> None:
     assert block(b"reply-to:/queue/q") == b"reply-to:/queue/q\n"
     assert block(b"reply-to:/temp-queue/a", b"a:1", temp=True) == b"a:1\n"
     assert block(b"reply-to:/queue/q", b"reply-to: /temp-queue/a") == b"reply-to:/queue/q\n"
+
+
+def test_the_page_names_each_header_that_is_not_passed_on() -> None:
+    page = (Path(__file__).parents[3] / "docs/PROTOCOL.md").read_text(encoding="utf-8")
+    listed = page.partition("headers of this table included, except: ")[2].partition(". ")[0]
+    assert {name.encode() for name in re.findall("`(.+?)`", listed)} == HOP_HEADERS
