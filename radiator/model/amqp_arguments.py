@@ -9,10 +9,9 @@ from typing import Any
 from radiator.model.amqp_tables import is_time
 from radiator.model.checks import TIB, Check
 from radiator.model.priorities import PRIORITY_MAX
-from radiator.model.settings import DROP_OLDEST, REJECT
+from radiator.model.settings import DROP_OLDEST, REJECT, UNLIMITED
 
 LONGEST = (1 << 31) - 1
-UNLIMITED = -1  # an x-delivery-limit that does not limit
 OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
 _TEN_YEARS_MS = 10 * 365 * 86_400_000  # as RabbitMQ has it
 
@@ -105,7 +104,7 @@ def settle(settings: dict[str, Any], arguments: Mapping[str, Any]) -> None:
     others.
     """
     if "x-delivery-limit" in arguments:
-        if settings["max_redeliveries"] == UNLIMITED:
+        if settings["max_redeliveries"] == UNLIMITED:  # as if nothing were said
             del settings["max_redeliveries"]
         elif not settings.keys() & {"dead_letter", "dead_letter_exchange"}:
             settings["drop_after_redeliveries"] = settings.pop("max_redeliveries")

@@ -77,6 +77,9 @@ class LogKeep:
 KEEP_NOTHING = LogKeep()
 
 
+UNLIMITED = -1  # a max_redeliveries that does not limit
+
+
 @dataclass(slots=True, kw_only=True)
 class QueueSettings:
     """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time. dead_letter_exchange "": the
@@ -124,7 +127,7 @@ class QueueSettings:
     def redeliveries_most(self) -> float:
         """How often a message is redelivered before it becomes a dead letter, or is dropped."""
         if self.has_dead_letters:
-            return self.max_redeliveries
+            return inf if self.max_redeliveries == UNLIMITED else self.max_redeliveries
         return inf if self.drop_after_redeliveries is None else self.drop_after_redeliveries
 
     @property

@@ -435,3 +435,25 @@ def test_exchange_that_is_in_use_or_the_brokers_own(connection: amqp.Connection,
         connection.channel().exchange_delete(name, if_unused=True)
     connection.channel().exchange_delete(name)
     connection.channel().exchange_delete(name)  # what is not there is deleted
+
+
+# ---- redeliveries
+
+
+@pytest.mark.parametrize("limit", [None, -1, 20])
+def test_what_is_given_back_is_a_dead_letter_only_beyond_a_limit_that_was_given(
+    connection: amqp.Connection, name: str, limit: int | None
+) -> None:
+    given = {} if limit is None else {"x-delivery-limit": limit}
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}.dead", **given}
+    channel = connection.channel()
+    declare(channel, f"{name}.dead")
+    for _ in range(2):  # again it is the same
+        declare(channel, name, arguments=arguments)
+    publish(channel, name, b"poison")
+    deliveries = 0
+    while deliveries < 50 and (message := channel.basic_get(name)) is not None:
+        deliveries += 1
+        channel.basic_reject(message.delivery_tag, requeue=True)
+    assert deliveries == (21 if limit == 20 else 50)
+    assert (channel.basic_get(f"{name}.dead") is not None) is (limit == 20)

@@ -445,7 +445,7 @@ class Model:
 
     def back(self, item: Item, delay_ms: int | None = None) -> None:
         settings = self.settings[item.queue]
-        if self.is_expired(item) or (settings.has_dead_letters and item.count >= settings.max_redeliveries):
+        if self.is_expired(item) or (settings.has_dead_letters and item.count >= settings.redeliveries_most):
             self.dead(item)
             return
         assert item.out_with is not None

@@ -31,7 +31,7 @@ from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.numbers import PauseRow, QueueNumbers, Rows
 from radiator.model.patterns import is_pattern
 from radiator.model.recovery import Recovery
-from radiator.model.settings import CLUSTER, QueueSettings
+from radiator.model.settings import CLUSTER, UNLIMITED, QueueSettings
 from radiator.model.validation import check_dead_letter, mistake, queue_settings
 from radiator.model.without_effect import without_effect
 from radiator.model.writes import Ledger
@@ -39,6 +39,7 @@ from radiator.model.writes import Ledger
 _COLUMNS = tuple(field.name for field in fields(Ledger))
 _columns = attrgetter(*_COLUMNS)
 _NO_ARGUMENT = "bounds_count"  # AMQP cannot say it: declares that would differ in it differ in a bound, which is named
+_DEFAULTS = QueueSettings()
 
 
 class QueueKind(Kind):
@@ -135,9 +136,10 @@ class QueueKind(Kind):
             given = {**given, "persistent": False}
         if command.passive and name not in queues.all:
             raise Refusal.on(NoSuchQueue(name))
+        base = queues.settings_for(name)
         if name not in queues.all and name not in queues.declarations.queues:
-            given = {**command.if_new, **given}
-        settings = queue_settings(given, queues.settings_for(name))
+            given = {**_where_no_pattern_says_otherwise(command.if_new, base), **given}
+        settings = queue_settings(given, base)
         if given.get("dead_letter") is not None and not command.create:
             destinations.there(settings.dead_letter or "")
         if name not in queues.all:
@@ -230,9 +232,16 @@ def _check_owned(destinations: Destinations, queue: Queue, connection: Connectio
         raise Refusal.on(OwnedOtherwise(queue.name, is_owned))
 
 
+def _where_no_pattern_says_otherwise(if_new: Mapping[str, Any], base: QueueSettings) -> dict[str, Any]:
+    return {key: value for key, value in if_new.items() if getattr(base, key) == getattr(_DEFAULTS, key)}
+
+
 def _check_exact(queue: Queue, given: Mapping[str, Any]) -> None:
-    """Raises Refusal where it was declared with settings that are not given now, or the other way round."""
+    """Raises Refusal where it was declared with settings that are not given now, or the other way round. No limit of
+    redeliveries is as good as none given.
+    """
     before = json.loads(queue.given) if queue.given else given
+    before = {key: value for key, value in before.items() if (key, value) != ("max_redeliveries", UNLIMITED)}
     for key in (*given, *before):  # what is said now is named first
         if (key in given and key in before) or key == _NO_ARGUMENT:
             continue

@@ -278,7 +278,7 @@ class DurableQueue(Queue):
     def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
         settings = self.settings
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.context.now_ms
-        if settings.has_dead_letters and (is_dead or entry.redeliveries >= settings.max_redeliveries):
+        if settings.has_dead_letters and (is_dead or entry.redeliveries >= settings.redeliveries_most):
             return True
         if settings.overflow == DEAD_LETTER and not is_dead and bounds.pushes_out(self, entry.size):
             return True

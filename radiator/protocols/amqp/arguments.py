@@ -10,7 +10,7 @@ from typing import Any
 from radiator.model.amqp_arguments import LONGEST, OVERFLOWS, SETTINGS, WITHOUT_EFFECT, flag, settle, text, whole
 from radiator.model.amqp_tables import described
 from radiator.model.checks import Check, shown
-from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, READY
+from radiator.model.settings import DEAD_LETTER, DROP_OLDEST, EXCHANGE_TYPES, READY, UNLIMITED
 from radiator.protocols.amqp.frame import BrokenAmqp
 from radiator.protocols.amqp.spec import NOT_IMPLEMENTED, PRECONDITION_FAILED
 
@@ -63,7 +63,10 @@ def queue_settings(arguments: Mapping[str, Any], is_persistent: bool, auto_delet
 
 def settings_if_new(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns further settings for a queue that is created now. An existing one may come from another protocol."""
-    return {"bounds_count": READY} if "overflow" in settings else {}
+    found: dict[str, Any] = {"bounds_count": READY} if "overflow" in settings else {}
+    if "dead_letter_exchange" in settings and "max_redeliveries" not in settings:
+        found["max_redeliveries"] = UNLIMITED  # a delivery limit is only where x-delivery-limit gives one
+    return found
 
 
 def argument_of(setting: str) -> str:

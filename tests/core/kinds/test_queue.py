@@ -7,7 +7,7 @@ import pytest
 from radiator.model.addresses import QUEUE
 from radiator.model.administration import DeclareDestination
 from radiator.model.replies import Answered
-from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.settings import UNLIMITED, Declarations, QueueSettings
 from tests.core.asked import ask
 from tests.core.node import Node
 from tests.core.words import send, subscribe
@@ -86,6 +86,29 @@ def test_a_bound_that_is_left_out_is_named_and_not_what_it_counts() -> None:
     node.say(ask(2, DeclareDestination(QUEUE, "q", {}, is_exact=True)))
     (answer,) = node.take(2)
     assert str(answer).count("bounds_count") == 0 and "overflow" in str(answer), answer
+
+
+def test_a_limit_of_a_pattern_or_a_table_holds_for_one_that_is_declared_without_any() -> None:
+    letters = {"dead_letter_exchange": "amq.fanout"}
+    again = DeclareDestination(QUEUE, "q", letters, is_exact=True, if_new={"max_redeliveries": UNLIMITED})
+    limited = QueueSettings(max_redeliveries=5, **letters)  # type: ignore[arg-type]
+    without = QueueSettings(dead_letter_exchange="amq.fanout")
+    for declarations, most in (
+        (Declarations(), UNLIMITED),
+        (Declarations(queue_patterns=[("#", limited)]), 5),
+        (Declarations(queue_patterns=[("#", without)]), UNLIMITED),
+        (Declarations(queues={"q": limited}), 5),
+        (Declarations(queues={"q": without}), 16),
+    ):
+        node = Node(declarations)
+        node.open(1)
+        node.say(ask(1, again), ask(1, again))
+        node.take(1)
+        assert node.admin(1, do="describe", queue="q")["settings"]["max_redeliveries"] == most
+    other = DeclareDestination(QUEUE, "q", {**letters, "max_redeliveries": 5}, is_exact=True)
+    node = node_of()
+    node.say(ask(1, again), ask(1, other))
+    assert "declared-otherwise" in str(node.take(1)[-1])
 
 
 def test_a_declare_waits_for_the_disk_only_while_the_queue_is_not_there() -> None:

@@ -151,6 +151,14 @@ def test_a_bound_is_for_what_is_ready_in_a_queue_that_is_made_now() -> None:
     assert settings_if_new(settings(x_expires=5)) == {}
 
 
+def test_a_queue_with_dead_letters_has_no_delivery_limit_that_it_was_not_given() -> None:
+    unlimited = {"max_redeliveries": -1}
+    assert settings_if_new(settings(x_dead_letter_exchange="dlx")) == unlimited
+    assert settings_if_new(settings(x_dead_letter_exchange="dlx", x_delivery_limit=-1)) == unlimited
+    assert settings_if_new(settings(x_dead_letter_exchange="dlx", x_delivery_limit=5)) == {}
+    assert settings_if_new(settings(x_delivery_limit=5)) == {}
+
+
 @pytest.mark.parametrize(("word", "overflow"), [
     ("drop-head", DROP_OLDEST), ("reject-publish", REJECT),
 ])  # fmt: skip
