@@ -7,6 +7,7 @@ from radiator.core.queues.entry import Entry
 from radiator.core.queues.queue import EXPIRED, OVERFLOW, REDELIVERIES, Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.matcher import Headers
 from radiator.core.turn import NoteValue, TurnContext
 from radiator.model.deaths import REJECTED, Death, as_line, comes_round, deaths_in, with_death
 from radiator.model.headers import (
@@ -100,7 +101,8 @@ class DeadLetters:
         old, exchange = entry.message, queue.settings.dead_letter_exchange or ""
         deaths, key = self._died(queue, entry, reason), queue.settings.dead_letter_key
         key = _published(old, queue)[1] if key is None else key
-        targets = self.destinations().dead_letter_targets(exchange, key)
+        targets, cost = self.destinations().dead_letter_targets(exchange, key, Headers(old.headers, old.escaping))
+        self.context.dead_letters_cost += cost
         line, is_endless = as_line(deaths, old.escaping)
         is_judged = deaths[0].reason != REJECTED
         if is_judged:

@@ -4,6 +4,7 @@ from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
 from radiator.model.checks import shown
 from radiator.model.errors import count_text
+from radiator.model.settings import HEADERS
 
 
 def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
@@ -16,11 +17,12 @@ def of_dead_letters(destinations: Destinations, asked: Queue) -> str:
     dropped = "Its dead letters are dropped and counted:"
     if exchange and exchange not in destinations.exchanges.all:
         return f"{dropped} /exchange/{exchange} is not declared."
-    if key is None:
-        if not exchange or destinations.exchanges.all[exchange].bindings:
+    found = destinations.exchanges.all[exchange] if exchange else None
+    if key is None or (found is not None and found.type == HEADERS):
+        if found is None or found.bindings or not found.is_plain:
             return ""
         return f"{dropped} /exchange/{exchange} has no binding."
-    if destinations.dead_letter_targets(exchange, key):
+    if destinations.dead_letter_targets(exchange, key)[0]:
         return ""
     if not exchange:
         return f"{dropped} there is no /queue/{key}."

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from radiator.core.dead_letters import NOTED_EVERY_S, TARGETS_MAX
+from radiator.core.routing import ways
 from radiator.model.headers import X_DEATH
 from radiator.model.limits import DEATHS_BYTES, DEATHS_MAX, Limits
 from radiator.model.replies import Deliver
@@ -67,6 +68,65 @@ def test_dead_letter_goes_to_the_exchange_with_its_key(persistent: bool) -> None
         b'"time"\\c1700000000,"first"\\ctrue}]\n'
     )
     assert node.numbers("q")["dead_lettered"] == 1 and node.numbers("q")["messages"] == 0
+
+
+@BOTH
+def test_dead_letter_goes_on_through_exchanges_that_are_bound_and_to_an_alternate(persistent: bool) -> None:
+    found = declared(
+        [
+            ("dlx", "k", "/exchange/second"),
+            ("second", "*", "/exchange/inner"),
+            ("inner", "k", "dead"),
+            ("alt", "", "rest"),
+        ],
+        q=QueueSettings(persistent=persistent, dead_letter_exchange="dlx"),
+        p=QueueSettings(persistent=persistent, dead_letter_exchange="dlx", dead_letter_key="other"),
+    )
+    found.queues.pop("/exchange/second"), found.queues.pop("/exchange/inner")
+    found.exchanges = {
+        "dlx": ExchangeSettings(alternate="alt"),
+        "second": ExchangeSettings(type="topic"),
+        "inner": ExchangeSettings(internal=True),
+        "alt": ExchangeSettings(type="fanout"),
+    }
+    found.bindings += [Binding("amq.topic", "#", "q"), Binding("amq.fanout", "", "p")]
+    node = Node(found)
+    dying(node, "/exchange/amq.topic/k")
+    assert [len(node.stored(name)) for name in ("dead", "rest")] == [1, 0]
+    node.say(subscribe(2, "p"), send(1, "p", b"body"))
+    node.say(nack(node.messages(2)[-1], requeue=False))
+    assert [len(node.stored(name)) for name in ("dead", "rest")] == [1, 1]
+    assert node.numbers("q")["dead_lettered"] == node.numbers("p")["dead_lettered"] == 1
+
+
+@BOTH
+def test_dead_letter_goes_by_its_headers(persistent: bool) -> None:
+    found = declared(
+        [("dlx", '{"format":"pdf"}', "pdf"), ("dlx", '{"format":"doc"}', "doc")],
+        "headers",
+        q=QueueSettings(persistent=persistent, dead_letter_exchange="dlx", dead_letter_key="k"),
+    )
+    node = Node(found)
+    node.open(1, 2)
+    node.say(subscribe(2, "q"), send(1, "q", b"body", headers=b"format:pdf\n"))
+    node.say(nack(node.message(2), requeue=False))
+    assert [len(node.stored(name)) for name in ("pdf", "doc")] == [1, 0]
+
+
+def test_dead_letter_that_would_go_through_too_many_exchanges_is_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ways, "VISITED_MAX", 1)
+    found = declared(
+        [("dlx", "k", "/exchange/dlx2"), ("dlx2", "k", "dead")], q=QueueSettings(dead_letter_exchange="dlx")
+    )
+    found.queues.pop("/exchange/dlx2")
+    found.exchanges["dlx2"] = ExchangeSettings()
+    found.bindings.append(Binding("amq.topic", "#", "q"))
+    node = Node(found)
+    dying(node, "/exchange/amq.topic/k")
+    assert not node.stored("dead") and node.numbers("q")["messages"] == 0
+    assert [note.fields["reason"] for note in node.notes if note.event == "dead_letter_dropped"] == ["unrouted"]
 
 
 def test_without_a_key_the_message_keeps_its_own() -> None:

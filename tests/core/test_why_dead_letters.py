@@ -16,6 +16,10 @@ from tests.core.words import nack, queue, send, subscribe
         ("y", None, "Its dead letters are dropped and counted: /exchange/y has no binding."),
         ("z", "k", "Its dead letters are dropped and counted: /exchange/z is not declared."),
         ("z", None, "Its dead letters are dropped and counted: /exchange/z is not declared."),
+        ("onward", "k", ""),
+        ("onward", "other", 'and counted: no binding of /exchange/onward matches the key "other".'),
+        ("onward", None, ""),
+        ("h", "k", ""),
         ("", "dead", ""),
         ("", "gone", "Its dead letters are dropped and counted: there is no /queue/gone."),
         ("", None, ""),
@@ -27,8 +31,15 @@ def test_why_says_that_dead_letters_are_dropped(exchange: str | None, key: str |
     node = Node(
         Declarations(
             queues={"q": settings, "dead": QueueSettings()},
-            exchanges={"x": ExchangeSettings(), "y": ExchangeSettings()},
-            bindings=[Binding("x", "k", "dead")],
+            exchanges={
+                **{name: ExchangeSettings() for name in ("x", "y", "onward")},
+                "h": ExchangeSettings(type="headers"),
+            },
+            bindings=[
+                Binding("x", "k", "dead"),
+                Binding("onward", "k", "/exchange/x"),
+                Binding("h", '{"a":"1"}', "dead"),
+            ],
         )
     )
     node.open(1)

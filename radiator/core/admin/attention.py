@@ -241,9 +241,9 @@ def _add_dead(parts: AttentionPort, queue: Queue, dead: set[str]) -> int:
     them on, to be tried again, is not one of these. Returns how much that looks at.
     """
     exchange, key = queue.settings.dead_letter_exchange or "", queue.settings.dead_letter_key
-    targets = [] if key is None else parts.destinations.dead_letter_targets(exchange, key)[:TARGETS_MAX]
-    dead.update(one.name for one in targets if not one.settings.has_dead_letters)
-    return 4 + len(targets)
+    targets, cost = ([], 0) if key is None else parts.destinations.dead_letter_targets(exchange, key)
+    dead.update(one.name for one in targets[:TARGETS_MAX] if not one.settings.has_dead_letters)
+    return 4 + len(targets) + cost
 
 
 _SORTED_AT_ONCE = 500

@@ -18,6 +18,7 @@ from radiator.core.queues.target import Target
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.exchanges import TOPICS, Exchanges
 from radiator.core.routing.fanouts import Fanouts
+from radiator.core.routing.matcher import NO_HEADERS, Headers
 from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX
 from radiator.core.routing.queues import Queues
 from radiator.core.routing.temp_queues import TempQueues
@@ -27,7 +28,7 @@ from radiator.core.usage import Usages
 from radiator.model.errors import Refusal
 from radiator.model.exchange_bindings import EXCHANGE_PREFIX
 from radiator.model.grounds import DECLARE_FIRST, NoSuchQueue
-from radiator.model.limits import Limits
+from radiator.model.limits import STEPS_PER_COPY, Limits
 from radiator.model.recovery import Recovery
 from radiator.model.settings import Binding, Declarations
 
@@ -188,21 +189,24 @@ class Destinations:
             return self.logs.get(name.removeprefix(LOG_PREFIX))
         return self.queues.make(name)
 
-    def dead_letter_targets(self, exchange: str, key: str) -> list[Target]:
-        """Returns the targets of a dead letter that is sent to the exchange with this key, each once; exchange "": the
-        queue of that name, if there is one.
+    def dead_letter_targets(self, exchange: str, key: str, headers: Headers = NO_HEADERS) -> tuple[list[Target], int]:
+        """Returns the targets of a dead letter that is sent to the exchange with this key, each once, and what finding
+        them has cost, in copies; exchange "": the queue of that name, if there is one.
         """
         if not exchange:
             queue = self.queues.all.get(key)
-            return [] if queue is None or queue in self.exchanges.unbinding else [queue]
+            return ([] if queue is None or queue in self.exchanges.unbinding else [queue]), 0
         found = self.exchanges.all.get(exchange)
         if found is None:
-            return []
+            return [], 0
         try:
             found.check_key(key, for_send=True)
-        except Refusal:
-            return []
-        return self.exchanges.routed(found, key)
+            if found.is_plain:
+                return self.exchanges.routed(found, key), 0
+            ways = self.exchanges.ways(found, (key,), headers)
+        except Refusal:  # a dead letter cannot be refused: it goes nowhere
+            return [], 0
+        return [*ways.targets], ways.steps // STEPS_PER_COPY + len(ways.visited)
 
     def make_declared(self, name: str) -> None:
         """Makes a queue, or `/log/NAME`, that config.toml declares, where it does not exist. Exchanges exist
