@@ -1,8 +1,7 @@
 """Every bound of the broker, with its unit and its reason.
 
-`Limits` are those that an operator may set ([limits] in config.toml); the constants below them are fixed. Beside each
-bound is what happens at it: wait (back-pressure), refuse (ERROR, close), close or cut. Whatever a caller of the client
-or of the command line may choose has its default there.
+An operator may set `Limits` ([limits] in config.toml); the constants below are fixed. Beside each is what happens at
+it: wait (back-pressure), refuse (ERROR, close), close or cut. What callers of the client may choose has its default.
 """
 
 from dataclasses import dataclass
@@ -56,6 +55,7 @@ NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB hol
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
 ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
+KEY_WORDS_MAX = 48  # refuse: of a key of a topic exchange; Celery and NServiceBus put 28 before a key that waits
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each
 MATCHES_KEPT = 4096  # forgotten, and searched again: names whose matches a trie keeps; no more than its patterns

@@ -7,6 +7,7 @@ the tables of a file is in tools/config/rules.py.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
+from itertools import takewhile
 from typing import Any
 
 from radiator.model.addresses import CHECKOUT_LOGS, name_in
@@ -19,7 +20,7 @@ from radiator.model.exchange_bindings import EXCHANGE_PREFIX, check_binding_row
 from radiator.model.exchange_bindings import KIND as BINDING_KIND
 from radiator.model.header_bindings import canonical_key
 from radiator.model.keys import as_written, json_pointer, key_sources
-from radiator.model.limits import PARTITION_WINDOW_MAX, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.limits import KEY_WORDS_MAX, PARTITION_WINDOW_MAX, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX
 from radiator.model.patterns import is_pattern, name_mistake
 from radiator.model.priorities import PRIORITY_MAX
 from radiator.model.settings import (
@@ -169,9 +170,11 @@ def binding_mistake(type_: str, key: str) -> str:
     if type_ != TOPIC:
         return ""
     words = key.split(".")
-    wildcards = words.count("*") + words.count("#")
+    in_front = len([*takewhile("*".__eq__, words)])
+    wildcards = words.count("*") + words.count("#") - max(0, in_front - 1)
     if wildcards > PATTERN_WILDCARDS_MAX:
-        return f"is {shown(key)}, which has {wildcards} wildcards; it may have at most {PATTERN_WILDCARDS_MAX}"
+        at_most = f"at most {PATTERN_WILDCARDS_MAX}, and the * at its front count as one"
+        return f"is {shown(key)}, which has {wildcards} wildcards; it may have {at_most}"
     return words_mistake(key)
 
 
@@ -186,9 +189,9 @@ def has_arguments(key: str) -> bool:
 def words_mistake(key: str) -> str:
     """Why nothing with that key can be sent to a topic exchange, as text after `key`; "" where it can."""
     words = key.count(".") + 1
-    if words <= TOPIC_WORDS_MAX:
+    if words <= KEY_WORDS_MAX:
         return ""
-    return f"is {shown(key)}, which has {words} words; it may have at most {TOPIC_WORDS_MAX}"
+    return f"is {shown(key)}, which has {words} words; it may have at most {KEY_WORDS_MAX}"
 
 
 # ---- the tables -----------------------------------------------------------------------------------------------------

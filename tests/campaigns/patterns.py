@@ -18,7 +18,7 @@ from math import inf
 from random import Random
 
 from radiator.model.commands import Read, Send
-from radiator.model.limits import BINDINGS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
+from radiator.model.limits import BINDINGS_MAX, KEY_WORDS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.model.replies import Deliver, Refuse
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.writes import Put
@@ -332,10 +332,10 @@ def one_binding_more(run: Run) -> None:
     """Words and wildcards of a key: as many as there may be are taken, one more is not; nor one binding too many."""
     node = Node(Declarations(queues={"q": QueueSettings()}), seed=run.seed)
     node.open(PUBLISHER)
-    for words, wildcards in ((TOPIC_WORDS_MAX, 0), (PATTERN_WILDCARDS_MAX + 1, PATTERN_WILDCARDS_MAX)):
+    for words, wildcards in ((KEY_WORDS_MAX, 0), (PATTERN_WILDCARDS_MAX + 1, PATTERN_WILDCARDS_MAX)):
         for more in (0, 1):
             of_wildcards = [run.chance.choice("*#") for _ in range(wildcards + more if wildcards else 0)]
-            key = ".".join([*of_wildcards, *["a"] * (words + more - len(of_wildcards))])
+            key = ".".join(["a", *of_wildcards, *["a"] * (words + more - len(of_wildcards) - 1)])
             answer = node.admin(PUBLISHER, do="bind", exchange="amq.topic", key=key, queue="q")
             if answer["ok"] == bool(more):
                 run.violation(f"a binding with the key {key} was answered {answer}")

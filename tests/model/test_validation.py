@@ -357,10 +357,13 @@ def test_no_key_of_a_binding(key: object) -> None:
 
 
 def test_only_a_topic_exchange_counts_words_and_wildcards() -> None:
-    for key, wrong in ((".".join("w" * 17), "17 words"), ("*.#.*.#", "4 wildcards")):
+    for key, wrong in ((".".join("w" * 49), "49 words"), ("#.*.*.#", "4 wildcards")):
         assert binding_mistake("direct", key) == binding_mistake("fanout", key) == ""
         assert wrong in binding_mistake("topic", key)
-    assert binding_mistake("topic", ".".join("w" * 13) + ".*.#.*") == binding_mistake("topic", "") == ""
+    assert binding_mistake("topic", ".".join("w" * 45) + ".*.#.*") == binding_mistake("topic", "") == ""
+    assert binding_mistake("topic", "*." * 45 + "a.#.*") == "" and "4 wildcards" in binding_mistake(
+        "topic", "*.*.a.*.#.#"
+    )
 
 
 def test_a_fanout_has_children() -> None:

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from radiator.core.routing.trie import Trie
 from radiator.model.header_bindings import HeaderMatch, match_of, words_of
 from radiator.model.headers import ESCAPING_NONE
+from radiator.model.limits import KEY_WORDS_MAX
 from radiator.model.settings import DIRECT, FANOUT, HEADERS
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class Matcher(Generic[T]):
         self.type = type_
         self.bindings: dict[tuple[str, T], bool] = {}
         self.every: dict[T, int] = {}
-        self.things: Trie[T] = Trie(is_literal=type_ in (DIRECT, HEADERS))
+        self.things: Trie[T] = Trie(type_ in (DIRECT, HEADERS), KEY_WORDS_MAX)
         self.arguments: dict[str, HeaderMatch] = {}
 
     def matching(self, key: str, headers: Headers) -> Iterable[T]:

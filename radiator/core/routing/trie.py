@@ -30,15 +30,16 @@ class Word(Generic[T]):
 
 class Trie(Generic[T]):
     """exact: the values under names; patterns: how many values are under patterns. is_literal: `*` and `#` are words
-    like any other.
+    like any other. words_max: no name that is looked up has more words.
 
     steps: how many nodes of the trie all matches so far have entered; a cached result costs none.
     """
 
-    __slots__ = ("exact", "is_literal", "kept", "matched_kept", "patterns", "root", "steps")
+    __slots__ = ("exact", "is_literal", "kept", "matched_kept", "patterns", "root", "steps", "words_max")
 
-    def __init__(self, is_literal: bool = False) -> None:
+    def __init__(self, is_literal: bool = False, words_max: int = TOPIC_WORDS_MAX) -> None:
         self.is_literal = is_literal
+        self.words_max = words_max
         self.exact: dict[str, dict[T, None]] = {}
         self.root: Word[T] = Word()
         self.patterns = 0
@@ -130,7 +131,7 @@ class Trie(Generic[T]):
         there.
         """
         words = pattern.split(".")
-        spare = TOPIC_WORDS_MAX - len(words) + words.count(MANY)
+        spare = self.words_max - len(words) + words.count(MANY)
         literals = [word for word in words if word not in (ONE, MANY)] or [FILLER]
         for from_others in (False, True):
             for is_reversed in (False, True):
@@ -180,10 +181,11 @@ class Trie(Generic[T]):
                 if same is not None:
                     waiting.append((same, reached << 1))
                 continue
-            for word, there in places.items():
-                same = following.get(word) if reached & there else None
+            for word in places if len(places) < len(following) else following:  # a long name has very many places
+                there = reached & places.get(word, 0)
+                same = following.get(word) if there else None
                 if same is not None:
-                    waiting.append((same, (reached & there) << 1))
+                    waiting.append((same, there << 1))
         self.steps += steps
         return found
 

@@ -84,8 +84,8 @@ def test_a_key_may_be_left_out_where_it_says_nothing() -> None:
         ({"exchange": "x", "key": "k\n", "queue": "q"}, "bad-request"),
         ({"exchange": "x", "key": "\ud800", "queue": "q"}, "bad-request"),
         ({"exchange": "x", "key": "k", "queue": "q", "routing_key": "k"}, "bad-request"),
-        ({"exchange": "x", "key": ".".join("w" * 17), "queue": "q"}, "too-many-words"),
-        ({"exchange": "x", "key": "*.*.#.#", "queue": "q"}, "too-many-words"),
+        ({"exchange": "x", "key": ".".join("w" * 49), "queue": "q"}, "too-many-words"),
+        ({"exchange": "x", "key": "#.*.*.#", "queue": "q"}, "too-many-words"),
         ({"exchange": "x", "key": "k", "queue": "$outbox/b"}, "reserved"),
     ],
 )

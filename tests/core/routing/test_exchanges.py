@@ -6,7 +6,7 @@ from radiator.core.routing import admission
 from radiator.core.routing import exchanges as module
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, Read
 from radiator.model.errors import Refusal
-from radiator.model.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
+from radiator.model.limits import KEY_WORDS_MAX, PATTERN_WILDCARDS_MAX, Limits
 from radiator.model.replies import Refuse
 from radiator.model.settings import (
     DIRECT,
@@ -150,8 +150,8 @@ def test_wildcard_in_the_key_of_a_send_is_a_word_like_any_other(bound: str, key:
 def test_key_of_a_topic_exchange_has_few_words() -> None:
     node = node_with()
     node.open(1, 2, 3, 4)
-    longest = ".".join(["w"] * TOPIC_WORDS_MAX)
-    wild = ".".join(["*"] * TOPIC_WORDS_MAX)
+    longest = ".".join(["w"] * KEY_WORDS_MAX)
+    wild = ".".join(["*"] * KEY_WORDS_MAX)
     node.say(send(1, f"/exchange/t/{wild}", receipt=b"r"), send(2, f"/exchange/t/{longest}.w"))
     node.say(send(3, f"/exchange/t/{longest}", receipt=b"r"))
     assert node.receipts(1) == node.receipts(3) == [b"r"] and node.refusal(2).code == "too-many-words"
@@ -161,13 +161,37 @@ def test_key_of_a_topic_exchange_has_few_words() -> None:
 
 def test_key_of_a_binding_to_a_topic_exchange_is_bounded() -> None:
     node = node_with()
-    assert bind(node, "t", ".".join(["w"] * TOPIC_WORDS_MAX), "a")
-    assert code(bind, node, "t", ".".join(["w"] * (TOPIC_WORDS_MAX + 1)), "a") == "too-many-words"
-    assert bind(node, "t", ".".join(["*"] * PATTERN_WILDCARDS_MAX), "a")
+    assert bind(node, "t", ".".join(["w"] * KEY_WORDS_MAX), "a")
+    assert code(bind, node, "t", ".".join(["w"] * (KEY_WORDS_MAX + 1)), "a") == "too-many-words"
+    assert bind(node, "t", ".".join(["#"] * PATTERN_WILDCARDS_MAX), "a")
     assert code(bind, node, "t", ".".join(["#"] * (PATTERN_WILDCARDS_MAX + 1)), "a") == "too-many-words"
-    assert bind(node, "d", ".".join(["*"] * 40), "a")
+    assert code(bind, node, "t", ".".join(["w", *["*"] * (PATTERN_WILDCARDS_MAX + 1)]), "a") == "too-many-words"
+    assert bind(node, "t", ".".join(["*"] * KEY_WORDS_MAX), "a")
+    assert bind(node, "d", ".".join(["*"] * 60), "a")
     assert bind(node, "d", "x" * 255, "a") and code(bind, node, "d", "x" * 256, "a") == "bad-request"
     assert code(bind, node, "d", "a\nb", "a") == "bad-request"
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 5, 2**27, 2**28 - 1])
+def test_delays_by_a_level_for_each_bit_are_routed_as_celery_and_nservicebus_bind_them(seconds: int) -> None:
+    """28 exchanges, each with a queue for the keys with a 1 at its place; those with a 0 go on to the next."""
+    node = node_with()
+    node.open(9)
+    levels = range(27, -1, -1)
+    for at, level in enumerate(levels):
+        stars = "*." * at
+        assert node.admin(9, do="declare", exchange=f"level-{level}", type="topic")["ok"]
+        assert node.admin(9, do="declare", queue=f"level-{level}")["ok"]
+        assert bind(node, f"level-{level}", f"{stars}1.#", f"level-{level}")
+    assert node.admin(9, do="declare", exchange="due", type="topic")["ok"] and bind(node, "due", "#.orders.new", "a")
+    for at, level in enumerate(levels):
+        onward = f"/exchange/level-{level - 1}" if level else "/exchange/due"
+        assert bind(node, f"level-{level}", "*." * at + "0.#", onward)
+    key = ".".join(f"{seconds:028b}") + ".orders.new"
+    highest = seconds.bit_length() - 1
+    for exchange, queue in (("level-27", f"level-{highest}"), ("due", "a")):
+        route = node.admin(9, do="route", exchange=exchange, key=key)
+        assert [one["destination"] for one in route["targets"]] == [f"/queue/{queue}"]
 
 
 # ---- one transaction -------------------------------------------------------------------------------------------------
@@ -457,7 +481,7 @@ def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindi
     node.declare_exchange("x", ExchangeSettings(type=DIRECT))
     node.declare_fanout("f", ("a",))
     bind(node, "x", "k.#", "a")
-    bind(node, "x", ".".join(["w"] * 20), "a")
+    bind(node, "x", ".".join(["w"] * 50), "a")
     node.turn([])
     now = Declarations(
         queues={"a": QueueSettings(), "b": QueueSettings()},
@@ -467,7 +491,7 @@ def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindi
     again = node.again_on(node.disk.platter, declarations=now)
     there = again.broker.destinations
     assert there.exchanges.get("x").type == TOPIC and there.fanouts.get("f").children == ("b",)
-    assert [*there.bindings_of(there.queues.all["a"])] == [("x", "k.#")], "a topic has no key of 20 words"
+    assert [*there.bindings_of(there.queues.all["a"])] == [("x", "k.#")], "a topic exchange has no key of 50 words"
     assert len(again.disk.platter.bindings) == 1
     back = again.again_on(again.disk.platter, declarations=Declarations()).broker.destinations
     assert back.exchanges.get("x").type == DIRECT and back.fanouts.get("f").children == ("a",)
@@ -529,7 +553,7 @@ def test_own_queue_takes_its_auto_delete_exchange_along() -> None:
 def test_pattern_of_a_subscriber_is_checked_as_a_binding() -> None:
     node = node_with()
     node.open(1, 2)
-    node.say(subscribe(1, "/exchange/t/*.*.*.*"), subscribe(2, "/exchange/t/" + ".".join(["w"] * 17)))
+    node.say(subscribe(1, "/exchange/t/w.*.*.*.*"), subscribe(2, "/exchange/t/" + ".".join(["w"] * 49)))
     assert node.refusal(1).code == "too-many-words" == node.refusal(2).code
     assert not node.broker.destinations.exchanges.private
 

@@ -92,10 +92,10 @@ RIGHT = {
     "a binding to a queue that a pattern matches": "[queue.'q.*']\n[exchange.x]\nbindings = [{queue = 'q.a'}]",
     "a binding to a queue that may be created": "create.queues = true\n[exchange.x]\nbindings = [{queue = 'q'}]",
     "a binding to a queue in memory": "[queue.q]\npersistent = false\n[exchange.x]\nbindings = [{queue = 'q'}]",
-    "a key of 16 words and 3 wildcards": "[queue.q]\n[exchange.x]\ntype = 'topic'\n"
-    + f"bindings = [{{key = '{'w.' * 13}*.*.#', queue = 'q'}}]",
+    "a key of 48 words and 3 wildcards": "[queue.q]\n[exchange.x]\ntype = 'topic'\n"
+    + f"bindings = [{{key = '{'w.' * 45}*.*.#', queue = 'q'}}]",
     "no words where they are not matched": "[queue.q]\n[exchange.x]\n"
-    + f"bindings = [{{key = '{'*.' * 40}', queue = 'q'}}]",
+    + f"bindings = [{{key = '{'*.' * 60}', queue = 'q'}}]",
     "a delay as long as the longest": "[queue.q]\nredelivery_delay_ms = 5\nredelivery_delay_max_ms = 5",
     "a delay of an hour": "[queue.q]\nredelivery_delay_ms = 3600000",
     "settings for durable subscriptions": "[queue.'$durable.topic.news.#']\nmax_messages = 5",
@@ -216,13 +216,14 @@ WRONG = {
         "create.queues = true\n[exchange.x]\nbindings = [{key = 'a', queue = 'y'}]\n[exchange.y]",
         'exchange.x.bindings names "y", which is an exchange and no queue; name a queue',
     ),
-    "a key of 17 words": (
-        f"[queue.q]\n[exchange.x]\ntype = 'topic'\nbindings = [{{key = '{'w.' * 16}w', queue = 'q'}}]",
-        "which has 17 words; it may have at most 16",
+    "a key of 49 words": (
+        f"[queue.q]\n[exchange.x]\ntype = 'topic'\nbindings = [{{key = '{'w.' * 48}w', queue = 'q'}}]",
+        "which has 49 words; it may have at most 48",
     ),
     "a key of 4 wildcards": (
-        "[queue.q]\n[exchange.'amq.topic']\nbindings = [{key = '*.*.#.#', queue = 'q'}]",
-        'exchange."amq.topic".bindings has the key "*.*.#.#", which has 4 wildcards; it may have at most 3',
+        "[queue.q]\n[exchange.'amq.topic']\nbindings = [{key = '#.*.*.#', queue = 'q'}]",
+        'exchange."amq.topic".bindings has the key "#.*.*.#", which has 4 wildcards; it may have at most 3, '
+        "and the * at its front count as one",
     ),
     "a delay that is longer than the longest": (
         "[queue.q]\nredelivery_delay_ms = 6\nredelivery_delay_max_ms = 5",
