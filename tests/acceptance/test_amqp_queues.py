@@ -423,6 +423,39 @@ def test_copies_by_headers(channel: amqp.Channel, name: str) -> None:
     assert all(message.headers["CC"] == [copy] and "BCC" not in message.headers for message in found)
 
 
+@pytest.mark.parametrize("way", ["headers", "onward", "alternate"])
+def test_dead_letter_is_routed_as_a_published_message(channel: amqp.Channel, name: str, way: str) -> None:
+    dead, other, last = declare(channel, f"{name}-dead"), declare(channel, f"{name}-other"), f"{name}-last"
+    exchange(channel, last, "fanout")
+    channel.queue_bind(dead, last)
+    if way == "headers":
+        exchange(channel, name, "headers")
+        channel.queue_bind(dead, name, arguments={"format": "pdf", "number": 5})
+        channel.queue_bind(other, name, arguments={"format": "doc"})
+    elif way == "onward":
+        exchange(channel, name, "topic")
+        channel.exchange_bind(last, name, "*.*.*.*.work.#")
+    else:
+        exchange(channel, name, "direct", arguments={"alternate-exchange": last})
+    to_dead = {"x-dead-letter-exchange": name, "x-dead-letter-routing-key": "0.1.0.1.work"}
+    work = declare(channel, f"{name}-work", arguments=to_dead)
+    publish(channel, work, "1", application_headers={"format": "pdf", "number": 5})
+    channel.basic_reject(channel.basic_get(work).delivery_tag, requeue=False)
+    assert (bodies(channel, dead), bodies(channel, other)) == (["1"], [])
+
+
+def test_dead_letter_is_routed_by_one_key(channel: amqp.Channel, name: str) -> None:
+    """RabbitMQ routes it by CC again: docs/AMQP.md says that this broker does not."""
+    work, dead, copy = f"{name}-work", declare(channel, f"{name}-dead"), declare(channel, f"{name}-cc")
+    exchange(channel, name, "direct")
+    channel.queue_bind(dead, name, work)
+    channel.queue_bind(copy, name, copy)
+    declare(channel, work, arguments={"x-dead-letter-exchange": name})
+    publish(channel, work, "1", application_headers={"CC": [copy]})
+    channel.basic_reject(channel.basic_get(work).delivery_tag, requeue=False)
+    assert (bodies(channel, dead), bodies(channel, copy)) == (["1"], ["1"])  # the copy of the publish alone
+
+
 def test_exchange_that_is_in_use_or_the_brokers_own(connection: amqp.Connection, name: str) -> None:
     exchange(connection.channel(), name, "direct")
     with pytest.raises(exceptions.PreconditionFailed):
