@@ -1,6 +1,7 @@
-"""Front ends: each turns bytes into commands and replies into bytes, and knows nothing of queues or sockets.
+"""Front ends: each parses a client's bytes into commands and encodes the broker's replies as bytes. None knows anything
+of queues or sockets.
 
-Adding a protocol is one file with a Session and one row in schemes.py.
+A new protocol takes one file with a Session and one row in schemes.py.
 """
 
 from collections.abc import Sequence
@@ -14,22 +15,22 @@ from radiator.model.replies import Answered, Deliver, Reply, Scope
 class Session(Protocol):
     """One connection's side of a protocol: a pure state machine, called by the server from one greenlet at a time.
 
-    The server **must** call `take_outgoing` after each `receive` or `answered`, and as the first thing where it has
-    dialled; and close the connection once that is written if `is_closing` is then true. `receive` never raises for a
-    peer's bytes: it returns `Fail`, and ignores all that follows.
+    The server **must** call `take_outgoing` after each `receive` or `answered`, and first of all on a connection that
+    it has dialled. It **must** close the connection once those bytes are written if `is_closing` is then true.
+    `receive` never raises for what a peer sends: it returns `Fail`, and ignores all that follows.
     """
 
     @property
     def is_open(self) -> bool:
-        """The peer has been accepted: `Open` was returned."""
+        """Whether the peer has been accepted: `Open` was returned."""
 
     @property
     def is_closing(self) -> bool:
-        """The session sends nothing more once `take_outgoing` is written (a failure before Open)."""
+        """Whether the session sends nothing more once `take_outgoing` is written: it failed before Open."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held of an unfinished frame."""
+        """The number of bytes held of an unfinished frame."""
 
     @property
     def heart_beat_send_s(self) -> float:
@@ -45,20 +46,24 @@ class Session(Protocol):
 
     @property
     def closing_cause(self) -> str:
-        """The cause that the log gives where `is_closing` is set before Open."""
+        """The cause that the log gives if `is_closing` is set before Open."""
 
     @property
     def other(self) -> str:
-        """Of a link: the node that was dialled, or that the other end claims to be, proved or not; "": not known."""
+        """The node at the other end of a link: the one that was dialled, or that the peer claims to be, proved or not.
+        "": not known, or no link.
+        """
 
     @property
     def closes_at(self) -> Scope:
-        """The smallest scope of a Refuse that ends the connection, as in its Open. STOMP closes at every one."""
+        """The smallest scope of a Refuse that ends the connection, as in this session's Open. For STOMP every Refuse
+        does.
+        """
 
     @property
     def is_link(self) -> bool:
-        """The other end is a node: it is read from even while it does not read, or two full links would wait for
-        ever.
+        """Whether the other end is a node. The server reads from a link even while the other end does not read:
+        otherwise two nodes whose links are full would wait for each other for ever.
         """
 
     @property
@@ -70,28 +75,28 @@ class Session(Protocol):
 
     @property
     def is_ordered(self) -> bool:
-        """Its answers are told apart by their order alone: none may be left out before another."""
+        """Whether the client matches answers to requests by their order alone: none may be left out before another."""
 
     @property
     def is_full(self) -> bool:
-        """Nothing more must be read before the broker has answered what was."""
+        """Whether nothing more may be read until the broker has answered what was read."""
 
     @property
     def has_unread(self) -> bool:
-        """`receive` is to be called again, with b"", when the connection may be read from again."""
+        """Whether `receive` must be called again, with b"", once the connection may be read from again."""
 
     @property
     def is_costly(self) -> bool:
-        """What comes next takes long: `receive` is to be called with b"" when it is the turn of this connection among
-        all such, and not before.
+        """Whether the next step takes long. The server then calls `receive` with b"" when it is the connection's turn
+        among all such connections, and not before.
         """
 
     @property
     def has_channels(self) -> bool:
-        """Several connections of the broker share the transport: the first one, which the transport's own number names,
-        and its channels. The session opens each by an Open of its own and is told the numbers of channels when it is
-        made; it ends one by a Closed among its commands. A reply that ends a channel (Bye, or a Refuse of its scope)
-        leaves the others as they are, and `encode` is given each Pause, Resume and Bye.
+        """Whether several connections of the broker share the transport: the first one, which the transport's own
+        number names, and its channels. The session returns an Open for each; it is given a function that returns the
+        channels' numbers when it is made. It ends a channel by a Closed among its commands. A reply that ends a channel
+        (Bye, or a Refuse of its scope) leaves the others open, and `encode` is called for each Pause, Resume and Bye.
         """
 
     @property
@@ -100,31 +105,33 @@ class Session(Protocol):
 
     @property
     def last_answer(self) -> bytes:
-        """The bytes with which the peer's last data ends: its answer to the end, after which this side hangs up. A
-        client that finds the connection closed along with the reason may report a broken connection, and never the
-        reason. b"": this side hangs up at once.
+        """The bytes that the peer's last data ends with if they acknowledge the end of the connection: this side hangs
+        up after them. A client whose connection is closed along with the reason may report a broken connection, and
+        never the reason. b"": this side hangs up at once.
         """
 
     def recognise(self, principal: Principal) -> None:
-        """Takes what the transport has found out since the session was made, before the first `receive`."""
+        """Sets what the transport has found out about the client's identity since the session was made; called before
+        the first `receive`.
+        """
 
     def receive(self, data: bytes) -> list[Heard]:
-        """The commands in those bytes, in order. `Open` comes first, and once for each connection."""
+        """Returns the commands in those bytes, in order. `Open` comes first, once for each connection."""
 
     def answered(self, verdict: Verdict) -> list[Heard]:
-        """Takes the verdict of `pending`, which is then None, or another check. Otherwise as `receive`."""
+        """Takes the verdict on `pending`, which is then None or another check, and returns what `receive` would."""
 
     def take_outgoing(self) -> bytes:
-        """What the session itself has to send now (the greeting, a failure before Open)."""
+        """Returns, once, what the session itself has to send: the greeting, or a failure before Open."""
 
     def encode(self, reply: Reply) -> bytes:
-        """The bytes of a reply; b"" for one that the protocol has no frame for (Bye, Pause, Resume)."""
+        """Returns the bytes of a reply; b"" if the protocol has no frame for it (Bye, Pause, Resume)."""
 
     def pieces(self, reply: Deliver | Answered) -> Sequence[bytes | memoryview]:
-        """The same in pieces, so that a large body is not copied."""
+        """Returns the bytes of a reply in pieces, so that a large body is not copied."""
 
     def heart_beat(self) -> bytes:
-        """The bytes of one heart-beat."""
+        """Returns the bytes of one heart-beat."""
 
     def forget(self) -> None:
-        """The connection is over, and nothing more will be called: releases what was read."""
+        """Releases what was read. The connection has ended, and no other method is called after this."""

@@ -10,7 +10,7 @@ from radiator.protocols.administration import answers, requests
 
 
 class Json:
-    """The Rendering of model/administration.py."""
+    """The Rendering (model/rendering.py) of requests to /admin: JSON in, JSON out."""
 
     content_type = headers.JSON
 

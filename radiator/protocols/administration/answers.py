@@ -28,12 +28,12 @@ from radiator.model.validation import as_json
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """The answer that refuses a request."""
+    """Returns the JSON text of the answer that refuses a request."""
     return _text({"ok": False, "code": refusal.code, "error": str(refusal)})
 
 
 def pieces(answer: AdminAnswer) -> Iterator[str]:
-    """An answer, piece by piece; "" where a row is not ready yet."""
+    """Yields the JSON text of an answer in pieces; "" where a row is not ready yet, so that the turn may end there."""
     return _object({"ok": True, **_members(answer)})
 
 
@@ -91,7 +91,7 @@ def _later(value: Later[Any]) -> Iterator[str]:
 
 
 def _members(record: Any) -> Mapping[str, Any]:
-    """The keys and values of a record of model/answers.py."""
+    """Returns the JSON members of a record of model/answers.py: a name and a value for each field."""
     shape = _SHAPES.get(type(record))
     return _fields(record) if shape is None else shape(record)
 
@@ -108,7 +108,7 @@ _NAMES: dict[type, tuple[str, ...]] = {}  # the fields of each record that was a
 
 
 def _plain_value(value: Any) -> Any:
-    """Converts values that JSON does not have."""
+    """Converts a record within an answer; any other value that JSON does not have is a bug."""
     if is_dataclass(value):
         return _members(value)
     raise TypeError(f"{value!r:.80} cannot be answered")
@@ -125,7 +125,7 @@ def _broker(answer: BrokerNumbers) -> Mapping[str, Any]:
 
 
 def _declared(answer: Declared | QueueDeclared) -> Mapping[str, Any]:
-    """Without `warnings` where there are none."""
+    """Leaves `warnings` out if there are none."""
     members = _fields(answer)
     if not members["warnings"]:
         del members["warnings"]
@@ -133,7 +133,7 @@ def _declared(answer: Declared | QueueDeclared) -> Mapping[str, Any]:
 
 
 def _queue_described(answer: QueueDescribed) -> Mapping[str, Any]:
-    """Without what only a partitioned queue has where it is none."""
+    """Leaves out, for a queue without partitions, the members that only a partitioned queue has."""
     members = _fields(answer)
     if answer.active_keys is None:
         del members["active_keys"], members["key_moves"], members["hot_key"]
@@ -165,7 +165,7 @@ def _connection(answer: ConnectionDescribed) -> Mapping[str, Any]:
 
 
 def _peeked(answer: PeekedMessage) -> Mapping[str, Any]:
-    """A body that is not UTF-8 is in base64."""
+    """Gives a body that is not UTF-8 in base64."""
     members = _fields(answer)
     members["headers"] = [[part.decode("utf-8", "replace") for part in pair] for pair in answer.headers]
     try:
@@ -190,4 +190,4 @@ _SHAPES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     PeekedMessage: _peeked,
     QueueSettings: as_json,
 }
-"""Records that are not simply a key for each field."""
+"""Records whose JSON differs from their fields."""

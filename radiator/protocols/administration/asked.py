@@ -1,4 +1,4 @@
-"""The JSON object that a request to /admin is, and what its keys may have."""
+"""The JSON object of a request to /admin, and the checks of its values."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from radiator.model.validation import mistake
 
 
 class Asked:
-    """The JSON object of a request without its `do`. What a getter refuses is a `bad-request`."""
+    """The JSON object of a request without its `do`. Each getter raises Refusal `bad-request` for a wrong value."""
 
     __slots__ = ("do", "given")
 
@@ -30,24 +30,24 @@ class Asked:
         return key in self.given
 
     def has_only(self, *keys: str) -> None:
-        """Refuses any other key: a misspelt one would silently mean something else."""
+        """Refuses any other key: the request would silently do without one that is misspelt."""
         for key in self.given:
             if key not in keys:
                 has = f"it has {', '.join(keys)}" if keys else "it has nothing more"
                 raise Refusal("bad-request", f"`{self.do}` has no {shown(key)} here; {has}.")
 
     def declaration(self, kind: str) -> tuple[str, Settings, bool]:
-        """Of a `declare`: the name, the given settings, and whether it only asks whether it exists (`passive`)."""
+        """Returns the name, the given settings and `passive` (only ask whether it exists) of a `declare`."""
         given = {key: value for key, value in self.given.items() if key not in (kind, "passive", "create")}
         return self.name(kind), given, self.flag("passive", False)
 
     def name(self, kind: str, key: str | None = None) -> str:
-        """The NAME of a queue, exchange, fanout or log, also where it comes with the kind before it."""
+        """Returns the NAME of a queue, exchange, fanout or log, given as NAME or as /KIND/NAME."""
         key = key or kind
         return _name(kind, key, self.text(key, _what(kind)))
 
     def names(self, kind: str, key: str, most: int) -> tuple[str, ...]:
-        """Those of 1 to `most` things of that kind, each once."""
+        """Returns the names of 1 to `most` things of that kind, none of them twice."""
         given = self.given.get(key)
         if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
             raise mistake(key, f"must be a list of names; it is {shown(given)}")
@@ -60,29 +60,32 @@ class Asked:
         return names
 
     def text(self, key: str, what: str, default: str | None = None) -> str:
-        """what: what the text must be, for the refusal."""
+        """Returns a text. what: what it must be, as the refusal says."""
         text = self.given.get(key, default)
         if not isinstance(text, str):
             raise Refusal("bad-request", f"`{key}` must be {what}; it is {shown(text)}.")
         return text
 
     def flag(self, key: str, default: bool) -> bool:
-        """true or false."""
+        """Returns true or false."""
         flag = self.given.get(key, default)
         if not isinstance(flag, bool):
             raise Refusal("bad-request", f"`{key}` must be true or false; it is {shown(flag)}.")
         return flag
 
     def page(self, kind: str) -> tuple[str | None, int | None, str | None]:
-        """Names after which one, at most how many, and of which pattern: None where the request does not give it. kind:
-        of what has the names; "": of nothing that has an address.
+        """Returns the bounds of a page of names: `after` (the name it begins behind), `limit` (the most names) and
+        `match` (their pattern), each None if the request does not give it. kind: that of the things named; "": they
+        have no address.
         """
         after = self.text("after", "the last name of the page before") if "after" in self else None
         limit = self.whole("limit", None, SIZE_MAX) if "limit" in self else None
         return after, limit, self.pattern("match", kind) if "match" in self else None
 
     def pattern(self, key: str, kind: str) -> str:
-        """A pattern of names, which may stand after the kind: bounded, since each name is compared with it."""
+        """Returns a pattern of names, given alone or as /KIND/PATTERN. Its size is bounded, since every name is
+        compared with it.
+        """
         text = self.text(key, "a pattern of names, such as orders.*")
         try:
             pattern = name_in(kind, text) if kind else text
@@ -96,7 +99,7 @@ class Asked:
         return pattern
 
     def whole(self, key: str, default: int | None, most: int | None = None, least: int = 1) -> int:
-        """A whole number from `least` up."""
+        """Returns a whole number from `least` to `most`; None: no upper bound."""
         count = self.given.get(key, default)
         if not isinstance(count, int) or isinstance(count, bool) or count < least or (most and count > most):
             bound = f"from {least} to {most}" if most else f"from {least}"
@@ -104,18 +107,20 @@ class Asked:
         return count
 
     def number(self, key: str, most: int, default: int | None = None) -> int:
-        """A whole number from 0 to `most`; without a default the key is required."""
+        """Returns a whole number from 0 to `most`; without a default the key is required."""
         number = self.given.get(key, default)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
             raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {shown(number)}.")
         return number
 
     def label(self, key: str) -> str:
-        """The name of a prepared transaction, an app, or a group of a checkout: text of 1 to NAME_MAX_BYTES."""
+        """Returns the name of a prepared transaction, an app, or the group of a checkout: text of 1 to NAME_MAX_BYTES
+        bytes.
+        """
         return _label(key, self.given.get(key))
 
     def labels(self) -> tuple[str, ...]:
-        """Those of prepared transactions, each after `prefix`."""
+        """Returns the names of prepared transactions, with `prefix` put before each."""
         given = self.given.get("prepared")
         if not isinstance(given, list) or not given:
             raise Refusal("bad-request", f"`prepared` must be a list of names; it is {shown(given)}.")
@@ -123,14 +128,14 @@ class Asked:
         return tuple(_label("prepared", prefix + name if isinstance(name, str) else name) for name in given)
 
     def group(self) -> str:
-        """Of a log: what SUBSCRIBE may name, so control characters too, but only UTF-8."""
+        """Returns the name of a log's group: any UTF-8 that a SUBSCRIBE can give, control characters included."""
         group = self.text("group", "the name of a group")
         if not 1 <= _utf8_size(group) <= NAME_MAX_BYTES:
             raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {shown(group)}")
         return group
 
     def consumer(self) -> str:
-        """The `name` of a consumer, as a SUBSCRIBE has it."""
+        """Returns the name of a consumer, by the rules for the `consumer-name` of a SUBSCRIBE."""
         name = self.text("name", "the name of a consumer")
         wrong = consumer_name_mistake(name)
         if wrong:
@@ -138,11 +143,13 @@ class Asked:
         return name
 
     def offsets(self, key: str) -> Any:
-        """Unchanged: the core refuses any that are not one for each partition."""
+        """Returns the value unchecked: only the core knows how many partitions there are."""
         return self.given.get(key)
 
     def may_create(self, kind: str, settings: Settings) -> bool:
-        """Of a `declare`: whether the queues that the settings lead to may be made. Refused where they lead to none."""
+        """Returns whether a `declare` may create the queues that its settings lead to. Refuses `create` if they lead to
+        none.
+        """
         if "create" not in self:
             return True
         create, leads_by = self.flag("create", True), KINDS[kind].leads_by
@@ -152,7 +159,9 @@ class Asked:
         return create
 
     def forced(self, why: str) -> str:
-        """The name of a peer, where `force` confirms that the consequences are known."""
+        """Returns the name of a peer, if `force` confirms that the consequences are known. why: these, for the
+        refusal.
+        """
         self.has_only("peer", "force")
         name, force = self.text("peer", "the name of a node"), self.given.get("force")
         if force is not True:
@@ -169,7 +178,7 @@ def _what(kind: str) -> str:
 
 
 def _name(kind: str, key: str, text: str) -> str:
-    """The NAME that the text is, or has after the kind."""
+    """Returns the NAME in a text that is NAME or /KIND/NAME."""
     try:
         name = name_in(kind, text)
     except ValueError as error:
@@ -181,7 +190,7 @@ def _name(kind: str, key: str, text: str) -> str:
 
 
 def _utf8_size(text: str) -> int:
-    """In bytes; 0 for half of a surrogate pair, which JSON can contain."""
+    """Returns the size in bytes of UTF-8; 0 for half of a surrogate pair, which JSON can contain."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:

@@ -13,7 +13,9 @@ from radiator.protocols.administration.asked import Asked
 
 
 def binding(command: Callable[[str, str, str], AdminCommand]) -> Callable[[Asked], AdminCommand]:
-    """A reader that makes that command of exchange, key and target. Raises Refusal `bad-request`."""
+    """Returns a reader that makes this command (of exchange, key and target). The reader raises Refusal
+    `bad-request`.
+    """
 
     def reader(asked: Asked) -> AdminCommand:
         asked.has_only("exchange", "key", "arguments", "queue")
@@ -35,7 +37,7 @@ def binding(command: Callable[[str, str, str], AdminCommand]) -> Callable[[Asked
 
 
 def _key(asked: Asked) -> str:
-    """The key, or the arguments that stand in its place."""
+    """Returns the key, or the arguments that an exchange of type headers has in its place."""
     if "arguments" not in asked:
         return asked.text("key", "a routing key", "")
     if "key" in asked:

@@ -1,4 +1,4 @@
-"""Reads requests about connections, and about what is out with consumers: JSON to commands, as requests.py does."""
+"""Reads requests about connections and about unacked messages: JSON to commands, as requests.py does."""
 
 from collections.abc import Callable, Mapping
 
@@ -63,4 +63,4 @@ READERS: Mapping[str, Callable[[Asked], AdminCommand]] = {
     "unacked": _unacked,
     "extend-unacked": _extend_unacked,
 }
-"""By what a request is called."""
+"""The reader of each request, by the request's name."""

@@ -1,4 +1,4 @@
-"""Reads requests for the overview of the broker: its history, the table of queues, what needs somebody."""
+"""Reads requests for the overview of the broker: its history, the table of queues, and what needs attention."""
 
 from radiator.model.addresses import QUEUE
 from radiator.model.checks import shown
@@ -14,18 +14,18 @@ from radiator.model.overview import (
 )
 from radiator.protocols.administration.asked import Asked
 
-TABLE_COUNT = 50  # rows of a page, where none is asked for
+TABLE_COUNT = 50  # rows of a page, if the request gives no count
 
 
 def history(asked: Asked) -> ReadHistory | ReadQueueHistory:
-    """Of the broker, or of a queue."""
+    """Reads `history`, of the whole broker or of one queue."""
     asked.has_only("queue", "after_ms")
     after_ms = asked.number("after_ms", TIME_MAX_MS, 0)
     return ReadQueueHistory(asked.name(QUEUE), after_ms) if QUEUE in asked else ReadHistory(after_ms)
 
 
 def queue_table(asked: Asked) -> ReadQueueTable:
-    """A page of the table."""
+    """Reads `queue-table`: a page of the table of queues."""
     asked.has_only("match", "text", "sort", "first", "count", "filter")
     text = asked.text("text", "a part of the names", "")
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -50,6 +50,6 @@ def queue_table(asked: Asked) -> ReadQueueTable:
 
 
 def attention(asked: Asked) -> ReadAttention:
-    """What needs somebody."""
+    """Reads `attention`: what needs an operator."""
     asked.has_only()
     return ReadAttention()

@@ -14,7 +14,7 @@ from radiator.protocols.administration.asked import Asked
 
 
 def route(asked: Asked) -> AdminCommand:
-    """`route`. Raises Refusal `bad-request`, as the others do."""
+    """Reads `route`. Like the other readers, raises Refusal `bad-request`."""
     asked.has_only(EXCHANGE, "key", "headers")
     name, key = asked.name(EXCHANGE), asked.text("key", "a routing key", "")
     wrong = _address_mistake(f"/{EXCHANGE}/{name}/{key}")
@@ -24,7 +24,7 @@ def route(asked: Asked) -> AdminCommand:
 
 
 def _block(headers: object) -> bytes:
-    """Headers of the message that is asked about, as a block."""
+    """Returns the headers of the message that is asked about, as lines NAME:VALUE."""
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise mistake(
             "headers", f'must be names and values, as text, such as {{"format": "pdf"}}; it is {shown(headers)}'
@@ -36,7 +36,7 @@ def _block(headers: object) -> bytes:
 
 
 def may(asked: Asked) -> AdminCommand:
-    """`may`."""
+    """Reads `may`: whether a user has a right on an address."""
     asked.has_only("user", "right", "destination")
     user = asked.text("user", "the name of a user")
     if wrong := user_name_mistake(user):
@@ -49,7 +49,7 @@ def may(asked: Asked) -> AdminCommand:
 
 
 def _judged(address: str, right: str) -> str:
-    """An address that the right can be judged on."""
+    """Returns the address to be judged, which must be one that this right can be given on."""
     if address == EVERYTHING:
         return address
     if right == ADMIN:
@@ -73,7 +73,7 @@ def _address_mistake(address: str) -> str:
 
 
 def give_back(asked: Asked) -> AdminCommand:
-    """`return`."""
+    """Reads `return`."""
     asked.has_only(QUEUE, "message_ids", "count")
     name = asked.name(QUEUE)
     if "message_ids" not in asked:

@@ -43,15 +43,15 @@ from radiator.protocols.administration import connections, overview, questions
 from radiator.protocols.administration.asked import Asked
 from radiator.protocols.administration.bindings import binding
 
-PEEK_COUNT = 10  # where none is asked for
-LOG_LINES_COUNT = 100  # the same
+PEEK_COUNT = 10  # if the request gives no count
+LOG_LINES_COUNT = 100  # likewise
 
 _LEVELS = f"one of {', '.join(LOG_LEVELS)}"
 _seconds = number(EXTEND_MIN_S, ACK_TIMEOUT_MAX_S, "of seconds ")
 
 
 def read(body: bytes) -> AdminCommand:
-    """The command that a request asks for. Raises Refusal `bad-request` or `unknown-request`."""
+    """Returns the command that a request asks for. Raises Refusal `bad-request` or `unknown-request`."""
     given = _parsed(body)
     do = given.pop("do", None)
     reader = REQUESTS.get(do) if isinstance(do, str) else None
@@ -60,7 +60,7 @@ def read(body: bytes) -> AdminCommand:
     return reader(Asked(do, given))
 
 
-_OBJECTS = ("arguments", "headers")  # what may be an object, of plain values
+_OBJECTS = ("arguments", "headers")  # keys whose value may be an object of plain values
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
@@ -105,13 +105,13 @@ Reader = Callable[[Asked], AdminCommand]
 
 
 def _by_kind(readers: Mapping[str, Reader]) -> Reader:
-    """Of a request that names one thing, of one of these kinds."""
+    """Returns a reader for a request that names one thing, of one of these kinds."""
 
     return lambda asked: readers[_one_of(readers, asked)](asked)
 
 
 def _one_of(kinds: Collection[str], asked: Asked) -> str:
-    """The kind of the one thing that it names."""
+    """Returns the kind of the one thing that the request names."""
     found = [kind for kind in kinds if kind in asked]
     if len(found) != 1:
         has = ", ".join(map(shown, found)) or "none"
@@ -120,7 +120,7 @@ def _one_of(kinds: Collection[str], asked: Asked) -> str:
 
 
 def _of(command: Callable[[str], AdminCommand], kind: str) -> Reader:
-    """Of a command that has a name and nothing else."""
+    """Returns a reader for a command whose only argument is a name of that kind."""
 
     def reader(asked: Asked) -> AdminCommand:
         asked.has_only(kind)
@@ -130,7 +130,7 @@ def _of(command: Callable[[str], AdminCommand], kind: str) -> Reader:
 
 
 def _plain(command: Callable[[], AdminCommand]) -> Reader:
-    """Of a command without fields."""
+    """Returns a reader for a command without arguments."""
 
     def reader(asked: Asked) -> AdminCommand:
         asked.has_only()
@@ -189,7 +189,7 @@ def _peek(asked: Asked) -> AdminCommand:
 def _explain(
     key: str, what: str, read: Callable[[str], str], command: Callable[[str, int, int], AdminCommand]
 ) -> Reader:
-    """Of the story of what is named by that key. read: raises ValueError with a sentence."""
+    """Returns a reader for `explain` by that key. read: parses its text, and raises ValueError with a sentence."""
 
     def reader(asked: Asked) -> AdminCommand:
         asked.has_only(key, "after", "limit")
@@ -203,7 +203,7 @@ def _explain(
 
 
 def _page_of_events(asked: Asked) -> tuple[int, int]:
-    """The place in the journal that it begins behind, and how many events."""
+    """Returns the number of the event that the page begins behind, and the most events that it has."""
     after = asked.number("after", SIZE_MAX) if "after" in asked else -1
     return after, asked.whole("limit", EXPLAINED_EVENTS_MAX, EXPLAINED_EVENTS_MAX)
 

@@ -1,4 +1,6 @@
-"""JSON Schemas of what answers.py writes, made of the records of model/answers.py, for who describes the answers."""
+"""JSON Schemas of the answers that answers.py writes, made from the records of model/answers.py. openapi.py uses
+them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -46,7 +48,7 @@ _ROWS = {
     "topics": numbers.TopicNumbers,
     "users": numbers.UserNumbers,
 }
-"""What each section of the numbers has of one thing."""
+"""The record that each section of the numbers has for one thing."""
 
 SECTIONS = sections()
 
@@ -105,12 +107,12 @@ ANSWERS: dict[str, type | Mapping[str, type]] = {
     "drain": answers.Draining,
     "reload": answers.ConfigurationReloaded,
 }
-"""The record that answers each request but `stats`; where that depends on what it names, by the kind of that."""
+"""The record that answers each request but `stats`; by kind, if that depends on the kind of thing that is named."""
 
 
 def answer(do: str, kind: str | None = None, section: str | None = None) -> Schema:
-    """The schema of the answer to a request that was not refused. kind: of what it names; section: the one that
-    `stats` always asks for.
+    """Returns the schema of the answer to a request that is not refused. kind: that of the thing named; section: the
+    one that this `stats` always asks for.
     """
     if section is not None:
         return record(True, {section: _by_name(_ROWS[section])})
@@ -123,7 +125,7 @@ def answer(do: str, kind: str | None = None, section: str | None = None) -> Sche
 
 
 def record(is_answer: bool, members: Mapping[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
-    """An object with these members. is_answer: it begins with `"ok": true`."""
+    """Returns the schema of an object with these members. is_answer: it begins with `"ok": true`."""
     ok: Mapping[str, Schema] = {"ok": {"const": True}} if is_answer else {}
     properties = {**ok, **members}
     required = [name for name in properties if name not in optional and name not in _OPTIONAL]
@@ -131,14 +133,14 @@ def record(is_answer: bool, members: Mapping[str, Schema], optional: tuple[str, 
 
 
 _OPTIONAL = ("warnings", "body_base64")
-"""Members that stand there only where there is something to say."""
+"""Members that an answer has only where there is something to tell."""
 
 _SOMETIMES: Mapping[type, tuple[str, ...]] = {answers.QueueDescribed: ("active_keys", "key_moves", "hot_key")}
-"""The same of one record: of a partitioned queue."""
+"""Further optional members of single records: those of a partitioned queue."""
 
 
 def of(kind: Any) -> Schema:
-    """Of a value of that type, as answers.py writes it."""
+    """Returns the schema of a value of that type, as answers.py writes it."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return {}
@@ -164,7 +166,7 @@ def _by_name(kind: type) -> Schema:
 
 @cache
 def _members(kind: Any) -> Mapping[str, Schema]:
-    """The members that a record becomes."""
+    """Returns the schema of each member that a record becomes."""
     shape = _SHAPES.get(kind)
     types = get_type_hints(kind)
     found = {field.name: types[field.name] for field in fields(kind)}
@@ -177,7 +179,7 @@ def _broker(types: Mapping[str, Any]) -> Mapping[str, Schema]:
 
 
 def _explained(types: Mapping[str, Any]) -> Mapping[str, Schema]:
-    """The numbers stand among the other members."""
+    """Puts the members of the numbers among the record's other members."""
     found: dict[str, Schema] = {}
     for name, one in types.items():
         found.update(_members(one) if name in ("numbers", "pressure") else {name: of(one)})
@@ -218,7 +220,7 @@ _NAMED = (
     LogSettings,
     QueueSettings,
 )
-"""Records that stand in answers, each under its name among the components of a document."""
+"""Records that answers refer to by name, among the components of the OpenAPI document."""
 
 
 def _queue_settings(types: Mapping[str, Any]) -> Mapping[str, Schema]:
@@ -226,7 +228,7 @@ def _queue_settings(types: Mapping[str, Any]) -> Mapping[str, Schema]:
 
 
 def _sources() -> Schema:
-    """What the keys of a queue's messages are taken from."""
+    """Returns the schema of `partition_key`: what the keys of a queue's messages are taken from."""
     several = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": KEY_SOURCES_MAX}
     return {"anyOf": [{"type": "string"}, several, {"type": "null"}]}
 
@@ -239,11 +241,11 @@ _SHAPES: Mapping[Any, Any] = {
     peeking.PeekedMessage: _peeked,
     QueueSettings: _queue_settings,
 }
-"""Records that answers.py writes in another shape than their fields."""
+"""Records whose JSON differs from their fields."""
 
 
 def components() -> Mapping[str, Schema]:
-    """The schemas that others refer to."""
+    """Returns the schemas that others refer to, by name."""
     return {kind.__name__: record(False, _members(kind)) for kind in sorted(_NAMED, key=lambda kind: kind.__name__)}
 
 
@@ -253,7 +255,9 @@ _SETTINGS = {QUEUE: QueueSettings, EXCHANGE: ExchangeSettings, LOG: LogSettings}
 
 
 def settings(kind: str) -> Schema:
-    """The object of settings by which one thing of that kind is declared: docs/OPERATING.md has their bounds."""
+    """Returns the schema of the settings by which one thing of that kind is declared. docs/OPERATING.md has their
+    bounds.
+    """
     if kind == FANOUT:
         found: Mapping[str, Schema] = {"children": {"type": "array", "items": {"type": "string"}}}
     else:
