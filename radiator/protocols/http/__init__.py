@@ -1,1 +1,3 @@
-"""HTTP/1.1, for browsers and machines: what a request is, and what it is answered."""
+"""HTTP/1.1, for browsers and machines: how requests are read, what resources there are, and how responses are
+written.
+"""

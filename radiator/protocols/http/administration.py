@@ -1,4 +1,6 @@
-"""What operators and programs ask for at `/admin`, as resources: each is one request of requests.py, and its answer."""
+"""The requests of `/admin` as HTTP resources: each resource is one request of administration/requests.py, and its
+answer.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,7 +31,9 @@ from radiator.protocols.http.responses import (
 
 
 class HttpJson:
-    """The Rendering of model/administration.py: as at /admin, and a refusal is a problem."""
+    """The Rendering (model/rendering.py) of these resources: JSON as at /admin, except that a refusal is a problem
+    document.
+    """
 
     content_type = headers.JSON
 
@@ -54,9 +58,10 @@ FLAG, NUMBER, TEXT = "boolean", "integer", "string"
 
 @dataclass(slots=True, frozen=True)
 class Asking:
-    """One resource, and the request that it is. do: its name. names: the keys for what stands in the path, in order.
-    query: the parameters, by their types; body: the keys that a JSON body may have; None: it has no body; ANY: any.
-    fixed: keys that are always there. needed: a key without which it would be another request.
+    """A resource, and the request to /admin that it makes. do: the request's name. names: the keys whose values stand
+    in the path, in order. query: the parameters and their types. body: the keys that a JSON body may have; None: there
+    is no body; ANY: any keys. fixed: keys that the request always has. needed: a key without which it would be another
+    request.
     """
 
     method: str
@@ -69,7 +74,7 @@ class Asking:
     needed: str = ""
 
     def ask(self, request: HttpRequest) -> HttpExchange:
-        """The resource. Raises BadRequest."""
+        """Makes the request. The route's resource. Raises BadRequest."""
         asked: dict[str, Any] = {"do": self.do, **dict(self.fixed), **dict(zip(self.names, request.names, strict=True))}
         if "number" in self.names:
             asked["number"] = _number("The number of a connection", asked["number"])
@@ -88,12 +93,12 @@ class Asking:
 
     @property
     def declares(self) -> bool:
-        """Whether its answer says if there is something new."""
+        """Whether the answer says if something was created: then the status is 201."""
         return self.method == "PUT" or self.do == "consumer-register"
 
     @property
     def route(self) -> Route:
-        """Where it is."""
+        """The row of the table of routes."""
         section, query = dict(self.fixed).get("section"), tuple(name for name, _ in self.query)
         operation = operations.of_request(self.method, self.do, self.names, query, self.body, section, self.needed)
         return Route(self.method, self.path, self.ask, _no_body if self.body is None else body_max, operation=operation)
@@ -184,7 +189,9 @@ ASKINGS: tuple[Asking, ...] = (
 
 
 def exchange(request: HttpRequest, body: bytes, answer: Callable[[Reply], Response]) -> HttpExchange:
-    """A request of requests.py; answer: makes the response."""
+    """Returns the exchange that makes a request of administration/requests.py. answer: makes the response of its
+    reply.
+    """
     ask = Administer(request.connection, body, HTTP_JSON, ESCAPING_ALL, request.receipt, is_answered=True)
     return HttpExchange([ask], answer)
 
@@ -197,21 +204,21 @@ def _answered(reply: Reply, status: int = 200) -> Response:
 
 
 def _declared(reply: Reply) -> Response:
-    """201: it was not there before."""
+    """Returns the response of a request that may create something: 201 if it did."""
     assert isinstance(reply, Answered)
     is_new = not reply.code and json.loads(reply.body).get("created") is True
     return _answered(reply, 201 if is_new else 200)
 
 
 def any_request(request: HttpRequest) -> HttpExchange:
-    """`POST /v1/admin`: a request as at /admin."""
+    """`POST /v1/admin`: makes any request, as a SEND to /admin does."""
     request.query()
     json_body(request)
     return exchange(request, request.body, _answered)
 
 
 def json_body(request: HttpRequest) -> dict[str, Any]:
-    """The JSON object that the body is. Raises BadRequest."""
+    """Returns the JSON object in the body. Raises BadRequest."""
     if request.head.content_type != JSON:
         given = shown(request.head.headers.get(b"content-type", b""))
         raise BadRequest(415, f"The body's content-type is {given}; it must be application/json.")
@@ -219,7 +226,7 @@ def json_body(request: HttpRequest) -> dict[str, Any]:
 
 
 def body_max(head: RequestHead, limits: Limits) -> int:
-    """Of a request."""
+    """Returns the most bytes of a request to /admin."""
     return ADMIN_BODY_MAX_BYTES
 
 

@@ -1,4 +1,6 @@
-"""`GET /client.js`, `GET /client.d.ts`: the client for pages, read when the broker starts; no request opens a file."""
+"""`GET /client.js`, `GET /client.d.ts`: the client for web pages. Both files are read when the broker starts, so no
+request opens a file.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,7 @@ _RESPONSES = {name: Response(200, (_FOLDER / name).read_bytes(), kind) for name,
 
 
 def asset(name: str) -> Resource:
-    """The resource that is that file."""
+    """Returns the resource that serves this file."""
     response = _RESPONSES[name]
 
     def resource(request: HttpRequest) -> Response:

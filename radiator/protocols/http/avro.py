@@ -1,6 +1,6 @@
 """Messages as `avro/binary`: an array of the record `radiator.v1.Message` of docs/HTTP.md.
 
-The schema never changes, so this is read and written as it stands there, and needs no library.
+That schema never changes, so this code reads and writes it directly, and needs no library.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Envelope = tuple[str, dict[str, str], bytes]
 
 
 def encode(messages: Sequence[tuple[str, Mapping[str, str], bytes]]) -> bytes:
-    """An array of these messages."""
+    """Returns an array of these messages."""
     parts: list[bytes] = []
     if messages:
         parts.append(_long(len(messages)))
@@ -33,8 +33,8 @@ def encode(messages: Sequence[tuple[str, Mapping[str, str], bytes]]) -> bytes:
 
 
 def decode(data: bytes, max_headers: int) -> list[Envelope]:
-    """All messages of an array. Raises BadRequest where it is none, has none or more than HTTP_BATCH_MESSAGES, one of
-    them has more than max_headers, or something stands behind its end.
+    """Returns all messages of an array. Raises BadRequest if `data` is no such array, if the array is empty or has more
+    than HTTP_BATCH_MESSAGES messages, if a message has more than max_headers headers, or if bytes follow the array.
     """
     reader = AvroReader(data)
     found: list[Envelope] = []
@@ -93,7 +93,7 @@ def _bytes(reader: AvroReader, a: str) -> bytes:
 
 
 class _At:
-    """Names the field in which something is wrong."""
+    """Names the field that is wrong, in the sentence of the refusal."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -111,7 +111,7 @@ def _sized(value: bytes) -> tuple[bytes, bytes]:
 
 
 def _long(value: int) -> bytes:
-    """Of a number that is not negative."""
+    """Encodes a number that is not negative."""
     left, found = value << 1, bytearray()
     while left > 127:
         found.append(left & 127 | 128)

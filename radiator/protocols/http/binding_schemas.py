@@ -1,4 +1,4 @@
-"""JSON schemas of what a binding of an exchange has, for the description of the HTTP API."""
+"""JSON Schemas of the fields of a binding, for the OpenAPI document."""
 
 from typing import Any
 

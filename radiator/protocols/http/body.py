@@ -1,7 +1,7 @@
 """The body of an HTTP/1.1 request (RFC 9112, sections 6 and 7), of a known length or in chunks.
 
-What a body may have is compared before anything of it is kept. Chunks have no extensions here, and no trailers behind
-them: nobody needs them, and two readers may understand them differently.
+Its size is compared with the bound before anything of it is kept. Chunk extensions and trailers are refused: nobody
+needs them, and two readers may understand them differently.
 """
 
 from radiator.model.errors import shown
@@ -12,20 +12,20 @@ _LINE_END = b"\r\n"
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _SIZE_LINE_BYTES = 8 + len(_LINE_END)
 
-_SIZE, _DATA, _DATA_END, _LAST_END = range(4)  # what comes next of a body in chunks
+_SIZE, _DATA, _DATA_END, _LAST_END = range(4)  # what is expected next in a body that comes in chunks
 
 
 class Body:
-    """Collects one body. most: bytes that it may have.
+    """Collects one body. most: the most bytes that it may have.
 
-    is_whole: it has come. size: its bytes, where they are known before; else those of the chunks that have begun.
-    taken_bytes: how many were read for it, with the sizes and ends of chunks.
+    is_whole: all of it has arrived. size: its bytes, if the head gives them; else those of the chunks that have begun.
+    taken_bytes: the bytes read for it, with the sizes and line ends of chunks.
     """
 
     __slots__ = ("_at", "_held", "_left", "_most", "is_chunked", "is_whole", "size", "taken_bytes")
 
     def __init__(self, head: RequestHead, most: int) -> None:
-        """Raises BadRequest where the head says that it is too large, or says no length that is one."""
+        """Raises BadRequest if the head gives no valid length, or one beyond `most`."""
         self._most = most
         self._at = _SIZE
         self._held: bytes | bytearray = b""
@@ -46,7 +46,9 @@ class Body:
             raise self._too_large()
 
     def take(self, data: bytes) -> bytes:
-        """Takes what is of it from the beginning of `data`; returns the rest. Raises BadRequest."""
+        """Takes the bytes at the beginning of `data` that belong to the body, and returns the rest. Raises
+        BadRequest.
+        """
         if self.is_whole:
             return data
         if self.is_chunked:
@@ -59,11 +61,11 @@ class Body:
         return rest
 
     def whole(self) -> bytes:
-        """All of it."""
+        """Returns the body, once it is whole."""
         return bytes(self._held)
 
     def _keep(self, piece: bytes) -> None:
-        # in one buffer: each piece as an object of its own would take some 40 bytes more, which nobody counts
+        # in one buffer: a bytes object for each piece would take some 40 bytes more, which no bound counts
         if not self._held:
             self._held = piece
         else:
@@ -73,7 +75,7 @@ class Body:
         self._left -= len(piece)
 
     def _take_chunks(self, data: bytes) -> bytes:
-        at = 0  # nothing is cut off before the end: very many small chunks would copy the rest as often
+        at = 0  # `data` is cut once, at the end: otherwise each of very many small chunks would copy the rest of it
         while not self.is_whole:
             if self._at == _DATA:
                 if at == len(data):

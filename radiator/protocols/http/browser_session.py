@@ -1,4 +1,4 @@
-"""`/v1/session`: the login of a page of this broker, which the browser keeps in a cookie that no script can read."""
+"""`/v1/session`: the login of a page of this broker. The browser keeps it in a cookie that no script can read."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _EVERY_RIGHT = {right: [EVERYTHING] for right in RIGHTS}
 
 
 def log_in(request: HttpRequest) -> LoginGiven:
-    """`POST`: the login that the body has. Raises BadRequest, and Refusal where there are no users."""
+    """`POST`: returns the login in the body. Raises BadRequest, and Refusal if there are no users."""
     request.query()
     _check_page(request.head)
     if request.recognition is None or request.recognition.login is None:
@@ -33,7 +33,7 @@ def log_in(request: HttpRequest) -> LoginGiven:
     try:
         found = parsed(request.body)
     except BadRequest:
-        found = {}  # its sentence would repeat some of a secret
+        found = {}  # the sentence of the error could quote part of a secret
     if set(found) == {"token"} and _is_text(found["token"]) and found["token"]:
         return LoginGiven(b"", found["token"].encode())
     if set(found) == {"user", "password"} and _is_text(found["user"]) and _is_text(found["password"]):
@@ -44,7 +44,7 @@ def log_in(request: HttpRequest) -> LoginGiven:
 
 
 def logged_in(recognition: Recognition, head: RequestHead, principal: Principal) -> Response:
-    """What he is answered who has logged in."""
+    """Returns the response to a login that was right: it sets the cookie."""
     try:
         given = recognition.give(head, principal)
     except Refusal as refusal:
@@ -54,7 +54,9 @@ def logged_in(recognition: Recognition, head: RequestHead, principal: Principal)
 
 
 def log_out(request: HttpRequest) -> Response:
-    """`DELETE`: the cookie is over, here and in the browser; where there is none, too. Raises BadRequest."""
+    """`DELETE`: ends the session of the cookie, and has the browser drop the cookie; does no harm if there is none.
+    Raises BadRequest.
+    """
     request.query()
     _check_page(request.head)
     is_encrypted = False
@@ -65,7 +67,7 @@ def log_out(request: HttpRequest) -> Response:
 
 
 def identity(request: HttpRequest) -> Response:
-    """`GET`: who asks, and what he may do. Raises BadRequest."""
+    """`GET`: returns who makes the request, and that user's rights. Raises BadRequest."""
     request.query()
     recognition, principal = request.recognition, request.principal
     cookies = None if recognition is None else recognition.cookies
@@ -85,26 +87,26 @@ def identity(request: HttpRequest) -> Response:
 
 
 def stranger(request: HttpRequest) -> Response:
-    """The same to who has no login: that he needs one, and nothing of the broker. Raises BadRequest."""
+    """`GET` without a login: returns only that one is needed, and nothing else about the broker. Raises BadRequest."""
     request.query()
     found: dict[str, Any] = {"ok": True, "user": None, "users": True}
     return as_json(200, found)
 
 
 def body_max(head: RequestHead, limits: Limits) -> int:
-    """Of a login."""
+    """Returns the most bytes of a login."""
     return HTTP_LOGIN_BYTES
 
 
 def _check_page(head: RequestHead) -> None:
-    """Raises BadRequest for the page of a listed site: the cookie would not count for what it asks."""
+    """Raises BadRequest for a page of another site, even a listed one: the cookie is ignored in its requests."""
     if not is_own_page(head):
         sentence = "A session is for pages of this broker; a page of another site sends its login with each request."
         raise BadRequest(403, sentence)
 
 
 def _is_process(principal: Principal) -> bool:
-    """Whether it is root, or the broker's own user of the system, at a unix socket: no user of the broker."""
+    """Whether the client is root or the broker's own system user, at a unix socket. Neither is a user of the broker."""
     return principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.name == f"uid:{principal.uid}"
 
 
@@ -113,5 +115,5 @@ def _patterns(rules: Rules, right: str) -> list[str]:
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is text that UTF-8 can have: JSON may have halves of surrogate pairs."""
+    """Whether the value is text that UTF-8 can encode: JSON can contain halves of surrogate pairs."""
     return isinstance(value, str) and not any("\ud800" <= one <= "\udfff" for one in value)

@@ -1,8 +1,9 @@
-"""The console: the page for operators at `GET /`, and its files, read when the broker starts; no request opens a file.
+"""The console: the page for operators at `GET /`, and its files. All are read when the broker starts, so no request
+opens a file.
 
-The page itself is never kept by a browser; the files are kept for long, under a path with a digest of them all: another
-version of the broker has another path, and so never a mixture of two versions. They say nothing of the broker, so they
-need no login; what the page shows, it asks for in the name of who has logged in.
+Browsers do not cache the page. They cache the files for long, under a path with a digest of all files: another version
+of the broker has another path, so a page never runs with files of two versions. None of the files says anything about
+the broker, so they need no login. The page asks for its data in the name of the user who has logged in.
 """
 
 import hashlib
@@ -23,11 +24,11 @@ _CONTENT_TYPES = {
     ".txt": b"text/plain; charset=utf-8",
 }
 _KEPT_S = 365 * 24 * 3600
-_GZIP = 16 + zlib.MAX_WBITS  # the format, as zlib is told
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's `wbits` for the format of gzip
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    # text becomes no markup and no code, in whatever way a script tries it
+    # the browser lets no script turn text into markup or code
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _OF_PAGES: Headers = (
@@ -40,7 +41,7 @@ _AS_IT_IS: Headers = ((b"Vary", b"Accept-Encoding"),)
 
 
 def _all_of() -> dict[str, bytes]:
-    """By their paths in the folder."""
+    """Returns the files of the folder, by their paths in it."""
     return {
         str(file.relative_to(_FOLDER)): file.read_bytes()
         for file in sorted(_FOLDER.rglob("*"))
@@ -53,7 +54,7 @@ DIGEST = hashlib.sha256(b"".join(name.encode() + b"\0" + body for name, body in 
 
 
 def _served(name: str, body: bytes, max_age_s: int) -> Resource:
-    """Squeezed for who takes that, which is done once."""
+    """Returns the resource of a file. It is compressed once, for clients that accept gzip."""
     kind, squeezed = _CONTENT_TYPES[Path(name).suffix], zlib.compress(body, wbits=_GZIP)
     plain = Response(200, body, kind, (*_OF_PAGES, *_AS_IT_IS), max_age_s, policy=_POLICY)
     small = Response(200, squeezed, kind, (*_OF_PAGES, *_SQUEEZED), max_age_s, policy=_POLICY)
@@ -66,7 +67,9 @@ def _served(name: str, body: bytes, max_age_s: int) -> Resource:
 
 
 def _takes_gzip(accepted: bytes) -> bool:
-    """RFC 9110, section 12.5.3. Who gives weights is sent the bytes as they are."""
+    """Whether Accept-Encoding names gzip (RFC 9110, section 12.5.3). A client that gives weights is sent the file
+    uncompressed.
+    """
     return b"gzip" in (one.strip() for one in accepted.split(b","))
 
 
@@ -76,7 +79,7 @@ _BY_PATH = {tuple(name.split("/")): _served(name, body, _KEPT_S) for name, body 
 
 
 def file(request: HttpRequest) -> Response:
-    """One of the files. Raises BadRequest where it is not of this version."""
+    """Serves one of the files. Raises BadRequest if the path is not that of this version."""
     digest, *path = request.names
     resource = _BY_PATH.get(tuple(path))
     if digest != DIGEST or resource is None:

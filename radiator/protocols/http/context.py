@@ -1,4 +1,4 @@
-"""What the sessions of the web have from their server, beside their own connection."""
+"""What a session of HTTP is given by its server, besides its connection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from radiator.protocols.http.tunnel import Tunnels
 
 @dataclass(slots=True, frozen=True)
 class WebContext:
-    """settings: whom [http] lets in. tunnels: what carries STOMP over HTTP. date: the value of Date (RFC 9110, section
-    6.6.1) for an answer of now; None: answers have none. state: of the server, as it changes. cookies: the logins that
-    browsers keep; None: there are no users. is_encrypted: the listener has TLS. next_number: gives the number of one
-    more connection; for sessions of AMQP, whose channels are such. new_name: gives one that nobody can guess, for what
-    its client has not named.
+    """settings: [http] of the configuration. tunnels: the sessions of STOMP over HTTP. date: returns the value of Date
+    (RFC 9110, section 6.6.1) now; None: responses have no Date. state: the server's, which changes. cookies: the
+    sessions of browsers; None: there are no users. is_encrypted: the listener has TLS. next_number: returns the number
+    of a new connection; used by AMQP, whose channels are connections. new_name: returns an unguessable name, for what a
+    client has not named.
     """
 
     settings: WebSettings = DEFAULT_WEB

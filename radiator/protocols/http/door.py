@@ -1,4 +1,4 @@
-"""Whom the web is open to: the Host and the Origin of a request, and the login that it carries."""
+"""Checks which requests are let in: by their Host and Origin, and by the login that they carry."""
 
 import base64
 import binascii
@@ -16,7 +16,9 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 _METHODS = b"GET, HEAD, POST, PUT, DELETE"
 _PREFLIGHT_KEPT_S = 600
 _NOBODY = b"\0"
-"""A name that no user can have: what is no login is judged, counted and refused as a wrong one."""
+"""A name that no user can have. A malformed login is judged by this name: so it is counted and refused as a wrong
+one.
+"""
 
 _CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="radiator", charset="UTF-8"'),)
 _HOW_TO_LOG_IN = (
@@ -27,8 +29,8 @@ _LOG_IN_AGAIN = "The session of the cookie has ended, or is not for this request
 
 
 def check_host(head: RequestHead, web: WebSettings) -> None:
-    """Refuses a name that is not this broker's: a page elsewhere may have pointed it here (DNS rebinding). An address
-    cannot be pointed anywhere. Raises BadRequest.
+    """Refuses a Host that is not a name of this broker: another site's page may have pointed its own name to this
+    address (DNS rebinding). An IP address cannot be pointed anywhere, so it is accepted. Raises BadRequest.
     """
     value = head.headers.get(b"host", b"localhost")
     if value in _HOSTS_KNOWN:
@@ -41,8 +43,8 @@ def check_host(head: RequestHead, web: WebSettings) -> None:
 
 
 def check_site(head: RequestHead, web: WebSettings) -> None:
-    """Refuses what a page of another site asks for (cross-site requests and WebSockets), unless [http] lists the site.
-    Programs send no Origin. Raises BadRequest.
+    """Refuses requests and WebSockets that a page of another site makes, unless [http] lists the site. Programs send no
+    Origin. Raises BadRequest.
     """
     origin = head.headers.get(b"origin")
     if origin is not None:
@@ -53,13 +55,13 @@ def check_site(head: RequestHead, web: WebSettings) -> None:
 
 
 def check_origin(head: RequestHead, origin: bytes, web: WebSettings) -> None:
-    """Raises BadRequest for a page of another site that is not listed."""
+    """Raises BadRequest if the Origin is another site's that is not listed."""
     if not _is_own(head, origin) and origin.decode("latin-1").lower() not in web.origins:
         raise BadRequest(403, f"The Origin {shown(origin)} is not that of this broker: add it to origins in [http].")
 
 
 def allowed_origin(head: RequestHead, web: WebSettings) -> Headers:
-    """What tells a browser that the page of a listed site may read the answer."""
+    """Returns the headers by which a browser lets a page of a listed site read the response."""
     origin = head.headers.get(b"origin")
     if origin is None or _is_own(head, origin) or origin.decode("latin-1").lower() not in web.origins:
         return ((b"Vary", b"Origin"),) if web.origins else ()
@@ -71,7 +73,7 @@ def allowed_origin(head: RequestHead, web: WebSettings) -> Headers:
 
 
 def preflight(head: RequestHead) -> Response:
-    """Of a browser that asks before it sends what a page of a listed site wants."""
+    """Returns the response to a CORS preflight, which a browser sends before some requests of a listed site's page."""
     headers: Headers = (
         (b"Access-Control-Allow-Methods", _METHODS),
         (b"Access-Control-Max-Age", b"%d" % _PREFLIGHT_KEPT_S),
@@ -83,15 +85,15 @@ def preflight(head: RequestHead) -> Response:
 
 
 def is_own_page(head: RequestHead) -> bool:
-    """Whether it is a page of this broker that asks, or no page, as far as the browser says."""
+    """Whether the request is made by a page of this broker, or by no page, as far as the browser says."""
     origin = head.headers.get(b"origin")
     is_own = origin is None or _is_own(head, origin)
     return is_own and head.headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
 
 
 def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
-    """The name and the secret of `Basic` (RFC 7617), or b"" and the token of `Bearer` (RFC 6750); twice b"" for none,
-    and _NOBODY for what is neither.
+    """Returns the name and the secret of `Basic` (RFC 7617), or b"" and the token of `Bearer` (RFC 6750). Both are b""
+    if there is no login; the name is _NOBODY if the header is malformed.
     """
     if authorization is None:
         return b"", b""
@@ -109,8 +111,8 @@ def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
 
 
 def not_let_in(head: RequestHead, refusal: Refusal, is_in_body: bool = False) -> Response:
-    """The answer to a request whose login was refused. A browser that a page has asked by its script is not challenged:
-    it would open a dialog of its own over that page; nor is who has it in the body.
+    """Returns the response to a request whose login was refused. It has no challenge if a script of a page has made the
+    request, since the browser would open its own login dialog over the page; nor if the login was in the body.
     """
     if refusal.code != FORBIDDEN:
         return refused(refusal.code, str(refusal))
@@ -122,7 +124,7 @@ def not_let_in(head: RequestHead, refusal: Refusal, is_in_body: bool = False) ->
 
 
 def cookie_over(connection: int) -> Refuse:
-    """What ends a stream that is read by a cookie which has ended."""
+    """Returns the refusal that ends a stream when the session of its cookie has ended."""
     return Refuse(connection, FORBIDDEN, "The session of the cookie has ended: log in again.")
 
 
@@ -140,8 +142,8 @@ _OF_HOSTS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 
 def _host_of(value: bytes) -> str | None:
-    """The host of HOST:PORT, in lower case; None: it is none."""
-    if not _OF_HOSTS.issuperset(value):  # urlsplit leaves out what it does not like
+    """Returns the host of HOST:PORT, in lower case; None: the value is malformed."""
+    if not _OF_HOSTS.issuperset(value):  # urlsplit drops some characters silently
         return None
     try:
         found = urlsplit("//" + value.decode("ascii"))

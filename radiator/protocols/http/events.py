@@ -1,7 +1,7 @@
 """`GET /v1/logs/NAME/events` and `GET /v1/topics/PATTERN/events`: server-sent events, until one side closes.
 
-The `id` of a record's event is the place of its reader in all partitions, as `PARTITION:OFFSET,...`: what each of them
-is to be read from next. A client that comes back with it (Last-Event-ID) misses nothing, and gets nothing twice.
+The `id` of a record's event is the place of its reader in all partitions, as `PARTITION:OFFSET,...`: the offset that is
+to be read next in each. A client that reconnects with it (Last-Event-ID) misses no record, and gets none twice.
 """
 
 import json
@@ -20,15 +20,15 @@ from radiator.protocols.http.head import BadRequest
 from radiator.protocols.http.members import members
 from radiator.protocols.http.responses import status_of
 
-_SUBSCRIPTION = b"events"  # the only one of its connection
+_SUBSCRIPTION = b"events"  # the connection has no other subscription
 _PLACE = re.compile("([0-9]{1,4}):([0-9]{1,15})", re.ASCII)
-# in one line, whatever is in it; made once, since json.dumps makes one for each call, which takes as long as the event
+# writes one line, whatever the value; made once: json.dumps makes an encoder for each call, as long as an event takes
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STARTS: Mapping[str, Place] = {EARLIEST: (EARLIEST, 0), LATEST: (LATEST, 0)}
 
 
 def of_log(request: HttpRequest) -> HttpExchange:
-    """The records of a log, from Last-Event-ID on, or from `from`. Raises BadRequest."""
+    """Subscribes to the records of a log, from Last-Event-ID on, or from `from`. Raises BadRequest."""
     address = _address(request, LOG)
     query = request.query("from", "partition")
     partition = _partition(query["partition"]) if "partition" in query else None
@@ -50,20 +50,20 @@ def of_log(request: HttpRequest) -> HttpExchange:
 
 
 def of_topics(request: HttpRequest) -> HttpExchange:
-    """What is sent to the topics that match, from now on. Raises BadRequest."""
+    """Subscribes to what is sent to the topics that match, from now on. Raises BadRequest."""
     address = _address(request, TOPIC)
     request.query()
     return HttpExchange([Subscribe(request.connection, _SUBSCRIPTION, address, receipt=request.receipt)], EventStream)
 
 
 class EventStream:
-    """The events of a subscription, whose receipt this is made of."""
+    """The events of a subscription. receipt: the reply to its Subscribe; that of a log has the reader's place."""
 
     __slots__ = ("_offsets", "opening")
 
     def __init__(self, receipt: Reply) -> None:
         self._offsets = dict(receipt.offsets) if isinstance(receipt, LogReceipt) else {}
-        # a client that is cut off before the first event comes back with that
+        # a client that loses the connection before the first event reconnects with this id
         self.opening = b"id: %b\n\n" % self._id() if self._offsets else b""
 
     def encode(self, reply: Reply) -> bytes:
@@ -87,8 +87,8 @@ _last: tuple[Message | None, str, bytes] = (None, "", b"")
 
 
 def _event_of(message: Message, name: str, where: Mapping[str, int]) -> bytes:
-    """Its event, without the place of a reader. Streams that get one message, one after the other, share its bytes:
-    1,000 slow ones of a topic hold one copy.
+    """Returns the event of a message, without the `id` of a reader. Streams that get the same message one after another
+    share its bytes: 1,000 slow readers of a topic hold one copy.
     """
     global _last
     if message is not _last[0] or name != _last[1]:
@@ -96,15 +96,15 @@ def _event_of(message: Message, name: str, where: Mapping[str, int]) -> bytes:
     return _last[2]
 
 
-_LONGER = bytes(range(32)) + b'"\\'  # in a text of JSON one of these is two to six bytes
+_LONGER = bytes(range(32)) + b'"\\'  # in a JSON string each of these becomes two to six bytes
 _ESCAPED_BYTES = 6
 _PLACE_BYTES = 21  # `PARTITION:OFFSET,`
-_AROUND_BYTES = 64  # how much more names and numbers of an event take than what a message costs in any case
+_AROUND_BYTES = 64  # the names and numbers in an event, beyond what every message is counted for
 
 
 def event_bytes(message: Message, partitions: int) -> int:
-    """What the event of a record takes, at most: who writes the record must not make events that cost more memory than
-    is counted for them.
+    """Returns the most bytes that the event of a record can take. Memory is counted by it, so that no record makes
+    events that take more than is counted.
     """
     body = message.body
     as_text = len(body) + (_ESCAPED_BYTES - 1) * (len(body) - len(body.translate(None, _LONGER)))
@@ -114,12 +114,12 @@ def event_bytes(message: Message, partitions: int) -> int:
 
 
 def refused_event(refuse: Refuse) -> bytes:
-    """The last one of a stream that the broker ends."""
+    """Returns the last event of a stream that the broker ends."""
     return _event(b"refused", {"status": status_of(refuse.code), "code": refuse.code, "detail": refuse.sentence})
 
 
 def event_of(name: bytes, data: bytes) -> bytes:
-    """An event. data: one line."""
+    """Returns an event. data: one line."""
     return b"event: %b\ndata: %b\n\n" % (name, data)
 
 
@@ -149,7 +149,7 @@ def _partition(value: str) -> int:
 
 
 def _start(request: HttpRequest, asked: str) -> tuple[Place | None, Mapping[int, int] | None]:
-    """As a Subscribe has them. Raises BadRequest."""
+    """Returns `start` and `offsets` of the Subscribe. Raises BadRequest."""
     last = request.head.headers.get(b"last-event-id")
     if last:
         return None, _offsets("Last-Event-ID", last.decode("utf-8", "replace"))
@@ -159,7 +159,7 @@ def _start(request: HttpRequest, asked: str) -> tuple[Place | None, Mapping[int,
 
 
 def _offsets(name: str, value: str) -> Mapping[int, int]:
-    """By partition. Raises BadRequest."""
+    """Returns the offset of each partition. Raises BadRequest."""
     found: dict[int, int] = {}
     for one in value.split(",", HTTP_EVENTS_PARTITIONS):
         match = _PLACE.fullmatch(one)

@@ -1,4 +1,4 @@
-"""A request on its way to an answer: what a resource gets, and what it gives."""
+"""A request and what a resource returns for it: a response, commands for the broker, or a login to be checked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ from radiator.protocols.http.tunnel import TunnelRequest
 
 @dataclass(slots=True)
 class HttpRequest:
-    """One that has come whole. receipt: unique on its connection; the replies to its commands have it. names: what
-    stands in the variable places of its path, decoded. state: of the server. principal: who makes it, where its route
-    asks for that. recognition: of its connection.
+    """A complete request. receipt: unique on its connection; the replies to the request's commands carry it. names: the
+    variable parts of its path, decoded. state: the server's. principal: who makes it, if its route asks for a login.
+    recognition: its connection's.
     """
 
     connection: int
@@ -36,14 +36,16 @@ class HttpRequest:
     recognition: Recognition | None = None
 
     def query(self, *known: str) -> dict[str, str]:
-        """What stands behind the `?`. Raises BadRequest for a name that is not among those, or comes twice."""
+        """Returns the parameters behind the `?`. Raises BadRequest for a name that is not in `known`, or is given
+        twice.
+        """
         found = self.query_lists(*known)
         if any(len(values) > 1 for values in found.values()):
             raise BadRequest(400, f"The query {shown(self.head.query)} has a parameter twice.")
         return {name: values[0] for name, values in found.items()}
 
     def query_lists(self, *known: str) -> dict[str, list[str]]:
-        """The same of a resource whose parameters may come several times."""
+        """Returns the values of each parameter, which may be given several times. Raises BadRequest as `query` does."""
         if not self.head.query:
             return {}
         try:
@@ -62,9 +64,9 @@ class HttpRequest:
 
 @dataclass(slots=True)
 class HttpExchange:
-    """What a request asks of the broker. commands: to be carried out, in order. answer: makes the response of each
-    reply that has the request's receipt; None: another one follows. A refusal is answered before it is asked. is_alone:
-    nothing is read behind the request before it is answered; others of that connection may be on their way with it.
+    """What a request asks of the broker. commands: in order. answer: makes the response from each reply that carries
+    the request's receipt; it returns None if another reply follows. It is not called for a refusal. is_alone: nothing
+    behind this request is read before it is answered; otherwise requests that are not alone may be pipelined with it.
     tunnel_request: what is asked of a session of STOMP over HTTP.
     """
 
@@ -76,27 +78,27 @@ class HttpExchange:
 
 @dataclass(slots=True, frozen=True)
 class LoginGiven:
-    """What a request asks whose body is a login: that it is judged. name: b"": the secret says whose it is."""
+    """A login in the body of a request, to be checked. name: b"" if the secret alone says whose it is."""
 
     name: bytes
     secret: bytes = field(repr=False)
 
 
 class Stream(Protocol):
-    """An answer that lasts as long as its connection: server-sent events. opening: what comes before all of them."""
+    """A response that lasts as long as its connection: server-sent events. opening: the bytes before all events."""
 
     opening: bytes
 
     def encode(self, reply: Reply) -> bytes:
-        """The events of a reply; b"": none. Behind a Refuse nothing follows."""
+        """Returns the events of a reply; b"": it has none. Nothing follows a Refuse."""
 
 
 Resource = Callable[[HttpRequest], Response | HttpExchange | LoginGiven]
-"""What is at a path. Raises BadRequest, or a Refusal, which is answered as that of a command."""
+"""Handles the requests of a route. Raises BadRequest, or a Refusal, which is answered like that of a command."""
 
 
 def found_by(resource: Resource, request: HttpRequest) -> Response | HttpExchange | LoginGiven:
-    """What is there, or the refusal of it."""
+    """Calls the resource, and turns what it raises into a response."""
     try:
         return resource(request)
     except BadRequest as bad:
@@ -108,17 +110,17 @@ def found_by(resource: Resource, request: HttpRequest) -> Response | HttpExchang
 
 
 def no_body(head: RequestHead, limits: Limits) -> int:
-    """Of a resource that takes none."""
+    """Returns the most bytes of a body, for a resource that has none."""
     return 0
 
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """One method at one path. path: its parts between `/`; None is any one part, percent-encoded. resource: what is
-    there. body_max: the bytes that a body may have, by the head. is_free: it asks for no login. to_strangers: what is
-    there for who has no login, where that is something else. to_browsers: for who asks for a page. is_websocket: the
-    connection becomes one; its CONNECT has the login. is_console: it is there only with the console. logs_in: its body
-    has a login. operation: what the OpenAPI document says of it.
+    """One method at one path. path: its parts between `/`; None stands for any one part, percent-encoded. resource:
+    handles the requests. body_max: returns the most bytes of a body. is_free: needs no login. to_strangers: the route
+    used for a client without a login, if that differs. to_browsers: the route used if a page is asked for.
+    is_websocket: the connection becomes a WebSocket, whose CONNECT has the login. is_console: exists only if the
+    console is on. logs_in: the body has a login. operation: its description in the OpenAPI document.
     """
 
     method: str

@@ -1,7 +1,7 @@
 """The head of an HTTP/1.1 request (RFC 9112, sections 2 to 5), read strictly.
 
-llhttp reads it, by httptools. What two readers could understand differently is refused, and so is all that this broker
-has no use for: whoever stands before it, a proxy say, must see the same requests as it does.
+llhttp parses it, through httptools. Anything that two readers could understand differently is refused, and so is
+anything that this broker has no use for: a proxy before the broker must see the same requests as the broker does.
 """
 
 from dataclasses import dataclass, field
@@ -42,12 +42,14 @@ _OTHER_PROTOCOLS = (
         "This is STOMP, and this listener is for HTTP; use the port of a stomp:// listener, or a WebSocket on /ws.",
     ),
 )
-"""How what is no HTTP begins, and its answer: its sender would wait in vain for the end of a head."""
+"""The first bytes of other protocols, and the sentence for each: their clients would wait in vain for a response, as no
+end of a head ever comes.
+"""
 
 
 class BadRequest(Violation):
-    """A request that is answered with that status. Where it is raised before the request is whole, nothing behind it is
-    read. headers: more of the answer.
+    """A request that is answered with this status. If it is raised before the request is complete, nothing behind it is
+    read. headers: further headers of the response.
     """
 
     def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
@@ -59,47 +61,47 @@ class BadRequest(Violation):
 
 @dataclass(slots=True, frozen=True)
 class RequestHead:
-    """path: of the target, as it was sent, before any `?`. headers: by their names in lower case; the values of one
-    that came several times stand in one line, with commas between them.
+    """path: of the target, as it was sent, without the query. headers: by name in lower case; the values of a header
+    that came several times are joined with commas.
     """
 
     method: str
     path: bytes
     query: bytes
-    headers: dict[bytes, bytes] = field(repr=False)  # some are secret
+    headers: dict[bytes, bytes] = field(repr=False)  # may hold a password or a cookie
     version: str
 
     @property
     def content_type(self) -> bytes:
-        """In lower case, without parameters; b"": not given."""
+        """The media type in lower case, without parameters; b"": not given."""
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip(b" \t").lower()
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether another request may follow on its connection."""
+        """Whether another request may follow on the connection."""
         return self.version == "1.1" and (
             b"connection" not in self.headers or b"close" not in self.tokens(b"connection")
         )
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the client waits for a word before it sends the body."""
+        """Whether the client waits for `100 Continue` before it sends the body."""
         return b"expect" in self.headers
 
     @property
     def has_body(self) -> bool:
-        """Whether one follows."""
+        """Whether a body follows."""
         return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0") != b"0"
 
     def tokens(self, name: bytes) -> list[bytes]:
-        """The comma-separated list in that header, in lower case."""
+        """Returns the comma-separated values of this header, in lower case."""
         return [one for each in self.headers.get(name, b"").split(b",") if (one := each.strip(b" \t").lower())]
 
 
 def head_bytes(data: bytes) -> int:
-    """How many of these bytes are a request's head, its empty line included, and the one that may stand before it, as
-    older clients send it behind a body (RFC 9112, section 2.2); 0: its end has not come yet. Raises BadRequest where it
-    is too long, or cannot be one.
+    """Returns the size of the request's head at the beginning of `data`, with its empty line, and with an empty line
+    before it, which older clients send behind a body (RFC 9112, section 2.2). 0: the end of the head has not arrived.
+    Raises BadRequest if the head is too long, or is that of another protocol.
     """
     for beginning, sentence in _OTHER_PROTOCOLS:
         if data.startswith(beginning):
@@ -116,14 +118,14 @@ def head_bytes(data: bytes) -> int:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """data: as many bytes as `head_bytes` has counted. Raises BadRequest."""
+    """Parses a head. data: the bytes that `head_bytes` has counted. Raises BadRequest."""
     data = data.removeprefix(_LINE_END)
     found = _Found()
     parser = httptools.HttpRequestParser(found)
     try:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        pass  # only asked for: whether it is granted is another's to say
+        pass  # llhttp stops at Upgrade; whether it is granted is decided by the route
     except httptools.HttpParserInvalidMethodError:
         raise BadRequest(501, f"The method {shown(data[:16].split(b' ')[0])} is not known here.") from None
     except httptools.HttpParserError as error:
@@ -133,7 +135,7 @@ def parse_head(data: bytes) -> RequestHead:
     line = data[: data.index(_LINE_END)]
     method, version = parser.get_method(), parser.get_http_version()
     is_line = line.startswith(method + b" ") and line.endswith(b" HTTP/" + version.encode()) and line.count(b" ") == 2
-    if version not in _VERSIONS or not is_line:  # llhttp lets line ends pass before it
+    if version not in _VERSIONS or not is_line:  # llhttp skips line ends before the first line
         raise BadRequest(400, "The first line of a request must be METHOD /TARGET HTTP/1.1, with one space between.")
     path, _, query = found.target.partition(b"?")
     if len(found.target) > HTTP_TARGET_BYTES:
@@ -166,7 +168,7 @@ def _by_name(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 class _Found:
-    """What llhttp has found; it calls these methods."""
+    """Receives what llhttp finds: the parser calls these methods."""
 
     def __init__(self) -> None:
         self.target = b""

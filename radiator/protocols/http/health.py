@@ -1,4 +1,4 @@
-"""Whether the process answers, and whether clients should be sent to it."""
+"""`/healthz` and `/readyz`: whether the process answers, and whether clients should be sent to it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,13 +21,15 @@ _ANSWER_READY = Response(200, _READY)
 
 
 def alive(request: HttpRequest) -> Response:
-    """It says nothing of the broker to anybody."""
+    """Answers anybody, and says nothing about the broker."""
     request.query()
     return Response(200, b"ok\n")
 
 
 class ReadyText:
-    """The Rendering of model/administration.py that asks for the readiness: a word, or a problem with `reasons`."""
+    """The Rendering (model/rendering.py) that asks for the readiness: the word `ready`, or a problem document with
+    `reasons`.
+    """
 
     content_type = TEXT
 
@@ -49,14 +51,16 @@ class ReadyText:
 
 
 def ready(request: HttpRequest) -> HttpExchange:
-    """200 or 503. Raises BadRequest."""
+    """Asks the broker for its readiness: 200 or 503. Raises BadRequest."""
     exclude = _exclude(request)
     ask = Administer(request.connection, b"", ReadyText(exclude), ESCAPING_ALL, request.receipt, is_answered=True)
     return HttpExchange([ask], _answered)
 
 
 def verdict(request: HttpRequest) -> Response:
-    """The same for who has no login: without reasons, and without a place among the connections. Raises BadRequest."""
+    """Answers a client without a login: gives no reasons, and takes no place among the connections. Raises
+    BadRequest.
+    """
     if request.state.is_ready(frozenset(_exclude(request))):
         return _ANSWER_READY
     return written(_NOT_READY, _refusal(()))

@@ -1,5 +1,5 @@
-"""The JSON object that the body of a request is. How many values it may have is compared before they are made: they are
-what reading it costs, more than its bytes.
+"""The JSON object in the body of a request. Its values are counted before it is parsed: they cost more than its bytes
+do.
 """
 
 import json
@@ -10,11 +10,11 @@ from radiator.model.errors import shown
 from radiator.model.limits import HTTP_JSON_VALUES
 from radiator.protocols.http.head import BadRequest
 
-_QUOTES = 4  # of one value: those of its name and its own
+_QUOTES = 4  # the most quotes of a value: two for its name and two for a text
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """Raises BadRequest for what is no JSON object, and for more than HTTP_JSON_VALUES values."""
+    """Returns the object. Raises BadRequest if the body is no JSON object, or has more than HTTP_JSON_VALUES values."""
     if _has_too_many_values(body):
         raise BadRequest(413, f"The body has more than {HTTP_JSON_VALUES} values; send them in several requests.")
     try:
@@ -35,7 +35,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 def _has_too_many_values(body: bytes) -> bool:
     if _values(body) <= HTTP_JSON_VALUES:
         return False
-    # commas of texts are no values: without what is escaped each quote begins or ends a text, and these are left out
+    # commas within strings are not counted: once escapes are removed, each quote begins or ends a string
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     if plain.count(b'"') > _QUOTES * HTTP_JSON_VALUES:
         return True
@@ -43,7 +43,7 @@ def _has_too_many_values(body: bytes) -> bool:
 
 
 def _values(text: bytes) -> int:
-    """How many members, elements, arrays and objects it has at most, where no text in it holds such a sign."""
+    """Returns an upper bound of the members, elements, arrays and objects, if no string contains such a sign."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -54,6 +54,7 @@ def _no_constant(name: str) -> float:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]  # in one pass: there may be very many
+        # one pass over the names: there may be very many
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"an object has {twice!r:.80} twice")
     return found

@@ -1,4 +1,4 @@
-"""The head of a request, and what comes of looking at it before anything of its body is read."""
+"""The head of a request, with the route that it leads to: judged before anything of the body is read."""
 
 from dataclasses import dataclass, field
 
@@ -12,9 +12,9 @@ from radiator.protocols.http.routes import found_route
 
 @dataclass(slots=True)
 class JudgedHead:
-    """data: the head's bytes: who says the same ones again need not be judged again. route: what is asked for; None: a
-    browser asks whether it may ask (a CORS preflight), or it is not judged yet. names: what stands in the variable
-    places of the path, decoded. body_max: bytes that the body may have.
+    """data: the bytes of the head: a head with the same bytes need not be judged again. route: None: this is a CORS
+    preflight, or the head is not judged yet. names: the variable parts of the path, decoded. body_max: the most bytes
+    of the body.
     """
 
     data: bytes = field(repr=False)
@@ -24,7 +24,7 @@ class JudgedHead:
     body_max: int = 0
 
     def judge(self, web: WebSettings, limits: Limits) -> None:
-        """Finds the route. Raises BadRequest for whom the web is not open to, and where there is nothing."""
+        """Finds the route. Raises BadRequest if the Host or Origin is not let in, or the path does not exist."""
         head = self.head
         check_host(head, web)
         check_site(head, web)
@@ -39,5 +39,5 @@ class JudgedHead:
 
 
 def _asks_for_page(head: RequestHead) -> bool:
-    """Browsers name HTML when they go to an address; programs do not."""
+    """Whether a browser opens the address: it then accepts HTML, which programs do not ask for."""
     return b"text/html" in head.headers.get(b"accept", b"")

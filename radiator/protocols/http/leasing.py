@@ -22,7 +22,7 @@ from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.members import headers_of, members
 from radiator.protocols.http.responses import Response, as_json, status_of
 
-LEASE_MS = 30_000  # where none is asked for
+LEASE_MS = 30_000  # if the request gives none
 _OF_RECEIVE = ("max", "wait_ms", "lease_ms")
 _OF_SETTLEMENT = ("lease", "action", "delay_ms", "lease_ms")
 
@@ -48,7 +48,7 @@ def receive(request: HttpRequest) -> HttpExchange:
 
 
 def settle(request: HttpRequest) -> HttpExchange:
-    """Settles leases, each for itself; answered when that is synced. Raises BadRequest."""
+    """Settles leases, each on its own; answered once that is synced. Raises BadRequest."""
     request.query()
     given = json_body(request)
     _only(given, ("settlements",))
@@ -59,7 +59,7 @@ def settle(request: HttpRequest) -> HttpExchange:
 
 
 def body_max(head: RequestHead, limits: Limits) -> int:
-    """Of so many settlements."""
+    """Returns the most bytes of a request that settles leases."""
     return HTTP_BATCH_BYTES
 
 
@@ -106,7 +106,7 @@ def _leased_as_avro(reply: Reply) -> Response:
 
 
 def _envelope(one: LeasedMessage) -> tuple[str, dict[str, str], bytes]:
-    """What it is as headers of a MESSAGE, which no SEND can have."""
+    """Returns a leased message with headers of a MESSAGE, which no SEND can set."""
     headers = {
         "message-id": one.message_id.decode(),
         "ack": one.lease.decode(),

@@ -1,4 +1,4 @@
-"""A message as JSON has it, in answers and events."""
+"""The JSON of a message, in answers and in events."""
 
 import base64
 from typing import Any
@@ -8,8 +8,8 @@ from radiator.model.message import Message
 
 
 def members(message: Message) -> dict[str, Any]:
-    """`destination`, `timestamp` (ms since the epoch), `headers` (of a name that comes twice the first), and `body`
-    where that is UTF-8, else `body_base64`.
+    """Returns `destination`, `timestamp` (ms since the epoch), `headers` (the first of repeated names), and `body` if
+    that is UTF-8, else `body_base64`.
     """
     found = {
         "destination": message.destination,
@@ -23,7 +23,7 @@ def members(message: Message) -> dict[str, Any]:
 
 
 def headers_of(message: Message, found: dict[str, str]) -> dict[str, str]:
-    """Its own headers behind those that were found before; of a name that comes twice the first."""
+    """Adds a message's own headers to `found`, whose names are kept; the first of repeated names counts."""
     for name, value in expanded_pairs(message.headers, message.escaping):
         found.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
     return found

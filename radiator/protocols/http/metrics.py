@@ -22,7 +22,9 @@ METRICS = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class NumbersText:
-    """The Rendering of model/administration.py that asks for all numbers. write: makes the text of some of them."""
+    """The Rendering (model/rendering.py) that asks for all numbers. write: yields the text of those that are
+    selected.
+    """
 
     def __init__(self, content_type: bytes, write: Callable[[BrokerNumbers], Iterator[str]]) -> None:
         self.content_type = content_type
@@ -43,7 +45,7 @@ class NumbersText:
 
 
 def scrape(request: HttpRequest) -> HttpExchange:
-    """The whole text, or the sections and names that the query selects. Raises BadRequest."""
+    """Returns all metrics, or those of the sections and names that the query selects. Raises BadRequest."""
     given = request.query_lists("section", "name")
     sections, names = given.get("section", []), given.get("name", [])
     for section in sections:

@@ -1,4 +1,6 @@
-"""`GET /v1/openapi.json`: the OpenAPI 3.1 document of all that is here, made of the table of routes; and `GET /`."""
+"""`GET /v1/openapi.json`: the OpenAPI 3.1 document of all routes, made from their table; and `GET /`, a list of
+addresses.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ from radiator.protocols.http.operations import Operation
 from radiator.protocols.http.responses import JSON, PROBLEM, Response, as_json
 
 PATH = "/v1/openapi.json"
-_KEPT_S = 300  # another version of the broker may have another document
+_KEPT_S = 300  # short, since another version of the broker has another document
 
 _INDEX = {
     "name": "Radiator, a durable message broker: docs/HTTP.md",
@@ -47,7 +49,9 @@ _REFUSED = {
 
 
 def routes(others: Sequence[Route]) -> tuple[Route, ...]:
-    """The rows for what describes the others. Neither asks for a login: they say nothing of the broker's state."""
+    """Returns the routes of the document and the list. They need no login, since they say nothing about the broker's
+    state. others: the routes that the document describes besides these.
+    """
     rows = (
         Route("GET", ("",), index, is_free=True, to_browsers=console.PAGE, operation=operations.INDEX),
         Route("GET", ("v1",), index, is_free=True, operation=operations.INDEX),
@@ -61,7 +65,7 @@ def routes(others: Sequence[Route]) -> tuple[Route, ...]:
 
 
 def index(request: HttpRequest) -> Response:
-    """What is here, and where. Raises BadRequest."""
+    """Returns the addresses of the document, of the health check and of STOMP over WebSocket. Raises BadRequest."""
     request.query()
     return as_json(200, _INDEX)
 
@@ -75,7 +79,7 @@ def _serving(body: bytes) -> Resource:
 
 
 def document(found: Sequence[Route]) -> Mapping[str, Any]:
-    """All of them that are described."""
+    """Returns the document of all routes that have an operation."""
     paths: dict[str, dict[str, Any]] = {}
     for route in found:
         if route.operation is not None:
@@ -102,7 +106,7 @@ def document(found: Sequence[Route]) -> Mapping[str, Any]:
 
 
 def path_of(path: tuple[str | None, ...], operation: Operation) -> str:
-    """As OpenAPI writes it: `/v1/queues/{queue}`."""
+    """Returns the path as OpenAPI writes it, such as `/v1/queues/{queue}`."""
     names = iter(operation.names)
     return "/" + "/".join(f"{{{next(names)}}}" if part is None else part for part in path)
 

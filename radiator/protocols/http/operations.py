@@ -1,4 +1,4 @@
-"""What the resources do, in the words of OpenAPI 3.1 (openapi.py): parameters, bodies, and what they are answered."""
+"""The OpenAPI 3.1 operation of each resource (openapi.py): its parameters, bodies and answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,10 +51,9 @@ AVRO = "avro/binary"
 
 @dataclass(slots=True, frozen=True)
 class Operation:
-    """summary: what it does. names: of the variable parts of its path, in order. query, headers: its parameters, by
-    their names. bodies: what it may be sent, by media type. needed: the parameters, or members of the body, without
-    which it is refused. answers: by status, what is said of it and its body by media type; what is refused is a
-    problem, and not among them.
+    """summary: what the resource does. names: the variable parts of its path, in order. query, headers: parameters, by
+    name. bodies: what may be sent, by media type. needed: parameters, or members of the body, that are required.
+    answers: by status, a description and the bodies by media type. Refusals are problem documents, and not listed.
     """
 
     summary: str
@@ -123,7 +122,7 @@ _FIELDS: Mapping[str, Schema] = {
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
     "wait_ms": {**_COUNT, "maximum": DRAIN_WAIT_MAX_MS},
 }
-"""The fields of requests to /admin that a resource may have as parameters, or in its body."""
+"""The fields of requests to /admin that may be parameters of a resource, or members of its body."""
 
 _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
     **OF_BINDING,
@@ -217,8 +216,9 @@ def of_request(
     section: str | None = None,
     needed: str = "",
 ) -> Operation:
-    """The resource that is that request to /admin. body: the keys that it may have, or `*` for any settings; None: it
-    has none. section: which the request always asks for. needed: a key without which it would be another request.
+    """Returns the operation of a resource that makes this request to /admin. body: the keys that it may have, or `*`
+    for any settings; None: no body. section: the one it always asks for. needed: a key without which it is another
+    request.
     """
     kind = names[0] if names and names[0] in KINDS else None
     fields = {**_FIELDS, **_OTHERWISE.get(do, {})}
@@ -249,7 +249,7 @@ def _object(fields: Mapping[str, Schema], keys: tuple[str, ...], needed: tuple[s
     }
 
 
-# ---- what is no request to /admin -----------------------------------------------------------------------------------
+# ---- not requests to /admin -----------------------------------------------------------------------------------------
 
 _TIME: Schema = {**_COUNT, "maximum": TIME_MAX_MS}
 _HEADERS: Mapping[str, Schema] = {
@@ -294,7 +294,7 @@ _PUBLISHED = {JSON: schemas.record(False, {"ids": _STRINGS, "duplicates": _COUNT
 
 
 def publish(kind: str) -> Operation:
-    """Of what publishes to that kind of destination."""
+    """Returns the operation of a resource that publishes to this kind of destination."""
     return Operation(
         f"Publishes one message, or a batch, to {'an' if kind == EXCHANGE else 'a'} {kind}; answered once it is synced",
         (kind,),

@@ -1,4 +1,4 @@
-"""How far a request has come: while it is read, and from then on until it is answered."""
+"""The state of one request: while it is being read, and until it is answered."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ from radiator.protocols.http.responses import Response
 
 @dataclass(slots=True)
 class Arrival:
-    """The request that is being read. head_bytes: of its head. is_continue_due: its client waits for a 100 before it
-    sends the body. principal: who makes it, once that is known.
+    """A request that is being read. head_bytes: the size of its head. is_continue_due: its client waits for `100
+    Continue` before it sends the body. principal: None until it is known who makes the request.
     """
 
     head: RequestHead
@@ -25,18 +25,20 @@ class Arrival:
 
     @property
     def read_bytes(self) -> int:
-        """All that was read of it counts, also sizes of chunks: so the clock of a frame sees that it is still one."""
+        """All bytes read for the request, with the sizes of chunks: by them the frame clock sees that it is still the
+        same one.
+        """
         return self.head_bytes + self.body.taken_bytes
 
     @property
     def size(self) -> int:
-        """Of the whole, as far as it is known."""
+        """The bytes of the whole request, as far as they are known."""
         return self.head_bytes + self.body.size
 
 
 @dataclass(slots=True)
 class Slot:
-    """One request, until it is answered. exchange: None: its response is made."""
+    """The place of a request among the answers that are due. exchange: None: its response is made already."""
 
     head: RequestHead
     exchange: HttpExchange | None

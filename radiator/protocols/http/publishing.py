@@ -1,4 +1,6 @@
-"""POST to a destination's `messages`: stores what the body is, or the messages in it; answered when that is synced."""
+"""POST to a destination's `messages`: stores the body as one message, or the messages in it; answered once that is
+synced.
+"""
 
 import base64
 import binascii
@@ -22,7 +24,7 @@ from radiator.protocols.stomp.spec import HOP_HEADERS
 from radiator.protocols.stomp.values import flag, number
 
 HEADER_PREFIX = b"message-"
-"""Of a header of the request that is one of the message, without the prefix."""
+"""A request's header with this prefix is a header of the message, without the prefix."""
 
 _AS_THEY_ARE = (
     b"content-type",
@@ -42,7 +44,7 @@ _IDEMPOTENCY_KEY = b"idempotency-key"
 _DEDUP_ID = b"dedup-id"
 _CONTENT_TYPE = b"content-type"
 _OF_MESSAGE = HEADER_PREFIX + _CONTENT_TYPE
-# the others are of the request too: what it is, and whose trace it belongs to
+# these three describe the request as well: its content, and its trace
 _OF_ONE = {_IDEMPOTENCY_KEY, _DEDUP_ID, *_AS_THEY_ARE} - {b"content-type", b"traceparent", b"tracestate"}
 _NOT_HERE = HOP_HEADERS | {
     _IDEMPOTENCY_KEY,
@@ -58,17 +60,19 @@ _PLAIN = b"text/plain; charset=utf-8"
 
 
 def body_max(head: RequestHead, limits: Limits) -> int:
-    """A message is bounded as in a frame; a batch, which is read in one go, more narrowly."""
+    """Returns the most bytes of a body: those of a frame for one message, fewer for a batch, which is read in one
+    step.
+    """
     return HTTP_BATCH_BYTES if is_batch(head) else limits.max_frame_bytes
 
 
 def is_batch(head: RequestHead) -> bool:
-    """Whether the body holds messages, instead of being one."""
+    """Whether the body holds messages, rather than being one."""
     return head.content_type in (JSON, AVRO) and head.headers.get(_OF_MESSAGE) is None
 
 
 def to_kind(kind: str) -> "Any":
-    """The resource that publishes to what has the name in the path."""
+    """Returns the resource that publishes to a destination of that kind, named in the path."""
 
     def publish(request: HttpRequest) -> HttpExchange:
         address = f"/{kind}/{request.names[0]}"
@@ -94,12 +98,13 @@ def _publish(request: HttpRequest, address: str) -> HttpExchange:
 
 def _published(reply: Reply) -> Response:
     assert isinstance(reply, Published)
-    ids = b",".join([b'"%b"' % one for one in reply.ids])  # they are of digits, letters, `-` and `:`
+    # ids need no escape: they have letters, digits, `-` and `:` only
+    ids = b",".join([b'"%b"' % one for one in reply.ids])
     return Response(201 if ids else 200, b'{"ids":[%b],"duplicates":%d}\n' % (ids, reply.duplicates), JSON)
 
 
 def _raw(request: HttpRequest, address: str) -> Send:
-    """The body as it is, and those of the request's headers that are of the message."""
+    """Returns a message whose body is that of the request, with the message's headers among the request's."""
     headers: dict[bytes, bytes] = {}
     for name, value in request.head.headers.items():
         if name == _DEDUP_ID:
@@ -116,7 +121,7 @@ def _raw(request: HttpRequest, address: str) -> Send:
 
 
 def _batch(request: HttpRequest, address: str) -> list[Send]:
-    """The messages of `{"messages": [...]}`, or of an array of Avro."""
+    """Returns the messages of `{"messages": [...]}`, or of an array of Avro."""
     for name in request.head.headers:
         if name in _OF_ONE or name.startswith(HEADER_PREFIX):
             raise BadRequest(400, f"The header {name.decode()} is of one message: a batch has it in each `headers`.")
@@ -156,7 +161,7 @@ def _of_batch(request: HttpRequest, address: str, index: int, message: Any) -> S
 def _of_one(
     request: HttpRequest, address: str, index: int, given: Mapping[str, str], body: bytes, content_type: bytes = b""
 ) -> Send:
-    """One of a batch. content_type: where its headers say none."""
+    """Returns one message of a batch. content_type: used if its headers give none."""
     try:
         headers = {name.encode().lower(): value.encode() for name, value in given.items()}
         if len(headers) < len(given) or (_IDEMPOTENCY_KEY in headers and _DEDUP_ID in headers):
@@ -175,7 +180,7 @@ def _of_one(
 
 
 def _body(index: int, message: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The body of one, and what it is."""
+    """Returns the body of one message of a batch, and its content type."""
     given = [key for key in ("body", "body_base64", "json") if key in message]
     if len(given) != 1:
         raise _wrong(index, f"has {' and '.join(given) or 'no body'}; it has one of `body`, `body_base64`, `json`")
@@ -204,7 +209,7 @@ def _wrong(index: int, what: str) -> BadRequest:
 
 
 def send_of(connection: int, limits: Limits, address: str, headers: dict[bytes, bytes], body: bytes) -> Send:
-    """One message, of headers by their names, as a SEND has them. Raises Violation."""
+    """Returns a Send with these headers, which are checked as those of a SEND of STOMP are. Raises Violation."""
     if len(headers) > limits.max_headers:
         raise BadRequest(400, f"A message has {len(headers)} headers: max_headers is {limits.max_headers}.")
     lines = []

@@ -1,4 +1,4 @@
-"""What a request is answered: a response (RFC 9112, section 4), or a problem (RFC 9457), and their bytes."""
+"""Responses (RFC 9112, section 4) and problem documents (RFC 9457), and their bytes."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 EVENTS = b"text/event-stream"
 
-# nothing here is a page: a browser must neither guess that it is one, nor show it in another's frame
+# no response but the console's is a page: a browser must neither take it for one, nor show it in another's frame
 _NOT_KEPT = b"Cache-Control: no-store\r\n"
 _NO_PAGE = b"default-src 'none'; frame-ancestors 'none'"
 _ALWAYS = b"Content-Security-Policy: %b\r\nX-Content-Type-Options: nosniff\r\n"
@@ -67,18 +67,18 @@ STATUS_OF_CODE = {
     "unknown-node": 404,
     "wrong-offset": 409,
 }
-"""Of a refusal by its code (docs/PROTOCOL.md); 400 where it has no row."""
+"""The status for each code of a refusal (docs/PROTOCOL.md); 400 for codes without a row."""
 
 RETRY_AFTER_S = 1
-"""What a client is asked to wait where there was no room."""
+"""How long a client is asked to wait if there was no room."""
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
 @dataclass(slots=True, frozen=True)
 class Response:
-    """One answer. content_type: b"" where there is no body. max_age_s: how long a browser or a proxy may keep it. more:
-    the further parts of a long body. policy: what a browser may do with it (Content-Security-Policy).
+    """One response. content_type: b"" if there is no body. max_age_s: how long browsers and proxies may cache it. more:
+    further parts of a long body. policy: what a browser may do with it (Content-Security-Policy).
     """
 
     status: int
@@ -91,52 +91,54 @@ class Response:
 
 
 def as_json(status: int, answer: Any, headers: Headers = ()) -> Response:
-    """An answer that is a JSON value."""
+    """Returns a response whose body is this value as JSON."""
     return Response(status, json.dumps(answer, separators=(",", ":")).encode() + b"\n", JSON, headers)
 
 
 def problem(status: int, code: str, sentence: str, headers: Headers = ()) -> Response:
-    """A refusal (RFC 9457). code, sentence: as an ERROR of STOMP has them."""
+    """Returns a problem document (RFC 9457). code, sentence: those that an ERROR of STOMP would have."""
     return Response(status, problem_text(status, code, sentence), PROBLEM, headers)
 
 
 def problem_text(status: int, code: str, sentence: str, **more: Any) -> bytes:
-    """Its body. more: further members."""
+    """Returns the body of a problem document. more: further members."""
     found = {"title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": sentence, **more}
     return json.dumps(found).encode() + b"\n"
 
 
 def status_of(code: str) -> int:
-    """That of a refusal."""
+    """Returns the status for the code of a refusal."""
     return STATUS_OF_CODE.get(code, 400)
 
 
 def refused(code: str, sentence: str) -> Response:
-    """What a command that is refused is answered."""
+    """Returns the response to a command that was refused."""
     status = status_of(code)
     return problem(status, code, sentence, retry_after(status))
 
 
 def written(code: str, body: bytes) -> Response:
-    """A refusal whose problem document is written already."""
+    """Returns a refusal whose problem document is written already."""
     status = status_of(code)
     return Response(status, body, PROBLEM, retry_after(status))
 
 
 def retry_after(status: int) -> Headers:
-    """Says when to ask again, where that can help."""
+    """Returns Retry-After, for a status after which trying again can help."""
     return ((b"Retry-After", b"%d" % RETRY_AFTER_S),) if status in (429, 503) else ()
 
 
 def encoded(response: Response, more: Iterable[tuple[bytes, bytes]], is_head: bool, is_last: bool) -> bytes:
-    """Its bytes. is_head: the request was a HEAD, so the body is left out. is_last: the connection closes behind it."""
+    """Returns the bytes of a response. more: further headers. is_head: the request was a HEAD, so the body is left out.
+    is_last: the connection closes after this response.
+    """
     return b"".join(encoded_pieces(response, more, is_head, is_last))
 
 
 def encoded_pieces(
     response: Response, more: Iterable[tuple[bytes, bytes]], is_head: bool, is_last: bool
 ) -> tuple[bytes, ...]:
-    """The same, the head and each part of the body apart."""
+    """Returns the bytes of a response in pieces: the head, then each part of the body."""
     lines = [_STATUS_LINES[response.status]]
     if response.content_type:
         lines.append(b"Content-Type: %b\r\n" % response.content_type)
@@ -151,7 +153,9 @@ def encoded_pieces(
 
 
 def opening_of_events(more: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The head of a stream of server-sent events, which lasts as long as its connection."""
+    """Returns the head of a stream of server-sent events, which lasts as long as its connection. more: further
+    headers.
+    """
     lines = b"".join(b"%b: %b\r\n" % header for header in more)
     return b"%bContent-Type: %b\r\nConnection: close\r\n%b%b%b\r\n" % (
         _STATUS_LINES[200],
@@ -163,7 +167,7 @@ def opening_of_events(more: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def switched(more: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """101: another protocol follows."""
+    """Returns `101 Switching Protocols`. more: further headers."""
     return _STATUS_LINES[101] + b"".join(b"%b: %b\r\n" % header for header in more) + b"\r\n"
 
 

@@ -1,4 +1,4 @@
-"""Every path of the web, and what is there."""
+"""The table of all routes of the web, and the search in it."""
 
 from urllib.parse import unquote_to_bytes
 
@@ -89,7 +89,7 @@ ROUTES = (*openapi.routes(_DESCRIBED), *_DESCRIBED, *console.FILES)
 
 
 def found_route(head: RequestHead) -> tuple[Route, tuple[str, ...]]:
-    """What is there, and the names in the path. Raises BadRequest."""
+    """Returns the route of a request, and the variable parts of its path. Raises BadRequest."""
     segments = head.path[1:].split(b"/")
     if len(segments) > HTTP_SEGMENTS:
         raise _nothing_at(head)
@@ -117,7 +117,7 @@ def _nothing_at(head: RequestHead) -> BadRequest:
 
 
 def _hint(parts: list[bytes]) -> str:
-    """What was meant, where it is a usual slip."""
+    """Returns what is probably wrong with a path that does not exist."""
     kind = parts[1].decode("latin-1") if parts[0] == b"v1" and len(parts) > 2 else ""
     if len(parts) > 1 and not parts[-1]:
         return "leave out the `/` at its end"

@@ -104,9 +104,9 @@ class WebSession:
         self._unanswered: dict[bytes, Slot] = {}  # by receipt
         self._next_receipt = 0
         self._opened_as: Principal | None = None
-        self._is_waiting = False  # what is unread waits for answers
+        self._is_waiting = False  # what is unread is read after some answers
         self._is_costly = self._may_be_costly = False
-        self._requests_left = 0  # that may be begun before others have their turn
+        self._requests_left = 0  # how many may be begun before other connections have their turn
         self._is_over = False  # nothing more is read
         self._inner: WebSocketSession | None = None
         self._stream: Stream | None = None
@@ -188,7 +188,7 @@ class WebSession:
             return self._inner.receive(data)
         commands: list[Heard] = []
         if self._is_over or self._stream is not None:
-            return commands  # of a client that streams, nothing more is expected
+            return commands  # a client that is sent a stream has nothing more to say
         self._data = self._data + data if self._data else data
         self._read_on(commands)
         return commands
@@ -230,8 +230,8 @@ class WebSession:
             commands += self._inner.receive(unread)
 
     def _read_one(self, commands: list[Heard]) -> bool:
-        """Reads a request, or as much of it as has come. Returns whether there may be another one. Raises BadRequest
-        for what ends the connection.
+        """Reads one request, or what has arrived of it. Returns whether another one may follow. Raises BadRequest for
+        what ends the connection.
         """
         if self._reading is None and not self._begin():
             return False
@@ -239,10 +239,10 @@ class WebSession:
         if reading is None or self.pending_check is not None:
             return reading is None and not self._is_over
         if self._opened_as is None and reading.principal is not None:
-            # its body may take a while: from here on the clocks of an open connection are for it
+            # its body may take a while: from here on the timeouts of an open connection apply
             self._speak_as(reading.principal, reading.head, commands)
         if reading.is_continue_due and self._slots:
-            self._is_waiting = True  # 100 would come before the answers that are due
+            self._is_waiting = True  # `100 Continue` would come before the answers that are due
             return False
         self._data = reading.body.take(self._data)
         if not reading.body.is_whole:
@@ -262,7 +262,7 @@ class WebSession:
         return bool(self._data)
 
     def _begin(self) -> bool:
-        """The head of the next request. Returns whether it has come. Raises BadRequest."""
+        """Reads the head of the next request. Returns whether it has arrived. Raises BadRequest."""
         if self._slots and (len(self._slots) >= HTTP_PIPELINED or self._slots[-1].is_last or self._is_alone()):
             self._is_waiting = bool(self._data)
             return False
@@ -286,8 +286,8 @@ class WebSession:
         return exchange is not None and exchange.is_alone
 
     def _look_at(self, entry: JudgedHead) -> None:
-        """Judges the head before anything of the body is kept. What is refused with a body behind it ends the
-        connection: that is not read. Raises BadRequest.
+        """Judges a head before anything of the body is kept. A refused request that has a body ends the connection,
+        since the body is not read. Raises BadRequest.
         """
         try:
             self._admit(entry)
@@ -315,7 +315,7 @@ class WebSession:
             self._recognise(reading, lambda: self._recognition.begin(head))
 
     def _recognise(self, reading: Arrival, find: Callable[[], Principal | Check]) -> None:
-        """Who makes the request, or has logged in by it; or the check that finds it out. Raises BadRequest."""
+        """Sets who makes the request, or the check that will find out; answers a login. Raises BadRequest."""
         try:
             found = find()
         except Refusal as refusal:
@@ -334,7 +334,7 @@ class WebSession:
         self._respond(reading.head, not_let_in(reading.head, refusal, reading.route.logs_in), is_last=True)
 
     def _must_wait(self, reading: Arrival) -> bool:
-        """Whether it must not be begun before those before it are answered."""
+        """Whether the request may begin only after those before it are answered."""
         if not self._slots:
             return False
         is_another = reading.principal is not None and reading.principal != self._opened_as
@@ -370,7 +370,7 @@ class WebSession:
             self._tunnels.ask(self._connection, receipt, principal, found.tunnel_request)
 
     def _speak_as(self, principal: Principal, head: RequestHead, commands: list[Heard]) -> None:
-        """What follows is in that name."""
+        """Tells the broker in whose name the commands that follow are."""
         if self._opened_as is None:
             opened = Open(self._connection, closes_at=self.closes_at, principal=principal, protocol="HTTP")
             opened.client = head.headers.get(b"user-agent", b"").decode("utf-8", "replace")
@@ -392,7 +392,7 @@ class WebSession:
     # ---- answering
 
     def _respond(self, head: RequestHead | None, response: Response, is_last: bool) -> None:
-        """By itself: at once, or behind those before it."""
+        """Answers a request without the broker: at once, or after the answers that are due before it."""
         if is_last:
             self._is_over, self._data, self._reading = True, b"", None
         if not self._slots:
@@ -401,7 +401,7 @@ class WebSession:
             self._slots.append(Slot(head or _UNREADABLE, None, response, is_last))
 
     def _how(self, head: RequestHead | None) -> tuple[Headers, bool]:
-        """Further headers of a response, and whether it is one without its body."""
+        """Returns the further headers of a response, and whether its body is left out."""
         more: Headers = () if self._date is None else ((b"Date", self._date()),)
         if head is None:
             return more, False
@@ -422,7 +422,7 @@ class WebSession:
             if slot is not None:
                 return b"".join(self._answer(slot, reply))
         if self._stream is not None:
-            self._is_over = isinstance(reply, Refuse)  # of what it streams, or of all
+            self._is_over = isinstance(reply, Refuse)  # of the subscription, or of the whole connection
             return self._stream.encode(reply)
         if isinstance(reply, Refuse) and reply.scope >= self.closes_at:
             return self._end(reply)
@@ -431,7 +431,9 @@ class WebSession:
     def _answer(
         self, slot: Slot, reply: Receipt | Published | Answered | Leased | Settled | Refuse
     ) -> tuple[bytes, ...]:
-        """The responses that can be sent now: that one's, where none before it is missing."""
+        """Returns the responses that can be sent now: this one, and those that waited for it, unless an earlier one is
+        missing.
+        """
         assert slot.exchange is not None and reply.receipt is not None
         if isinstance(reply, Refuse | RefusedReceipt):
             answer: Response | Stream | None = refused(reply.code, reply.sentence)
@@ -452,11 +454,11 @@ class WebSession:
         return tuple(sent)
 
     def _begin_stream(self, slot: Slot, stream: Stream) -> bytes:
-        """It is alone, so nothing is before it; nothing comes behind it."""
+        """Begins a stream. Its request is alone, so no answer is due before it, and none follows it."""
         self._slots.clear()
         self._stream = stream
         self._data, self._is_waiting = b"", False
-        self._is_over = False  # it was where the request said Connection: close
+        self._is_over = False  # Connection: close on the request had set it
         opening = opening_of_events(self._how(slot.head)[0]) + stream.opening
         if self._recognition.hold():
             return opening
@@ -464,7 +466,9 @@ class WebSession:
         return opening + stream.encode(cookie_over(self._connection))
 
     def _end(self, reply: Refuse) -> bytes:
-        """The broker closes the connection: the first request that has no answer gets it, or the one being read."""
+        """Closes the connection, as the broker says: the refusal answers the first request without an answer, or the
+        one being read.
+        """
         self._is_over = True
         head = self._slots[0].head if self._slots else None
         if head is None and self._reading is not None:
@@ -491,4 +495,4 @@ class WebSession:
         return b":\n\n" if self._stream is not None else b""
 
 
-_UNREADABLE = RequestHead("GET", b"/", b"", {}, "1.1")  # in place of the head of a request that has none
+_UNREADABLE = RequestHead("GET", b"/", b"", {}, "1.1")  # stands for the head of a request that could not be read

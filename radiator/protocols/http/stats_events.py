@@ -18,7 +18,7 @@ from radiator.protocols.http.responses import Response, written
 
 
 def _totals(numbers: BrokerNumbers) -> Iterator[str]:
-    """Of the broker as a whole."""
+    """Yields the names of the numbers of the broker as a whole."""
     return JSON.pieces(replace(numbers, sections={}))
 
 
@@ -26,7 +26,7 @@ TOTALS = NumbersText(headers.JSON, _totals)
 
 
 def of_stats(request: HttpRequest) -> HttpExchange:
-    """Now, and again every `every_s` seconds. Raises BadRequest."""
+    """Sends the numbers now, and again every `every_s` seconds. Raises BadRequest."""
     no_head(request)
     every_s = _every_s(request.query("every_s").get("every_s", str(HTTP_STATS_EVERY_S)))
     ask = Administer(request.connection, b"", TOTALS, ESCAPING_ALL, request.receipt, is_answered=True, every_s=every_s)
@@ -34,7 +34,7 @@ def of_stats(request: HttpRequest) -> HttpExchange:
 
 
 class StatsStream:
-    """The numbers, each time that they come; the first ones are its opening."""
+    """An event for each answer with the numbers; the first is the stream's opening."""
 
     __slots__ = ("opening",)
 

@@ -1,7 +1,7 @@
-"""STOMP over HTTP: what is asked of its sessions, and of whom.
+"""STOMP over HTTP: the requests to its sessions, and the contract of what carries them out.
 
-A session has two streams of bytes, what its client sends and what it is sent, and each request says from which byte on.
-So one whose answer was lost is made again: nothing is missed, and nothing comes twice.
+A session has two streams of bytes: what its client sends, and what it is sent. Each request names the byte that it
+begins at, so a request whose answer was lost is made again, and nothing is missed or read twice.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,14 @@ from radiator.model.principal import Principal
 
 @dataclass(slots=True, frozen=True)
 class OpenTunnel:
-    """Opens a session. Answered with its name, which nobody can guess."""
+    """Opens a session. The answer is its unguessable name."""
 
 
 @dataclass(slots=True, frozen=True)
 class SendBytes:
-    """The client's stream from byte `start` on. Answered with how many bytes of it the session has taken in all."""
+    """Sends the client's stream from byte `start` on. The answer is how many bytes of that stream the session has taken
+    in all.
+    """
 
     name: str
     start: int
@@ -26,8 +28,8 @@ class SendBytes:
 
 @dataclass(slots=True, frozen=True)
 class PollBytes:
-    """Asks for the session's stream from byte `start` on, and for nothing before it again. Answered once there is
-    something, or with b"" after wait_ms.
+    """Asks for the session's stream from byte `start` on; the bytes before it are dropped. The answer comes once there
+    are bytes, or is b"" after wait_ms.
     """
 
     name: str
@@ -37,7 +39,7 @@ class PollBytes:
 
 @dataclass(slots=True, frozen=True)
 class CloseTunnel:
-    """The client hangs up."""
+    """Closes the session, as a client that hangs up does."""
 
     name: str
 
@@ -46,9 +48,9 @@ TunnelRequest = OpenTunnel | SendBytes | PollBytes | CloseTunnel
 
 
 class Tunnels(Protocol):
-    """What carries sessions over HTTP."""
+    """Carries out requests to sessions of STOMP over HTTP."""
 
     def ask(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
-        """In the name of that principal, whose alone a session is. Later the connection gets an Answered, or a
-        RefusedReceipt, with that receipt.
+        """Makes a request in the name of that principal: nobody else may use the session. Later the connection gets an
+        Answered, or a RefusedReceipt, with that receipt.
         """

@@ -1,4 +1,4 @@
-"""`/v1/stomp`: STOMP over HTTP, for clients that a proxy lets neither TCP nor a WebSocket through."""
+"""`/v1/stomp`: STOMP over HTTP, for clients whose proxy lets neither TCP nor a WebSocket through."""
 
 from collections.abc import Callable
 
@@ -13,20 +13,20 @@ _BYTES = b"application/octet-stream"
 
 
 def open_session(request: HttpRequest) -> HttpExchange:
-    """Raises BadRequest."""
+    """Opens a session. Raises BadRequest."""
     request.query()
     return _asking(OpenTunnel(), _opened)
 
 
 def send(request: HttpRequest) -> HttpExchange:
-    """Raises BadRequest."""
+    """Sends bytes of STOMP to a session. Raises BadRequest."""
     given = request.query("at")
     asked = SendBytes(request.names[0], _number(given, "at", SIZE_MAX), request.body)
     return _asking(asked, lambda body: as_json(200, {"at": int(body)}))
 
 
 def poll(request: HttpRequest) -> HttpExchange:
-    """Raises BadRequest."""
+    """Fetches bytes of STOMP from a session. Raises BadRequest."""
     given = request.query("from", "wait_ms")
     start = _number(given, "from", SIZE_MAX)
     wait_ms = _number(given, "wait_ms", AWAIT_MAX_MS, "0")
@@ -34,13 +34,13 @@ def poll(request: HttpRequest) -> HttpExchange:
 
 
 def close(request: HttpRequest) -> HttpExchange:
-    """Raises BadRequest."""
+    """Closes a session. Raises BadRequest."""
     request.query()
     return _asking(CloseTunnel(request.names[0]), _polled)
 
 
 def body_max(head: RequestHead, limits: Limits) -> int:
-    """Of what is sent."""
+    """Returns the most bytes of a `send`."""
     return TUNNEL_BYTES
 
 

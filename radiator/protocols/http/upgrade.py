@@ -1,4 +1,4 @@
-"""The opening of a WebSocket for STOMP (RFC 6455, section 4.2)."""
+"""The handshake of a WebSocket for STOMP (RFC 6455, section 4.2)."""
 
 import base64
 import binascii
@@ -10,13 +10,15 @@ from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.responses import switched
 
 SUBPROTOCOLS = (b"v12.stomp", b"v11.stomp", b"v10.stomp")
-"""Names of STOMP's versions; which one is spoken, CONNECT agrees on."""
+"""The names of STOMP's versions. CONNECT negotiates which one is spoken."""
 
 _KEY_BYTES = 16
 
 
 def accepted(head: RequestHead, is_open: bool) -> bytes:
-    """The answer that opens it. is_open: the connection has been used for other requests. Raises BadRequest."""
+    """Returns the response that opens the WebSocket. is_open: the connection has been used for other requests. Raises
+    BadRequest.
+    """
     if b"websocket" not in head.tokens(b"upgrade") or b"upgrade" not in head.tokens(b"connection"):
         sentence = f"{head.path.decode()} is for WebSockets: ask for it with Upgrade: websocket."
         raise BadRequest(426, sentence, ((b"Upgrade", b"websocket"),))
