@@ -1,7 +1,7 @@
-"""Numbers in Prometheus's text exposition format, version 0.0.4.
+"""Prometheus's text exposition format, version 0.0.4.
 
-The samples of a metric stand together, and a row of `stats` has numbers for many metrics: so the rows of a section are
-collected first, and then written metric by metric. What there is no number of is left out.
+The samples of a metric must stand together, but a row of `stats` has numbers for many metrics: so the rows of a section
+are collected first, and then written metric by metric. A number that is None is left out.
 """
 
 import re
@@ -34,13 +34,13 @@ _NAMED_IN_PATTERNS = {kind.section for kind in KINDS.values()}
 _FIELDS_OF_LOG = tuple(field.name for field in fields(LogNumbers))
 
 Step = Generator[str, None, Any]
-"""Yields "" where a turn should end, and returns what was found."""
+"""Yields "" where a turn should end, and returns a result."""
 
 
 @dataclass(slots=True, frozen=True)
 class Selection:
-    """What is asked for. sections: of ALL_SECTIONS. names: patterns; of destinations only those that one of them
-    matches; none: all.
+    """The metrics that are asked for. sections: of ALL_SECTIONS. names: patterns, of which a destination's name must
+    match one; empty: all names.
     """
 
     sections: tuple[str, ...] = ALL_SECTIONS
@@ -51,13 +51,13 @@ EVERYTHING = Selection()
 
 
 def exposition(answer: dict[str, Any]) -> str:
-    """The whole text, of the JSON object that `stats` answers."""
+    """Returns the whole text. answer: the JSON object that `stats` answers."""
     return "".join(pieces(answer))
 
 
 def pieces(answer: BrokerNumbers | dict[str, Any], selection: Selection = EVERYTHING) -> Iterator[str]:
-    """The text, at most some ANSWER_ROWS samples at once; "" where a turn should end. answer: as the core gives it, or
-    the JSON object that it became.
+    """Yields the text, about ANSWER_ROWS samples at once; "" where a turn should end. answer: the core's numbers, or
+    the JSON object made of them.
     """
     if BROKER_SECTION in selection.sections:
         yield from _of_broker(answer)
@@ -84,7 +84,7 @@ def _of_broker(answer: BrokerNumbers | dict[str, Any]) -> Iterator[str]:
 
 
 def _family(name: str, metric: Metric, value: Any) -> Iterator[str]:
-    """One metric of the whole broker."""
+    """Yields one metric of the whole broker."""
     texts = [*_samples(name, metric, [("", value)])]
     if texts:
         yield _head(name, metric)
@@ -94,8 +94,8 @@ def _family(name: str, metric: Metric, value: Any) -> Iterator[str]:
 def _of_section(
     answer: BrokerNumbers | dict[str, Any], section: str, label: str, patterns: tuple[str, ...]
 ) -> Iterator[str]:
-    """Metric by metric. Text is collected, not rows: thousands of these are a burden on Python's collector of cycles.
-    Raises Refusal where it is too long for any answer.
+    """Yields a section metric by metric. Keeps their text, not the rows: thousands of rows would burden Python's
+    collector of reference cycles. Raises Refusal if the text is too long for an answer.
     """
     texts: dict[Metric, list[str]] = {metric: [] for metric in OF_EACH[label]}
     size = 0
@@ -129,13 +129,14 @@ def _of_section(
 def _selected(
     answer: BrokerNumbers | dict[str, Any], section: str, patterns: tuple[str, ...]
 ) -> Iterator[tuple[str, Any] | PauseRow]:
-    """Names and rows, in the order of names; PAUSE where a turn should end. Of users METRICS_USERS, those with most
-    connections: each time series costs its reader.
+    """Yields names and rows, in the order of names, and PAUSE where a turn should end. Of users, only the METRICS_USERS
+    with the most connections: each time series costs the Prometheus server.
     """
     if section not in _NAMED_IN_PATTERNS:
         patterns = ()
     words = sum(pattern.count(".") + 1 for pattern in patterns)
-    most: list[tuple[int, int, str, Any]] = []  # a heap: connections, and of equal ones the first is the largest
+    # a heap by connections; of users with as many, the first counts as the largest
+    most: list[tuple[int, int, str, Any]] = []
     steps = 0
     for number, named in enumerate(_rows(answer, section)):
         if named is PAUSE:
@@ -170,7 +171,7 @@ def _rows(answer: BrokerNumbers | dict[str, Any], section: str) -> Iterator[tupl
 
 
 def _of_log(row: LogNumbers) -> Step:
-    """As the JSON object has it: without what takes several turns to find."""
+    """Returns the row as its JSON object would be, once numbers that take several turns are found."""
     found = {name: getattr(row, name) for name in _FIELDS_OF_LOG}
     found["readers"] = yield from _last(row.readers)
     found["unread"] = unread = {}
@@ -184,7 +185,7 @@ def _of_log(row: LogNumbers) -> Step:
 
 
 def _last(value: Any) -> Step:
-    """The value itself, or once it has been found."""
+    """Returns the value; if it takes several turns to find, once it has been found."""
     if not isinstance(value, Later):
         return value
     last: Any = None
@@ -197,8 +198,8 @@ def _last(value: Any) -> Step:
 
 
 def _samples(name: str, metric: Metric, values: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Of one metric, a text for some ANSWER_ROWS of them. values: labels, and a number, or a table of several, or
-    None.
+    """Yields the samples of one metric, ANSWER_ROWS in each text. values: labels, with a number, a table of several
+    numbers, or None.
     """
     lines = []
     for inner, value in values:
@@ -224,7 +225,7 @@ def _head(name: str, metric: Metric) -> str:
 
 
 def _histogram(name: str, latency: LatencyNumbers | dict[str, Any]) -> str:
-    """Its samples: each bucket has all that is in those before it."""
+    """Returns the samples of a histogram: each bucket includes those before it."""
     ends = [f"{ms / 1000:g}" for ms in _at(latency, "buckets_ms")] + ["+Inf"]
     counts = [*accumulate(_at(latency, "counts"))]
     buckets = "".join(f'{name}_bucket{{le="{end}"}} {count}\n' for end, count in zip(ends, counts, strict=True))
@@ -232,7 +233,7 @@ def _histogram(name: str, latency: LatencyNumbers | dict[str, Any]) -> str:
 
 
 def _at(thing: Any, field: str) -> Any:
-    """What stands there: in an object of JSON, or in a record; None: nothing."""
+    """Returns the value at a dotted path, in a JSON object or a record; None if it is not there."""
     for step in field.split("."):
         thing = thing.get(step) if isinstance(thing, dict) else getattr(thing, step, None)
     return thing
@@ -245,6 +246,6 @@ def _number(value: int | float, unit: int) -> str:
 
 
 def _label(name: str, value: str) -> str:
-    """Backslash, double quote and line feed are escaped; all else may stand as it is."""
+    """Returns NAME="VALUE", with backslash, double quote and line feed escaped: nothing else needs it."""
     value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{name}="{value}"'
