@@ -1,4 +1,4 @@
-"""What a client over HTTP is told that speaks without TLS to a listener with it."""
+"""The answer to a client that speaks plain HTTP to a listener with TLS."""
 
 import re
 
@@ -9,5 +9,5 @@ _REQUEST = re.compile(rb"[A-Z]{1,16} [^ \r\n]{1,4096} HTTP/")
 
 
 def needs_tls(data: bytes) -> bytes:
-    """The answer to what it has sent first, where that begins as a request; b"" to all else."""
+    """Returns the answer to a client's first bytes, if they begin an HTTP request; else b""."""
     return encoded(problem(400, "protocol", SENTENCE), (), is_head=False, is_last=True) if _REQUEST.match(data) else b""

@@ -1,6 +1,6 @@
-"""Every kind of listener: what its address begins with, its transport, and the protocol that is spoken there.
+"""Every kind of listener: the scheme of its address, its transport, and its protocol.
 
-Apart from the contract of sessions, so that a client needs nothing of what the broker alone imports.
+Apart from the contract of sessions, so that a client need not import what only the broker needs.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ MakeSession = Callable[[int, str, Limits, Principal, Login | None, WebContext], 
 
 @dataclass(slots=True, frozen=True)
 class Scheme:
-    """The protocol of a listener and its transport. transport: TCP or UNIX. is_encrypted: whether it is under TLS.
+    """The protocol of a listener, and its transport. transport: TCP or UNIX. is_encrypted: the transport is under TLS.
 
-    session: makes one, given the connection's number, the `session` name for it, the limits, who the transport says
-    that the client is, its login (None: there are no users), and what sessions of the web have from their server. A
-    scheme without `session`: a listener for nodes, whose sessions need what this node knows of the others.
+    session: makes a session from the connection's number, the session's name, the limits, the client's principal as the
+    transport has recognised it, its login (None: there are no users), and the context of HTTP. None: a listener for
+    nodes, whose sessions need what this node knows of the others.
     """
 
     transport: str
@@ -51,7 +51,7 @@ def over_http(
     login: Login | None = None,
     context: WebContext = DEFAULT_CONTEXT,
 ) -> StompSession:
-    """The session of a tunnel: no scheme has it, since requests of HTTP make it."""
+    """Makes the session of STOMP over HTTP. No scheme has it, since requests of HTTP open it."""
     return StompSession(connection, name, limits, principal, login, " over HTTP")
 
 
@@ -79,16 +79,16 @@ SCHEMES = {
     "peer": Scheme(TCP, None),
     "peers": Scheme(TCP, None, is_encrypted=True),
 }
-"""Every kind of listener, by what comes before the `:` of its address."""
+"""Every kind of listener, by the scheme of its address."""
 
 
 def may_be_left_out(address: ListenAddress) -> bool:
-    """Whether the broker serves without this listener where its port is taken: one for the web on loopback, which
-    stands in configurations that were made before the other program was there. Messages come over STOMP as before.
+    """Whether the broker may start without this listener if its port is taken: so for HTTP on loopback. A configuration
+    may be older than the other program that has the port, and messages still come over STOMP.
     """
     return isinstance(address, Address) and address.scheme == "http" and address.is_loopback
 
 
 def has_pages(address: Address) -> bool:
-    """Whether a browser can go there."""
+    """Whether a browser can open pages there."""
     return SCHEMES[address.scheme].session is WebSession

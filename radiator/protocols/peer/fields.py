@@ -1,4 +1,4 @@
-"""How each kind of value is written in a frame of a link, and what is refused as it is read.
+"""How each kind of value is encoded in a frame of a link, and which values are refused.
 
 Each field has a largest size in bytes, so a frame that claims more is refused before any of it is held. A reader
 returns checked values: lengths, counts, UTF-8, names, and header blocks that contain nothing for a client which a
@@ -53,7 +53,9 @@ NUMBER_MAX = 2**63 - 1
 
 
 class FieldReader:
-    """One frame's bytes, taken from the front: `data` from `at` to `end`. Raises Violation where it is cut short."""
+    """Reads the fields of one frame in order, from `data[at:end]`. Raises Violation if the frame ends within a
+    field.
+    """
 
     __slots__ = ("at", "data", "end", "limits")
 
@@ -64,7 +66,7 @@ class FieldReader:
         self.limits = limits
 
     def skip(self, size: int) -> int:
-        """Where the next `size` bytes begin, which are then passed."""
+        """Skips `size` bytes, and returns where they begin."""
         at = self.at
         if at + size > self.end:
             raise Violation(f"A frame ends within a field: {size} bytes should follow, and {self.end - at} do.")
@@ -72,7 +74,7 @@ class FieldReader:
         return at
 
     def short_text(self) -> bytes:
-        """Two bytes of length, then that many."""
+        """Reads two bytes of length, then as many bytes."""
         size: int = _SHORT.unpack_from(self.data, self.skip(2))[0]
         at = self.skip(size)
         return self.data[at : at + size]
@@ -80,7 +82,7 @@ class FieldReader:
 
 @dataclass(slots=True, frozen=True)
 class FieldCodec:
-    """How one kind of value is written. most_bytes: the most that it takes under those limits."""
+    """How one kind of value is encoded. most_bytes: the most bytes that it takes under these limits."""
 
     read: Callable[[FieldReader], Any]
     write: Callable[[Any], bytes]
@@ -105,7 +107,9 @@ def _read_flag(reader: FieldReader) -> bool:
 
 
 def _text(checked: Callable[[bytes], str], most: int) -> FieldCodec:
-    """checked: returns the text of the bytes, or raises Violation; it has checked that there are at most `most`."""
+    """Returns the codec of a text of at most `most` bytes. checked: converts the bytes or raises Violation; it must
+    itself check that they are at most `most`.
+    """
     return FieldCodec(lambda reader: checked(reader.short_text()), _write_text, lambda limits: 2 + most)
 
 
@@ -134,7 +138,7 @@ def _list(item: FieldCodec, most: Callable[[Limits], int], least: int = 0) -> Fi
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
 _ADDRESS = re.compile(rb"peers?://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
-_MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id gives them
+_MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id makes them
 _MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
 _SETTING_NAME_BYTES = 64
 
@@ -150,7 +154,7 @@ def _node(raw: bytes) -> str:
 
 
 def _name(raw: bytes) -> str:
-    """A NAME of a queue, fanout or topic."""
+    """Checks the NAME of a queue, fanout or topic."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:
@@ -190,7 +194,7 @@ def _check_topic(address: str) -> None:
 
 
 def _working_destination(raw: bytes) -> str:
-    """The destination that a message is handed over to."""
+    """Checks the destination that a message is handed over to."""
     destination = carried_address(raw)
     if not destination.startswith(("/queue/", "/fanout/", "/topic/")):
         raise Violation(f"{shown(raw)} takes no message of another node: only queues, fanouts and topics do.")
@@ -209,7 +213,7 @@ def _matching(pattern: re.Pattern[bytes], most: int, what: str) -> Callable[[byt
 
 
 def _address(raw: bytes) -> str:
-    """Where a node can be dialled, or ""."""
+    """Checks an address at which a node can be dialled; "": there is none."""
     if not raw:
         return ""
     found = _ADDRESS.fullmatch(raw) if len(raw) <= NODE_ADDRESS_MAX_BYTES else None
@@ -226,7 +230,7 @@ def _address(raw: bytes) -> str:
 
 
 def _setting(raw: bytes) -> str:
-    """`NAME=VALUE` of a queue. Another version of Radiator may have others."""
+    """Checks a setting of a queue, `NAME=VALUE`. Another version of Radiator may have settings that this one lacks."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -238,7 +242,7 @@ def _setting(raw: bytes) -> str:
 
 
 def _sentence(raw: bytes) -> str:
-    """For a person, or a log: no control characters, and no more than LINK_REFUSAL_BYTES."""
+    """Returns a sentence for a person or a log: without control characters, cut at LINK_REFUSAL_BYTES."""
     text = raw[:LINK_REFUSAL_BYTES].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)
 

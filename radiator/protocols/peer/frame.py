@@ -1,8 +1,8 @@
 """Frames of a link: four bytes of length, one of kind, and the fields of one word (spec.py has the words).
 
-Incremental and bounded: a length is compared with the maximum of its kind before any of the frame is held, and held
-bytes are looked at again only when the frame is whole. `words` raises Violation, and after it the frames must not be
-used again.
+The parser is incremental and bounded: a length is compared with the maximum of its kind before any of the frame is
+held, and held bytes are examined again only when the frame is complete. Once `words` has raised Violation, the parser
+must not be used again.
 """
 
 import struct
@@ -20,7 +20,7 @@ HEART_BEAT = _HEAD.pack(1, BEAT)
 
 
 def encode(word: LinkFrame) -> bytes:
-    """The frame of a word."""
+    """Returns the frame of a word."""
     spec = SPECS[type(word)]
     parts = [b""]
     size = 1
@@ -33,29 +33,29 @@ def encode(word: LinkFrame) -> bytes:
 
 
 class Frames:
-    """Reads what one side sends. Until `take` it accepts the kinds that it was made with."""
+    """Parses what one side sends. Until `take` is called, it accepts the kinds given here."""
 
     __slots__ = ("_held", "_kinds", "_limits", "_most_bytes", "_whole_bytes", "held_bytes")
 
     def __init__(self, limits: Limits, kinds: dict[int, FrameSpec]) -> None:
         self._limits = limits
-        self._held: bytearray | None = None  # the beginning of a frame that is not whole
-        self._whole_bytes = 0  # what makes it whole, as far as that is known
+        self._held: bytearray | None = None  # the beginning of an unfinished frame
+        self._whole_bytes = 0  # the size of the whole frame, as far as it is known
         self.held_bytes = 0
         self.take(kinds)
 
     def take(self, kinds: dict[int, FrameSpec]) -> None:
-        """From the next frame on these kinds are accepted. May be called between two words of one `words` call."""
+        """Accepts these kinds from the next frame on. May be called between two words of one `words` call."""
         self._kinds = kinds
         self._most_bytes = {kind: spec.most_bytes(self._limits) for kind, spec in kinds.items()}
 
     @property
     def frame_bytes(self) -> int:
-        """The size of the unfinished frame, once its head is there."""
+        """The size of the unfinished frame if its head has arrived; else the bytes held of it."""
         return max(self._whole_bytes, self.held_bytes)
 
     def words(self, data: bytes) -> Iterator[LinkFrame]:
-        """The words that `data` makes whole, in order; heart-beats are left out."""
+        """Yields the words that `data` completes, in order; heart-beats are left out."""
         if self._held is not None:
             self._held += data
             self.held_bytes = len(self._held)

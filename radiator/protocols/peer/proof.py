@@ -1,10 +1,10 @@
 """The proof that a node has the secret, without sending it.
 
-It covers both challenges and the role of its maker: the other side's nonce keeps it from being used again, and the role
-from being sent back to its maker. Over TLS it covers the acceptor's certificate too, as that end of the connection has
-shown it and this end has seen it: who stands between them with another one, however valid, cannot pass a proof on. A
-node that has a proof can try guesses at the secret against it, as often as it
-likes, so a secret must be random. Pure: the nonces are arguments.
+It covers both challenges and the role of the side that makes it: the other side's nonce keeps the proof from being used
+again, and the role keeps it from being sent back to its maker. Over TLS it covers the acceptor's certificate too, as
+each end sees it on this connection: somebody between the two, who must show another certificate, cannot pass a proof
+on, however valid that certificate is. A node that has a proof can test guesses at the secret against it as often as it
+likes, so the secret must be random. Pure: the nonces are arguments.
 """
 
 import hmac
@@ -16,8 +16,9 @@ from radiator.protocols.peer.spec import LINK_VERSION, TLS_LINK_VERSION, Challen
 def proof(
     secret: bytes, of_dialler: bool, dialler: Challenge, acceptor: Challenge, certificate_sha256: bytes = b""
 ) -> bytes:
-    """HMAC-SHA256 by that side. certificate_sha256: of the acceptor's, in the handshake of this very connection; b"":
-    without TLS. Each part is preceded by its length, so no two links give the same bytes.
+    """Returns the HMAC-SHA256 of one side. of_dialler: that of the side that dialled. certificate_sha256: that of the
+    acceptor's certificate, as the handshake of this connection showed it; b"": without TLS. Each part is preceded by
+    its length, so no two links give the same bytes.
     """
     parts = [LINK_VERSION, b"dialler" if of_dialler else b"acceptor", encode(dialler), encode(acceptor)]
     if certificate_sha256:
@@ -27,5 +28,5 @@ def proof(
 
 
 def is_right(given: bytes, wanted: bytes) -> bool:
-    """Compares in the same time wherever they differ."""
+    """Compares two proofs in a time that does not depend on where they differ."""
     return hmac.compare_digest(given, wanted)

@@ -42,23 +42,24 @@ GREETING, TLS_GREETING = LINK_VERSION + _BEHIND_VERSION, TLS_LINK_VERSION + _BEH
 NEEDS_TLS = GREETING + encode(
     Refused("link-version", "This node listens for others over TLS: its address is peers://HOST:PORT.")
 )
-"""What a listener over TLS answers to who does not speak it: as a plain link would."""
+"""What a listener over TLS answers to a node that does not speak TLS: the answer is that of a plain link."""
 
-_TLS_RECORDS = (b"\x15", b"\x16")  # an alert, a handshake: what TLS begins with
-_LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
-_ALIKE = {  # in which table: otherwise messages might be stuck, or each node takes the other for dead
+_TLS_RECORDS = (b"\x15", b"\x16")  # TLS begins with one of these records: an alert or a handshake
+_LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # the first bytes of a link of any version
+# settings that must be alike, and their tables: else messages may be stuck, or each node takes the other for dead
+_ALIKE = {
     "max_frame_bytes": "[limits]",
     "max_header_bytes": "[limits]",
     "max_headers": "[limits]",
     "heart_beat_ms": "[node]",
 }
-_GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
+_GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # the states: what is awaited
 
 
 class PeerSession:
-    """One connection. nonce: 32 random bytes, never used before. expected: the node that was dialled, or None where
-    this node was. is_known: whether that node may be linked with. certificate_sha256: of the acceptor's certificate, as
-    shown on this very connection; b"": without TLS.
+    """One connection. nonce: 32 random bytes, never used before. expected: the node that was dialled; None: this node
+    was dialled. is_known: whether a node of that name may be linked with. certificate_sha256: that of the acceptor's
+    certificate, as shown on this very connection; b"": without TLS.
     """
 
     is_full = has_unread = is_costly = is_ordered = has_channels = False
@@ -136,16 +137,18 @@ class PeerSession:
         )
         self._theirs: Challenge | None = None
         self._frames = Frames(limits, BEFORE_PROOF)
-        self._line = b""  # of the other side, while it is not whole
+        self._line = b""  # the beginning of the other side's line
         self._state = _GREETING
         self._outgoing = self._greeting + encode(self._ours) if expected is not None else b""
-        self._is_greeted = expected is not None  # by this node
+        self._is_greeted = expected is not None  # this node's line is sent
 
     def recognise(self, principal: Principal) -> None:
-        """A node is the one that it proves to be, whatever its transport knows."""
+        """Does nothing: only its proof says which node the other end is."""
 
     def receive(self, data: bytes) -> list[Heard]:
-        """The commands in those bytes, in order. After Fail, or a refusal of either side, nothing more is read."""
+        """Returns the commands in those bytes, in order. After Fail, or a refusal by either side, nothing more is
+        read.
+        """
         commands: list[Heard] = []
         if self._state == _ENDED:
             return commands
@@ -167,7 +170,7 @@ class PeerSession:
         return commands
 
     def answered(self, verdict: Verdict) -> list[Heard]:
-        """This session asks for no check."""
+        """Never called: this session asks for no check."""
         return []
 
     @property
@@ -176,18 +179,18 @@ class PeerSession:
         return self._frames.frame_bytes
 
     def forget(self) -> None:
-        """The connection is over: releases what was read."""
+        """Releases what was read: the connection has ended."""
         self._state = _ENDED
         self._frames = Frames(self._limits, BEFORE_PROOF)
         self._line = self._outgoing = b""
 
     def take_outgoing(self) -> bytes:
-        """This side's next part of the handshake: the dialling side begins."""
+        """Returns this side's next part of the handshake. The dialling side begins."""
         outgoing, self._outgoing = self._outgoing, b""
         return outgoing
 
     def encode(self, reply: Reply) -> bytes:
-        """A word, or a refusal."""
+        """Returns the frame of a word, or of a refusal."""
         if type(reply) is SendToPeer:
             word = reply.word
             if type(word) is NodeState:
@@ -198,21 +201,21 @@ class PeerSession:
         return b""
 
     def pieces(self, reply: Deliver | Answered) -> tuple[bytes, ...]:
-        """A link sends no MESSAGE."""
+        """Returns nothing: a link sends no MESSAGE."""
         return ()
 
     def heart_beat(self) -> bytes:
-        """A frame without fields."""
+        """Returns a frame without fields."""
         return HEART_BEAT
 
     def _carried(self, address: str) -> str:
-        """A node's address as this link can say it: the version of a plain one has none of TLS."""
+        """Returns a node's address as this link can carry it: plain links have no addresses with TLS."""
         return "" if address.startswith(f"{PEERS}:") and not self._certificate_sha256 else address
 
     # ---- the handshake ----------------------------------------------------------------------------------------------
 
     def _behind_line(self, data: bytes) -> bytes:
-        """The bytes after the line with which the other side begins; none while that is not whole."""
+        """Returns the bytes after the other side's first line; b"" while the line is not complete."""
         line, end, rest = (self._line + data).partition(b"\n")
         if line[:1] in _TLS_RECORDS and not self._certificate_sha256:
             raise Violation(
@@ -250,7 +253,7 @@ class PeerSession:
             raise Violation(f"A {type(word).__name__.lower()} came where the {wanted} of a node must stand.")
 
     def _check(self, theirs: Challenge) -> None:
-        """Whether it may be linked with, if it is the node that it claims to be. Raises Refusal."""
+        """Checks whether the node that the other side claims to be may be linked with. Raises Refusal."""
         name, ours = theirs.name, self._ours
         if theirs.nonce == ours.nonce:
             raise Refusal("echo", "The challenge has the nonce of our own: somebody sends back what we say.")
@@ -301,7 +304,7 @@ class PeerSession:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def _refused(self, word: Refused, commands: list[Heard]) -> None:
-        """The other side closes."""
+        """Ends the session: the other side has refused."""
         other = self.other or "the other side"
         cause = f"{other} refused: {word.code}: {word.sentence}"
         if not self.is_open:
@@ -323,7 +326,9 @@ class PeerSession:
         self._state = _ENDED
 
     def _refusal(self, code: str, sentence: str) -> bytes:
-        """Always after our line: a peer with another version of the link, or none, can read at least that."""
+        """Returns a refusal, after this side's line: a peer of another version, or no node at all, can read at least
+        that line.
+        """
         greeting = b"" if self._is_greeted else self._greeting
         self._is_greeted = True
         return greeting + encode(Refused(code, sentence))

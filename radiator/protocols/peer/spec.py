@@ -68,9 +68,9 @@ LINK_VERSION, TLS_LINK_VERSION = b"radiator-link/2", b"radiator-link/3"
 
 @dataclass(slots=True)
 class Challenge:
-    """The sender's name; `nonce` was never used before. address: where it can be dialled, or "".
+    """name: the sender's. nonce: never used before. address: where the sender can be dialled, or "".
 
-    max_...: its Limits. heart_beat_ms: of its Node.
+    max_...: the sender's Limits. heart_beat_ms: as in the sender's Node.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Proof:
 
 @dataclass(slots=True)
 class Refused:
-    """The sender closes the link, and why. The same in every version of the link."""
+    """The sender closes the link for this reason. The word is the same in every version of the link."""
 
     code: str
     sentence: str
@@ -105,14 +105,14 @@ LinkFrame = PeerFrame | Challenge | Proof | Refused
 
 @dataclass(slots=True, frozen=True)
 class FrameSpec:
-    """kind: its number on the wire. fields: in the order of the word's own."""
+    """kind: the word's number on the wire. fields: their codecs, in the order of the word's fields."""
 
     kind: int
     word: type[LinkFrame]
     fields: tuple[FieldCodec, ...]
 
     def most_bytes(self, limits: Limits) -> int:
-        """The most that its fields take together."""
+        """Returns the most bytes that all fields take together."""
         return sum(field.most_bytes(limits) for field in self.fields)
 
 
@@ -153,4 +153,4 @@ CODES = frozenset(
         "same-store", "duplicate-link", "superseded", "other-store", "link-error", "memory",
     )
 )  # fmt: skip
-"""Of refusals (docs/PROTOCOL.md). Another version may have others."""
+"""The codes of refusals (docs/PROTOCOL.md). Another version may have others."""

@@ -1,8 +1,8 @@
-"""STOMP over WebSocket (RFC 6455), behind the handshake: a StompSession whose bytes travel in messages. Pure.
+"""STOMP over WebSocket (RFC 6455), after the handshake: a StompSession whose bytes travel in messages. Pure.
 
-A message may hold several STOMP frames, or a part of one: what counts is the sequence of bytes. Binary and text
-messages are read, binary ones are written. Of the protocol of messages the sans-IO core of `websockets` keeps the
-rules; nothing is compressed.
+A message may hold several STOMP frames, or a part of one: only the sequence of bytes counts. Binary and text messages
+are read, binary ones are written. The sans-IO core of `websockets` checks the rules of WebSocket; nothing is
+compressed.
 """
 
 from codecs import getincrementaldecoder
@@ -28,7 +28,7 @@ _FINAL_BINARY = 0x82
 
 
 class WebSocketSession:
-    """See the Session contract (protocols/__init__.py). session: what speaks STOMP."""
+    """See the Session contract (protocols/__init__.py). session: the STOMP session inside."""
 
     is_full = is_ordered = has_channels = False
 
@@ -54,7 +54,7 @@ class WebSocketSession:
         self._ws = Protocol(SERVER, state=State.OPEN, max_size=limits.max_frame_bytes + WEBSOCKET_MORE_BYTES)
         self._decoder = getincrementaldecoder("utf-8")()
         self._is_text = False
-        self._fragments = 0  # of the message that is being read
+        self._fragments = 0  # the fragments of the message that is being read
         self._is_over = False  # nothing more is read
         self._unread = b""
         self.is_costly = False
@@ -114,10 +114,10 @@ class WebSocketSession:
         is_its_turn = not data
         data = self._unread + data if self._unread else data
         if self._floods and not is_its_turn:
-            # what thousands of clients send at once would else be read at once, a slice of each
+            # otherwise a slice of what each of thousands of clients sends would be read at once
             self._unread, self.is_costly = data, True
             return commands
-        taken: list[bytes] = []  # the session is asked once for all of a read
+        taken: list[bytes] = []  # the data of all frames, which the session reads in one call
         frames = at = 0
         while at < len(data) and frames < WEBSOCKET_FRAMES_AT_ONCE and ws.state is State.OPEN:
             ws.receive_data(data[at : at + WEBSOCKET_SLICE_BYTES])
@@ -139,7 +139,7 @@ class WebSocketSession:
         return commands
 
     def _take(self, frame: Frame, taken: list[bytes]) -> bool:
-        """One of data. Returns whether the next one may be read."""
+        """Takes a data frame. Returns whether the next frame may be read."""
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
             self._fragments = 0
@@ -160,7 +160,9 @@ class WebSocketSession:
         return True
 
     def _end(self, commands: list[Heard]) -> None:
-        """The client has closed, or has broken the rules of WebSocket: a close frame is on its way."""
+        """Ends the session: the client has closed the WebSocket or broken its rules, and a close frame is on its
+        way.
+        """
         self._is_over = True
         broken = self._ws.parser_exc if self._ws.close_rcvd is None else None
         sentence = "The WebSocket was closed."
@@ -193,7 +195,7 @@ class WebSocketSession:
         return outgoing
 
     def encode(self, reply: Reply) -> bytes:
-        """b"" behind a close frame, which is the last that either side sends."""
+        """Returns b"" after a close frame, which is the last frame that either side sends."""
         if self._ws.state is not State.OPEN:
             return b""
         data = self._session.encode(reply)
@@ -228,7 +230,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _head(size: int) -> bytes:
-    """Of a binary message in one frame, unmasked, as a server sends it (RFC 6455, section 5.2)."""
+    """Returns the head of a binary message in one unmasked frame, as a server sends it (RFC 6455, section 5.2)."""
     if size < 126:
         return bytes((_FINAL_BINARY, size))
     if size < 1 << 16:
