@@ -1,5 +1,5 @@
-"""Certificates, as far as Python's ssl does not tell of them: the end, the key and the names of the broker's own, and
-whose a client's is. X.509 as in RFC 5280.
+"""What Python's ssl does not tell about certificates: when the broker's own expires, its key and names, and which user
+a client's certificate stands for. X.509 is as in RFC 5280.
 """
 
 import calendar
@@ -22,7 +22,7 @@ _KINDS = {_RSA: "RSA", _EC: "EC", "2a864886f70d01010a": "RSA-PSS", "2b6570": "Ed
 _CURVES = {"2a8648ce3d030107": "P-256", "2b81040022": "P-384", "2b81040023": "P-521"}
 _NAMES_SHOWN = 8
 
-# RFC 4514, 3: by the names that OpenSSL has
+# OpenSSL's names of attributes, and the short ones of RFC 4514, section 3
 _SHORT = {
     "commonName": "CN", "localityName": "L", "stateOrProvinceName": "ST", "organizationName": "O",
     "organizationalUnitName": "OU", "countryName": "C", "streetAddress": "STREET", "domainComponent": "DC",
@@ -32,7 +32,7 @@ _SHORT = {
 
 @dataclass(slots=True, frozen=True)
 class Certificate:
-    """valid_from_s, valid_to_s: since the epoch. key: its kind and size, as `EC P-256`, `RSA 2048`, `Ed25519`.
+    """valid_from_s, valid_to_s: seconds since the epoch. key: its kind and size: `EC P-256`, `RSA 2048`, `Ed25519`.
     sha256: of the whole certificate, in hexadecimal digits. names: its DNS names and IP addresses.
     """
 
@@ -43,7 +43,7 @@ class Certificate:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As the report of a reload names it."""
+        """Returns the text that the report of a reload has for it."""
         return f"{self._for_whom}; valid until {day_text(self.valid_to_s)}; {self.key}, SHA-256 {self.sha256[:16]}"
 
     @property
@@ -52,7 +52,7 @@ class Certificate:
         return "for " + (", ".join(self.names[:_NAMES_SHOWN]) + f" and {more} more" * (more > 0) or "no name")
 
     def warning(self, now_s: float) -> str:
-        """A sentence where clients refuse it, or soon will; "" where not."""
+        """Returns a sentence if clients refuse the certificate, or soon will; else ""."""
         what = f"The certificate {self._for_whom},"
         if now_s < self.valid_from_s:
             return f"{what} is valid from {day_text(self.valid_from_s)} on: until then clients refuse it."
@@ -63,23 +63,23 @@ class Certificate:
         return ""
 
     def days_left(self, now_s: float) -> int:
-        """Whole days until its end; below 0: it has expired."""
+        """Returns the whole days until it expires; below 0: it has expired."""
         return int((self.valid_to_s - now_s) // 86_400)
 
 
 def day_text(time_s: int) -> str:
-    """A time since the epoch."""
+    """Returns the date and time of day of seconds since the epoch, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time_s))
 
 
 def read_certificate(pem: str) -> Certificate:
-    """The first one in that text. ValueError where there is none."""
+    """Returns the first certificate in that text. Raises ValueError, with a clause, if there is none."""
     begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
     if not 0 <= begin < end:
         raise ValueError(f"has no {ssl.PEM_HEADER}")
     try:
         der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(ssl.PEM_FOOTER)])
-    except ValueError:  # its words are about codecs and padding
+    except ValueError:  # the words of this error are about codecs and padding
         raise ValueError(f"has what is not base64 after {ssl.PEM_HEADER}") from None
     whole, _ = _value(der, 0, _SEQUENCE)
     signed, _ = _value(whole, 0, _SEQUENCE)
@@ -95,7 +95,7 @@ def read_certificate(pem: str) -> Certificate:
 
 
 def _element(data: bytes, at: int) -> tuple[int, int, int]:
-    """Tag, and where the value begins and ends."""
+    """Returns an element's tag, and where its value begins and ends."""
     if len(data) < at + 2:
         raise ValueError("is cut short")
     length, begin = data[at + 1], at + 2
@@ -108,7 +108,7 @@ def _element(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _value(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """Of an element with that tag; and where the next one begins."""
+    """Returns the value of an element, which must have that tag, and where the next element begins."""
     found, begin, end = _element(data, at)
     if found != tag:
         raise ValueError(f"has an element of type {found:#x} in the place of one of {tag:#x}")
@@ -130,7 +130,7 @@ def _time(data: bytes, at: int) -> int:
 
 
 def _names(signed: bytes, at: int) -> tuple[str, ...]:
-    """Of what stands behind the key: of the extensions, the DNS names and IP addresses of subjectAltName."""
+    """Returns the DNS names and IP addresses of subjectAltName, one of the extensions that follow the key."""
     while at < len(signed) and signed[at] != _EXTENSIONS:
         at = _behind(signed, at)
     if at == len(signed):
@@ -142,7 +142,7 @@ def _names(signed: bytes, at: int) -> tuple[str, ...]:
         oid, behind = _value(extension, 0, _OID)
         if oid.hex() == _ALT_NAMES:
             if extension[behind : behind + 1] != bytes([_BYTES]):
-                behind = _behind(extension, behind)  # that it is critical
+                behind = _behind(extension, behind)  # the flag that it is critical
             names, _ = _value(_value(extension, behind, _BYTES)[0], 0, _SEQUENCE)
             return tuple(_each_name(names))
     return ()
@@ -175,7 +175,7 @@ def _key(data: bytes) -> str:
 
 
 def subject_text(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """The subject as `ssl` gives it, as RFC 4514 writes it: `CN=ops,O=Shop`, the last part first."""
+    """Returns a subject, given as `ssl` does, in the form of RFC 4514: `CN=ops,O=Shop`, the last part first."""
     parts = ["+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in part) for part in subject]
     return ",".join(reversed(parts))
 
@@ -188,8 +188,8 @@ def _escaped(value: str) -> str:
 
 
 def ends_s(cas: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
-    """Until when each of these is valid, as `ssl` gives them; by its subject. Of the same subject the last one counts,
-    as a CA that was renewed keeps it.
+    """Returns when each CA, given as `ssl` does, expires, by its subject. Of CAs with the same subject the one that
+    expires last counts, since a renewed CA keeps its subject.
     """
     found: dict[Any, int] = {}
     for one in cas:
@@ -199,16 +199,17 @@ def ends_s(cas: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
 
 
 def end_s(found: Mapping[str, Any], cas: Mapping[Any, int]) -> int:
-    """Until when a verified one, as `ssl` gives it, would be verified again: until its own end, or that of the CA that
-    has signed it. cas: those that are trusted, as of `ends_s`; one between them and it counts as the last of them.
+    """Returns until when a verified certificate, given as `ssl` does, would still be verified: until it or the CA that
+    has signed it expires. cas: the trusted CAs, as `ends_s` returns them. If an intermediate CA has signed it, the CA
+    that expires last counts.
     """
     own_s = int(ssl.cert_time_to_seconds(found["notAfter"]))
     return min(own_s, cas.get(found.get("issuer"), max(cas.values(), default=own_s)))
 
 
 def user_of(found: Mapping[str, Any], users: Iterable[User]) -> User | None:
-    """The user whose `certificate` is the subject, or a DNS name, of a verified one as `ssl` gives it; None: nobody's.
-    What has a `=` is compared with subjects only, so no DNS name can pass for a subject.
+    """Returns the user whose `certificate` is the subject, or a DNS name, of a verified certificate; None: nobody's. A
+    `certificate` with a `=` is compared with subjects only, so no DNS name can pass for a subject.
     """
     subject = subject_text(found.get("subject", ()))
     names = {value.lower() for kind, value in found.get("subjectAltName", ()) if kind == "DNS" and value.isascii()}

@@ -19,7 +19,9 @@ _BOUNDS = frozenset((Open, Closed))
 
 
 class Channels(Generic[One]):
-    """Those of `connection`, which has that number; `put` takes what its session has heard once it is open itself."""
+    """The channels of `connection`, whose own number is `number`. `put` is called with all that its session returns
+    once the connection is open.
+    """
 
     __slots__ = ("_connection", "_held_bytes", "_number", "_numbers", "_outbox", "_shared")
 
@@ -28,23 +30,23 @@ class Channels(Generic[One]):
         self._connection = connection
         self._number = number
         self._outbox = outbox
-        self._held_bytes = 0  # of the session, as the broker knows it
+        self._held_bytes = 0  # what the session holds, as last reported to the broker
         self._numbers: set[int] = set()
 
     def put(self, commands: list[Heard], size: int, held_bytes: int, address: str, tls: str | None) -> int:
-        """Hands them to the broker, as what one read of so many bytes has given. Returns the number of a connection
-        that has put more than others wait for, or 0.
+        """Puts these commands into the inbox: one read of `size` bytes gave them. Returns the number of a connection
+        that has more commands than others wait for, or 0.
         """
         behind = 0
         runs: Iterable[tuple[int, Iterable[Heard]]] = groupby(commands, _number)
         if len(commands) == 1:
-            runs = ((commands[0].connection, commands),)  # most reads have one: this takes less time
+            runs = ((commands[0].connection, commands),)  # the usual case, without the cost of groupby
         for number, group in runs:
             run = [*group]
             if not _BOUNDS.isdisjoint(map(type, run)):
                 run = self._put_bounds(number, run, address, tls)
             if self._put_read(number, run, size):
-                size = 0  # it is counted with the first
+                size = 0  # the whole read is counted with its first commands
                 if len(run) > COMMANDS_AT_ONCE:
                     behind = number
         if size or held_bytes != self._held_bytes:
@@ -53,7 +55,9 @@ class Channels(Generic[One]):
         return behind
 
     def _put_bounds(self, number: int, commands: list[Heard], address: str, tls: str | None) -> list[Heard]:
-        """Each Open and Closed of the commands of one connection, and what stands between them; returns the rest."""
+        """Puts each Open and Closed of one connection, and the commands between them; returns the commands that are
+        left.
+        """
         run: list[Heard] = []
         for command in commands:
             if isinstance(command, Open):
@@ -77,7 +81,7 @@ class Channels(Generic[One]):
         return True
 
     def over(self, number: int, cause: str) -> None:
-        """One has ended; may be called again."""
+        """Reports that a channel has ended. May be called again."""
         if number in self._numbers:
             self._numbers.remove(number)
             del self._shared.open[number]
@@ -85,6 +89,6 @@ class Channels(Generic[One]):
             self._shared.inbox.put(Closed(number, cause))
 
     def all_over(self, cause: str) -> None:
-        """Their connection ends."""
+        """Ends all channels, as their connection ends."""
         for number in sorted(self._numbers):
             self.over(number, cause)

@@ -23,20 +23,20 @@ class Checks:
     def __init__(self, loop: Any, log: EventLog) -> None:
         self._loop = loop
         self._log = log
-        self._waiting: dict[Check, dict[int, Answered]] = {}  # and the connections that get its verdict
-        self._asked: dict[int, Check] = {}  # by connection, until it has its verdict
+        self._waiting: dict[Check, dict[int, Answered]] = {}  # each check, and the connections that get its verdict
+        self._asked: dict[int, Check] = {}  # the check of each connection, until its verdict
         self._running: Check | None = None
-        self._heard: dict[int, Answered] = {}  # those that get the verdict of the one that is run
+        self._heard: dict[int, Answered] = {}  # who gets the verdict of the check that is running
         self._worker: Worker[Check, tuple[Verdict, str]] | None = None
 
     @property
     def waiting(self) -> int:
-        """How many have not begun."""
+        """The number of checks that have not begun."""
         return len(self._waiting)
 
     def ask(self, connection: int, check: Check, answered: Answered) -> None:
-        """Queues the check; `answered` is called on the hub, unless `drop` comes before. Where too many checks wait, it
-        is refused at once.
+        """Queues a check, whose verdict is passed to `answered` on the hub, unless `drop` is called before. If too many
+        checks wait, the verdict is a refusal, at once.
         """
         if check is self._running:
             self._heard[connection] = answered
@@ -51,7 +51,7 @@ class Checks:
         self._go_on()
 
     def drop(self, connection: int) -> None:
-        """From now on the verdict about that connection is dropped."""
+        """Drops the verdict on that connection."""
         check = self._asked.pop(connection, None)
         if check is None:
             return
@@ -62,7 +62,7 @@ class Checks:
                 del self._waiting[check]
 
     def stop(self) -> None:
-        """No further check is begun. A running one ends with the process."""
+        """Begins no further check. A running one ends with the process."""
         self._waiting.clear()
         self._asked.clear()
         self._heard.clear()
@@ -93,7 +93,9 @@ class Checks:
 
 
 def _run(check: Check) -> tuple[Verdict, str]:
-    """In the thread: the verdict, and where the check failed. A check that fails in any way recognises nobody."""
+    """Runs in the thread. Returns the verdict, and where the check failed, if it did: a check that raises anything
+    recognises nobody.
+    """
     try:
         found = check()
         if not isinstance(found, Principal):

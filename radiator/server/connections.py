@@ -1,4 +1,4 @@
-"""All connections: which are admitted, what number each has, and what the stop does with them."""
+"""All connections: which are admitted, what number each gets, and how a stop ends them."""
 
 from functools import partial
 from secrets import token_urlsafe
@@ -27,15 +27,16 @@ from radiator.server.timetable import Timetable
 from radiator.server.transport import Transport
 from radiator.server.tunnels import HttpTunnels, KnownLogin
 
-_NAME_BYTES = 16  # of randomness in a name that a client leaves to the broker
+_NAME_BYTES = 16  # random bytes in a name that the broker makes for a client
 
 
 class Connections:
-    """Used on the hub only. open: by number, those whose Open the broker has, and not their Closed.
+    """Used on the hub only. open: by number, the connections whose Open the broker has been given, and not their
+    Closed.
 
-    clients, operators: how many may be connected through the listeners of each. Links have bounds of their own, so no
-    crowd of clients keeps another node out. authenticator: None where there are no users. web: whom [http] lets in, of
-    those who connect from now on. web_state: what sessions of HTTP know of the server.
+    clients, operators: the places of connections through the listeners of each. Links have bounds of their own, so no
+    crowd of clients keeps another node out. authenticator: None: there are no users. web: [http] for those who connect
+    from now on. web_state: the server's state, for sessions of HTTP.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class Connections:
         self._admitted = self._channels = 0
 
     def admit(self, transport: Transport, scheme: str, is_operator: bool = False) -> None:
-        """Takes over a transport that a listener of that scheme accepted. One too many gets an ERROR."""
+        """Takes over a transport that a listener of that scheme has accepted. If there is no place, the client gets an
+        ERROR.
+        """
         made = SCHEMES[scheme]
         if made.session is None:
             self._admit_link(transport)
@@ -102,7 +105,7 @@ class Connections:
             connection.refuse_as_full()
 
     def _admit_tunnel(self, transport: Transport) -> None:
-        """A session of STOMP over HTTP, in the name of those who make its requests."""
+        """Takes over the transport of a session of STOMP over HTTP, in the name of the user who makes its requests."""
         login = None if self._authenticator is None else KnownLogin()
         self._admit_client(transport, over_http, login, self._clients)
 
@@ -121,12 +124,14 @@ class Connections:
         return self._admitted
 
     def _next_channel(self) -> int:
-        """The number of a channel, which is of a connection that is counted already."""
+        """Returns the number of a new channel. The channel takes no place: its connection has one."""
         self._channels += 1
         return self._next_number()
 
     def _evict(self, network: str, places: Places) -> None:
-        """Makes room for one more half-open connection of that network. One that has sent CONNECT by now stays."""
+        """Closes a half-open connection to make room for one more of that network. One that has sent CONNECT by now
+        stays.
+        """
         number = places.in_the_way(network)
         if number is None:
             return
@@ -140,7 +145,7 @@ class Connections:
         full = f"all {links.sockets_max} sockets for links are in use"
         while (number := links.in_the_way(transport.network)) is not None:
             connection = self._shared.by_number[number]
-            connection.read_pending()  # one that has proved by now who it is stays
+            connection.read_pending()  # by now it may have proved who it is: then it stays
             if links.is_stranger(number):
                 connection.close(f"gave way to another, since {full}")
         if links.sockets < links.sockets_max:
@@ -150,8 +155,8 @@ class Connections:
             links.refused("", transport.peer, full, network=transport.network)
 
     def link(self, transport: Transport, dialled: str | None = None) -> None:
-        """Takes over a connection with another node. dialled: the node that this one called, if so after the handshake
-        of TLS.
+        """Takes over a connection with another node. dialled: the node that this one has dialled, over TLS after the
+        handshake; None: the connection was accepted.
         """
         number = self._next_number()
         shared = self._shared
@@ -160,38 +165,38 @@ class Connections:
         ServerConnection(shared, number, transport, session, presence)
 
     def stop_reading(self) -> None:
-        """The stop: nothing more is read."""
+        """Stops reading from all connections, since the broker stops."""
         for connection in list(self._shared.by_number.values()):
             connection.stop_reading()
 
     @property
     def checks_waiting(self) -> int:
-        """Checks of identities that have not begun."""
+        """The number of checks of identities that have not begun."""
         return self._shared.checks.waiting
 
     @property
     def browser_sessions(self) -> int:
-        """Logins that browsers keep in cookies."""
+        """The number of logins that browsers keep in cookies."""
         return 0 if self._cookies is None else len(self._cookies)
 
     @property
     def tunnels_bytes(self) -> int:
-        """What sessions of STOMP over HTTP keep for their clients."""
+        """The bytes that sessions of STOMP over HTTP keep for their clients."""
         return self._tunnels.kept_bytes
 
     @property
     def half_open(self) -> int:
-        """How many have not sent CONNECT yet, links not counted."""
+        """The number of connections that have not sent CONNECT yet, links not counted."""
         return self._clients.half_open + self._operators.half_open
 
     @property
     def ended(self) -> int:
-        """How many there have been that are gone."""
+        """The number of connections that have ended since the start."""
         return self._admitted - self._channels - len(self._shared.by_number)
 
     @property
     def are_written(self) -> bool:
-        """Whether every byte that was posted has been taken by the system."""
+        """Whether the system has taken every byte that was posted."""
         return all(connection.is_written for connection in self._shared.by_number.values())
 
     @property

@@ -1,4 +1,4 @@
-"""The cookies of browsers on the hub: their clocks, their randomness, and the streams that end with them."""
+"""The sessions of browsers on the hub: gives them a clock and random cookies, and ends streams with their cookie."""
 
 import base64
 import os
@@ -17,7 +17,7 @@ from radiator.server.timetable import Timetable
 
 
 class ServerCookies:
-    """See Cookies (model/principal.py). end: sends a connection the refusal that ends it."""
+    """Implements Cookies (model/principal.py). end: sends a connection the refusal that ends it."""
 
     def __init__(
         self, loop: Any, timetable: Timetable, authenticator: Authenticator, end: Callable[[Refuse], None]
@@ -30,11 +30,11 @@ class ServerCookies:
         self._end = end
 
     def __len__(self) -> int:
-        """How many sessions there are."""
+        """Returns how many sessions there are."""
         return len(self._table)
 
     def give(self, principal: Principal) -> GivenCookie:
-        """As the contract has it."""
+        """See the contract."""
         value = base64.urlsafe_b64encode(os.urandom(COOKIE_BYTES)).rstrip(b"=")
         now_s, now_ms = self._authenticator.now_s(), self._authenticator.now_ms()
         login = self._table.give(principal, key_of_value(value), now_s)
@@ -48,7 +48,7 @@ class ServerCookies:
         return GivenCookie(value, most_ms if until_ms is None else min(until_ms, most_ms))
 
     def find(self, transport: Principal, key: bytes) -> Principal | None:
-        """As the contract has it."""
+        """See the contract."""
         if not self._authenticator.takes_cookie(transport):
             return None
         login = self._table.find(key, self._authenticator.now_s(), self._authenticator.now_ms())
@@ -56,7 +56,7 @@ class ServerCookies:
         return None if login is None else login.principal
 
     def until_ms(self, key: bytes) -> int | None:
-        """As the contract has it."""
+        """See the contract."""
         now_s, now_ms = self._authenticator.now_s(), self._authenticator.now_ms()
         login = self._table.find(key, now_s, now_ms)
         if login is None:
@@ -66,30 +66,32 @@ class ServerCookies:
         return ends_ms if until_ms is None else min(until_ms, ends_ms)
 
     def forget(self, key: bytes) -> None:
-        """As the contract has it."""
+        """See the contract."""
         self._table.forget(key)
         self._cut_off()
 
     def hold(self, key: bytes, connection: int) -> bool:
-        """As the contract has it."""
+        """See the contract."""
         return self._table.hold(key, connection)
 
     def release(self, connection: int) -> None:
-        """As the contract has it."""
+        """See the contract."""
         self._table.release(connection, self._authenticator.now_s())
 
     def rules(self, principal: Principal) -> Rules:
-        """As the contract has it."""
+        """See the contract."""
         return self._authenticator.rules(principal)
 
     def look(self, now_s: float) -> float:
-        """As the timetable asks: those whose time is over, or that a reload has ended."""
+        """Called by the timetable: ends the sessions whose time is over, or that a reload has ended."""
         self._table.sweep(self._authenticator.now_s(), self._authenticator.now_ms())
         self._cut_off()
         return now_s + COOKIES_LOOK_S if len(self._table) else 0.0
 
     def _cut_off(self) -> None:
-        """Later: the connection that asks is being read from."""
+        """Ends the streams of sessions that have ended, in a later callback: one of them may be the connection being
+        read from.
+        """
         if self._table.cut_off:
             connections, self._table.cut_off = self._table.cut_off, []
             self._loop.run_callback(self._end_all, connections)

@@ -1,5 +1,5 @@
 """The files of a configuration that are checked before they are used: certificates with their keys, and the keys that
-verify JSON Web Tokens. A start reads them before it listens, a reload before anything changes.
+verify JSON Web Tokens. A start reads them before it listens, a reload before it changes anything.
 """
 
 import os
@@ -16,13 +16,13 @@ from radiator.model.reloading import NOW
 from radiator.model.settings import Config, JwtSettings
 from radiator.server.tls_pair import Pair, load_pair
 
-_NOT_FOR_A_SECRET = 0o037  # a group may read it, as that of systemd's credentials does
+_NOT_FOR_A_SECRET = 0o037  # mode bits that are refused; a group may read, as the group of systemd's credentials does
 
 
 @dataclass(slots=True, frozen=True)
 class Credentials:
-    """What was in the files. pair: of [tls]. own: of listeners that have their own, by address. jwt: whose tokens are
-    taken.
+    """What the files hold. pair: that of [tls]. own: those of listeners with their own, by address. jwt: verifies JSON
+    Web Tokens.
     """
 
     pair: Pair | None = None
@@ -31,7 +31,7 @@ class Credentials:
 
 
 def load_credentials(config: Config) -> Credentials:
-    """ConfigError: what is wrong with the files that it names."""
+    """Reads and checks the files that the configuration names. Raises ConfigError with all that is wrong."""
     mistakes, pairs, jwt = [], {}, None
     tables = {"": config.tls, **config.tls_of_listeners} if config.tls is not None else {}
     for address, settings in tables.items():
@@ -50,7 +50,7 @@ def load_credentials(config: Config) -> Credentials:
 
 
 def differences(old: Credentials, new: Credentials) -> list[dict[str, Any]]:
-    """What a reload changes though the configuration names the same files. Nothing that is secret is shown."""
+    """Returns what a reload changes although the configuration names the same files. Secrets are not shown."""
     found = []
     before, after = ({"tls": one.pair, **{f'tls."{key}"': own for key, own in one.own.items()}} for one in (old, new))
     for table, pair in after.items():
@@ -68,13 +68,13 @@ def differences(old: Credentials, new: Credentials) -> list[dict[str, Any]]:
 
 
 def warnings(found: Credentials, now_s: float) -> list[str]:
-    """Sentences about what can be used, and clients refuse, or soon will."""
+    """Returns sentences about certificates that can be used, but that clients refuse or soon will."""
     pairs = [found.pair, *found.own.values()]
     return [sentence for pair in pairs if pair is not None and (sentence := pair.certificate.warning(now_s))]
 
 
 def _load_jwt(settings: JwtSettings) -> JwtMechanism:
-    """ValueError, a clause: why its keys cannot be used."""
+    """Reads the keys. Raises ValueError, with a clause, if they cannot be used."""
     path = settings.keys
     text = _read_keys(path, are_of_secrets(settings.algorithms))
     try:
@@ -86,7 +86,9 @@ def _load_jwt(settings: JwtSettings) -> JwtMechanism:
 
 
 def _read_keys(path: Path, are_secret: bool) -> bytes:
-    """Whoever may change them is anybody here; who may read them matters where they are secrets."""
+    """Reads the file. It may be written to by its owner alone, as whoever changes the keys can log in as anybody; if
+    the keys are secret, others may not read it either.
+    """
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):

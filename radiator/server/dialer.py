@@ -17,19 +17,20 @@ from radiator.server.links import DialledNode, LinkDialer
 from radiator.server.tls import TlsListeners
 from radiator.server.transport import SocketTransport, Transport
 
-_ADDRESS = re.compile(r"(peers?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
+# the form of address that a session of a link accepts
+_ADDRESS = re.compile(r"(peers?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 def back_off_s(tries: int, chance: float) -> float:
-    """How long to wait before the next try. tries: how many there were since the last steady link; chance: 0 to 1, so
-    that two nodes that lost each other do not dial at the same moment for ever.
+    """Returns the seconds to wait before the next try. tries: how many there were since the last steady link. chance:
+    from 0 to 1: by it two nodes that have lost each other do not dial at the same moment for ever.
     """
     longest_s = min(DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S * 2.0 ** min(tries, 64))
     return longest_s * (1 + chance) / 2
 
 
 class Dialer:
-    """Used on the hub only. tls: None where there is no [tls]."""
+    """Used on the hub only. tls: None: there is no [tls]."""
 
     def __init__(self, links: LinkDialer, connections: Connections, limits: Limits) -> None:
         self._links = links
@@ -39,13 +40,13 @@ class Dialer:
         self._greenlets: dict[str, gevent.Greenlet] = {}
 
     def start(self) -> None:
-        """From now on every listed node that has an address is dialled."""
+        """Dials every node of the configuration that has an address, from now on."""
         for name in self._links.neighbours:
             self._begin(name)
 
     def add(self, name: str, address: str) -> None:
-        """Dials a node that others know of too, unless it has dialled this node, or is in the list, which gives its
-        address or none. A node with peer_ca dials such a one over TLS only, and one without it never.
+        """Dials a node that other nodes tell of, unless it has dialled this node, or is in the configuration. With
+        peer_ca it is dialled over TLS only; without peer_ca, without TLS only.
         """
         found = _ADDRESS.fullmatch(address)
         if found is None or name in self._links.neighbours:
@@ -62,16 +63,16 @@ class Dialer:
         return self.tls is not None and self.tls.pair.to_nodes is not None
 
     def _begin(self, name: str) -> None:
-        neighbour = self._links.neighbours.get(name)  # None: there are too many
+        neighbour = self._links.neighbours.get(name)  # None: the bound on nodes was reached
         if neighbour is not None and neighbour.address is not None:
             self._greenlets[name] = gevent.spawn(self._keep, name, neighbour, neighbour.address)
 
     def stop(self) -> None:
-        """No node is dialled any more."""
+        """Stops dialling."""
         gevent.killall(list(self._greenlets.values()))
 
     def _keep(self, name: str, neighbour: DialledNode, address: Address) -> None:
-        """A greenlet's whole life."""
+        """Dials one node whenever there is no link with it: the greenlet's whole life."""
         tries = 0
         while True:
             neighbour.is_wanting.wait()
@@ -99,7 +100,9 @@ class Dialer:
         self._connections.link(transport, name)
 
     def _encrypted(self, plain: SocketTransport, host: str) -> Transport:
-        """Once the handshake is over: before that nothing may be said. Raises OSError or ValueError where it fails."""
+        """Returns the transport once the handshake of TLS is over: before that nothing can be sent. Raises OSError or
+        ValueError if it fails.
+        """
         try:
             assert self.tls is not None, "a configuration with such an address has [tls]"
             transport = self.tls.wrap_dialled(plain, host)
@@ -115,9 +118,11 @@ class Dialer:
 
 
 def _connected(address: Address) -> socket.socket:
-    """A socket to the first of the host's addresses that answers. Raises OSError or UnicodeError where none does."""
+    """Returns a socket to the first of the host's addresses that answers. Raises OSError or UnicodeError if none
+    does.
+    """
     places = _looked_up(address, socket.AI_NUMERICHOST)
-    if isinstance(places, OSError):  # it is a name
+    if isinstance(places, OSError):  # the host is a name, no address
         places = gevent.get_hub().threadpool.apply(_looked_up, (address,))
     refusal: Exception = OSError("it has no address")
     for family, place in places if isinstance(places, list) else ():
@@ -133,8 +138,8 @@ def _connected(address: Address) -> socket.socket:
 
 
 def _looked_up(address: Address, flags: int = 0) -> list[tuple[int, Any]] | OSError | UnicodeError:
-    """The host's addresses. An error is returned, not raised: gevent takes one that leaves its thread for a bug of the
-    hub.
+    """Returns the host's addresses. An error is returned, not raised: gevent treats one that leaves its thread as a
+    bug.
     """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=flags)

@@ -14,12 +14,12 @@ from gevent.hub import Hub
 from radiator.model.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed, StoreError
 from radiator.server.log import EventLog
 
-_halting = threading.RLock()  # the log's thread and the tables' may find the same disk failed at the same moment
+_halting = threading.RLock()  # the committer and the follower may find the same disk failed at the same moment
 
 
 def halt(log: EventLog, status: int, sentence: str) -> NoReturn:
-    """Ends the process at once. May be called from every thread, also in the middle of another one's commit; the first
-    one ends it, with its sentence.
+    """Ends the process at once. May be called from any thread, even during another thread's commit; the first call ends
+    the process, with its sentence.
     """
     with _halting:
         log.error("halted", status=status, sentence=sentence)
@@ -28,7 +28,9 @@ def halt(log: EventLog, status: int, sentence: str) -> NoReturn:
 
 
 def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:
-    """Status 74: the disk failed, or returned damaged data. Status 70: a bug, shown with its traceback."""
+    """Ends the process with status 74 if the disk failed or returned damaged data; else with 70, for a bug, and its
+    traceback.
+    """
     if isinstance(error, DiskFailed | StoreError):
         # D7
         halt(log, EXIT_DISK_FAILED, str(error))
@@ -37,7 +39,7 @@ def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:
 
 
 def halt_on_uncaught(log: EventLog, hub: Hub) -> None:
-    """From now on an uncaught exception in the hub, a greenlet or a thread ends the process."""
+    """Lets an uncaught exception in the hub, a greenlet or a thread end the process from now on."""
 
     def in_hub(context: object, kind: Any, value: Any, trace: Any) -> None:
         error = value if isinstance(value, BaseException) else kind()

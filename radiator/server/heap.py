@@ -1,9 +1,9 @@
-"""Makes glibc's malloc keep a little freed memory, and return much. Elsewhere nothing happens.
+"""Makes glibc's malloc keep a little freed memory, and return more of it. Does nothing with other libraries.
 
-By default it returns the heap's end to the system whenever 128 KiB of it are free, and a frame of 64 KiB then costs its
-page faults again and again: 16 producers with a window of 100 such frames come to 6,500 a second, and to 10,700 with
-`keep_heap`. It returns the end only: one small block that stays there keeps all that was freed before it. HeapTrimmer
-has that returned too.
+By default malloc returns the end of the heap to the system whenever 128 KiB of it are free, and a frame of 64 KiB then
+costs its page faults again and again: 16 producers with a window of 100 such frames reach 6,500 a second, and 10,700
+with `keep_heap`. It returns the end only: one small block that stays there keeps all that was freed before it.
+HeapTrimmer returns that as well.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from radiator.model.limits import (
 )
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # from malloc.h
 
 
 def keep_heap() -> None:
-    """Once, as the process starts."""
+    """Sets malloc's thresholds. Called once, as the process starts."""
     with contextlib.suppress(OSError, AttributeError):  # no glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, HEAP_KEPT_BYTES)
@@ -38,11 +38,11 @@ def keep_heap() -> None:
 
 
 class HeapTrimmer:
-    """Returns freed memory to the system where much of it was freed and is not used again.
+    """Returns freed memory to the system once much of it was freed and stays unused.
 
-    It compares what the process occupies with what the broker counts as used, for a peak of that may lie between two
-    looks: 64 MiB come and go within 0.3 s. What else the process needs is not counted, and grows slowly: the least that
-    the difference has been is taken for that.
+    It compares what the process occupies with what the broker counts as used, since a peak of memory may lie between
+    two looks: 64 MiB come and go within 0.3 s. What else the process needs is not counted and grows slowly: it is
+    estimated by the least that the difference has ever been.
     """
 
     def __init__(self, loop: Any, used_bytes: Callable[[], int], occupied_bytes: Callable[[], int]) -> None:
@@ -51,17 +51,17 @@ class HeapTrimmer:
         self._trim: Callable[[int], object] | None = None
         with contextlib.suppress(OSError, AttributeError):  # no glibc
             self._trim = ctypes.CDLL(None).malloc_trim
-        self._needed_bytes = occupied_bytes() - used_bytes()  # beside what is used
-        self._freed_s = inf  # since when so much more is occupied
+        self._needed_bytes = occupied_bytes() - used_bytes()  # what the process needs beyond what is counted
+        self._freed_s = inf  # since when much more is occupied than needed
         self._timer = loop.timer(TICK_S, TICK_S)
         self._timer.start(lambda: self.look(time.monotonic()))
 
     def look(self, now_s: float) -> bool:
-        """Whether the heap was trimmed. That takes 1 ms for 64 MiB and 61 ms for 1 GiB: less than it took to free it
-        all.
+        """Trims the heap if that is due, and returns whether it did. It takes 1 ms for 64 MiB and 61 ms for 1 GiB, less
+        than freeing all of that took.
         """
         occupied_bytes = self._occupied_bytes()
-        if not occupied_bytes:  # not known now: there may be no file to be had
+        if not occupied_bytes:  # not known now: the process may have no free file descriptor
             return False
         beside_bytes = occupied_bytes - self._used_bytes()
         self._needed_bytes = min(self._needed_bytes, beside_bytes)
@@ -73,13 +73,13 @@ class HeapTrimmer:
             return False
         if self._trim is not None:
             self._trim(0)
-        # what is left is needed: it is not trimmed again in vain
+        # what the trim has left counts as needed, so that it is not tried again in vain
         self._freed_s, self._needed_bytes = inf, self._occupied_bytes() - self._used_bytes()
         return True
 
 
 def occupied_bytes() -> int:
-    """Of this process, without mapped files; 0 where the system does not say."""
+    """Returns the bytes that this process occupies, without mapped files; 0 if the system does not tell."""
     try:
         _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The time as HTTP writes it."""
+"""The date and time as HTTP writes them."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,9 @@ from email.utils import formatdate
 
 
 class HttpDate:
-    """Called, it is the value of Date for an answer of now (RFC 9110, section 5.6.7). now_s: since the epoch."""
+    """A call returns the value of Date for a response sent now (RFC 9110, section 5.6.7). now_s: returns seconds since
+    the epoch.
+    """
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s

@@ -1,4 +1,4 @@
-"""The last lines of the log, kept for who asks for them: at most LOG_KEPT_LINES, and LOG_KEPT_BYTES of them."""
+"""The last lines of the log, kept for requests: at most LOG_KEPT_LINES lines, and LOG_KEPT_BYTES of them."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -7,11 +7,11 @@ from radiator.model.limits import LOG_KEPT_BYTES, LOG_KEPT_LINES
 from radiator.model.log_lines import KeptLines, LogLine
 from radiator.model.settings import LOG_LEVELS
 
-_LINE_COST_BYTES = 256  # a line costs that much in memory, besides its text
+_LINE_COST_BYTES = 256  # what a line takes in memory besides its text
 
 
 class LastLines:
-    """Not for several threads at once: who has it sees to that. size_bytes: of what is kept."""
+    """Not thread-safe: the caller must lock it. size_bytes: what the kept lines take."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -21,7 +21,9 @@ class LastLines:
     def add(
         self, level: str, event: str, fields: Mapping[str, str | int | float | bool], now_s: float, size_bytes: int
     ) -> None:
-        """One more line. fields: cut, and nobody changes them. now_s: since the epoch. size_bytes: of its text."""
+        """Adds a line. fields: shortened already, and never changed. now_s: since the epoch. size_bytes: those of its
+        text.
+        """
         self._last += 1
         size_bytes += _LINE_COST_BYTES
         self._lines.append((LogLine(self._last, int(now_s * 1000), level, event, fields), size_bytes))
@@ -30,7 +32,7 @@ class LastLines:
             self.size_bytes -= self._lines.popleft()[1]
 
     def read(self, after: int | None, limit: int, level: str) -> KeptLines:
-        """As ReadLogLines says."""
+        """Returns lines as ReadLogLines asks for them."""
         if not self._lines:
             return KeptLines()
         least = LOG_LEVELS.index(level)

@@ -1,5 +1,5 @@
-"""Links with other nodes as the server sees them: which nodes may be linked with, which are, and which refusals were
-logged.
+"""Links with other nodes, as the server sees them: which nodes may be linked with, which are linked, and which refusals
+were logged.
 """
 
 import os
@@ -20,9 +20,10 @@ from radiator.server.log import EventLog
 
 @dataclass(slots=True)
 class DialledNode:
-    """A node that may be linked with. address: where to dial it, or None.
+    """A node that may be linked with. address: where to dial it; None: it is not dialled.
 
-    is_wanting: no link with it is up, and no socket dialled to it is open. lasted_s: how long the last link was up.
+    is_wanting: set while there is no link with it, and no open socket that was dialled to it. lasted_s: how long the
+    last link was up.
     """
 
     address: Address | None
@@ -33,7 +34,7 @@ class DialledNode:
     is_wanting: Event = field(default_factory=Event)
 
     def judge(self) -> None:
-        """Must be called after each change."""
+        """Sets or clears `is_wanting`. Must be called after each change of `links` and `dialled`."""
         if self.links or self.dialled:
             self.is_wanting.clear()
         else:
@@ -41,7 +42,7 @@ class DialledNode:
 
 
 class LinkDialer:
-    """Used on the hub only. node: this one, or None where it is alone. sockets_max: including those of strangers.
+    """Used on the hub only. node: this one; None: it has no [node]. sockets_max: includes the sockets of strangers.
 
     report: tells the broker why there is no link.
     """
@@ -56,7 +57,7 @@ class LinkDialer:
         self._log = log
         self._report = report
         self._logged: dict[tuple[str, str], None] = {}
-        self._strangers: dict[int, str] = {}  # accepted connections that have proved nothing, and the network of each
+        self._strangers: dict[int, str] = {}  # the network of each accepted connection that has proved nothing yet
         self.sockets = self.sockets_max = 0
         if node is not None:
             self.sockets_max = LINK_SOCKETS * (1 + (NODE_NEIGHBOURS_MAX if node.discover else len(node.peers)))
@@ -64,8 +65,8 @@ class LinkDialer:
                 self.know(name, address)
 
     def session(self, number: int, certificate_sha256: bytes, dialled: str | None = None) -> Session:
-        """A new session. certificate_sha256: as its transport has it. dialled: the node that this one called, or None
-        for an incoming connection.
+        """Returns a new session. certificate_sha256: as its transport gives it. dialled: the node that this one has
+        dialled; None: the connection was accepted.
         """
         assert self._node is not None
         nonce = os.urandom(NONCE_BYTES)
@@ -74,35 +75,39 @@ class LinkDialer:
         )
 
     def know(self, name: str, address: Address | None) -> None:
-        """From now on that node may be linked with. One too many, or one that is known already, changes nothing."""
+        """Adds a node that may be linked with. Does nothing if it is known, or the bound on nodes is reached."""
         if name not in self.neighbours and len(self.neighbours) < NODE_NEIGHBOURS_MAX:
             self.neighbours[name] = neighbour = DialledNode(address)
             neighbour.judge()
 
     def is_known(self, name: str) -> bool:
-        """Whether that node may be linked with: with `discover` every node that has the secret, while there is room."""
+        """Whether that node may be linked with. With `discover` any node that has the secret may, while the bound
+        allows.
+        """
         has_capacity = len(self.neighbours) < NODE_NEIGHBOURS_MAX
         return name in self.neighbours or (self._node is not None and self._node.discover and has_capacity)
 
     # ---- called by connections --------------------------------------------------------------------------------------
 
     def began(self, number: int, name: str, network: str) -> None:
-        """A socket is open. number: of its connection. name: the node for which it was dialled, or ""."""
+        """Counts an open socket. number: that of its connection. name: the node that was dialled; "": it was
+        accepted.
+        """
         self.sockets += 1
         self._count_dialled(name, 1)
         if not name:
             self._strangers[number] = network
 
     def hung_up(self, number: int, name: str) -> None:
-        """That socket is closed."""
+        """Counts that socket as closed."""
         self.sockets -= 1
         self._strangers.pop(number, None)
         self._count_dialled(name, -1)
 
     def in_the_way(self, network: str) -> int | None:
-        """Which connection must go before one more of that network is accepted: one that was accepted and has proved
-        nothing, of the same network if there is such a one, and chosen by chance, so that no crowd that stands there
-        keeps a node out. None: there is a socket for it, or none of them may go.
+        """Returns the connection to be closed before one more of that network is accepted: an accepted one that has
+        proved nothing yet, if possible of the same network, chosen at random so that no standing crowd keeps a node
+        out. None: a socket is free, or all connections have proved who they are.
         """
         if self.sockets < self.sockets_max:
             return None
@@ -110,7 +115,7 @@ class LinkDialer:
         return random.choice(strangers) if strangers else None
 
     def is_stranger(self, number: int) -> bool:
-        """Whether that connection was accepted, and has proved nothing."""
+        """Whether that connection was accepted and has proved nothing yet."""
         return number in self._strangers
 
     def _count_dialled(self, name: str, more: int) -> None:
@@ -120,7 +125,7 @@ class LinkDialer:
             neighbour.judge()
 
     def opened(self, number: int, name: str, peer: str) -> None:
-        """A link with that node is up: both ends have proved who they are."""
+        """Notes that a link is up: both ends have proved who they are."""
         self._strangers.pop(number, None)
         neighbour = self.neighbours.setdefault(name, DialledNode(None))
         if not neighbour.links:
@@ -131,7 +136,7 @@ class LinkDialer:
         self._logged = {key: None for key in self._logged if key[0] not in now_right}
 
     def closed(self, name: str) -> None:
-        """A link with that node has ended."""
+        """Notes that a link has ended."""
         neighbour = self.neighbours[name]
         neighbour.links -= 1
         if not neighbour.links:
@@ -141,10 +146,12 @@ class LinkDialer:
     def refused(
         self, name: str, peer: str, cause: str, other: str = "", is_refused: bool = False, network: str = ""
     ) -> None:
-        """No link was made: logged once for each cause, until there is one. name: the node that was dialled, or "".
+        """Notes that no link was made. Logged once for each cause, until a link is up. name: the node that was dialled,
+        or "".
 
-        peer: the other end's address. other: the node that it claims to be. is_refused: one of the two refused.
-        network: of who has dialled this node, who says what a cause has in it: few lines are of one network.
+        peer: the other end's address. other: the node that it claims to be. is_refused: one of the two has refused.
+        network: that of a stranger who has dialled this node. A stranger can choose the words of a cause, so the log
+        limits the lines of one network.
         """
         if name or other:
             self._report(NotLinked(name or other, cause, is_refused))
@@ -159,5 +166,5 @@ class LinkDialer:
 
 
 def _host(peer: str) -> str:
-    """Without the port, which differs each time."""
+    """Returns the address without its port, which differs each time."""
     return peer.rpartition(":")[0]

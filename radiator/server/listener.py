@@ -14,20 +14,20 @@ from radiator.server.transport import Acceptor, SocketTransport, Transport
 from radiator.server.unix import UnixAcceptor, check
 
 ACCEPTORS: dict[str, Callable[[Any, Limits], Acceptor]] = {TCP: TcpAcceptor, UNIX: UnixAcceptor}
-"""Scheme -> the acceptor of its transport, made from the address and the limits."""
+"""Makes the acceptor of each kind of transport from an address and the limits."""
 
 _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class AddressTaken(RadiatorError):
-    """Somebody else listens there."""
+    """Another process, or another listener, has this address."""
 
 
 class Listener:
-    """Connections queue in the system until `start`, and are accepted from then to `close`. Raises RadiatorError where
-    the address cannot be had, AddressTaken where another one has it. admit: takes over each accepted transport.
-    encrypt: what is put over it before that.
+    """Connections are queued by the system until `start` is called, and accepted from then on until `close`. Raises
+    RadiatorError if the address cannot be listened on, AddressTaken if another process has it. admit: takes over each
+    accepted transport. encrypt: wraps it in TLS first.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Listener:
         self._log.info("listening", address=str(self.address))
 
     def close(self) -> None:
-        """Accepts no more; connections that wait in the system are turned away."""
+        """Stops accepting. Connections that the system has queued are closed."""
         self._watcher.stop()
         self._watcher.close()
         if self._again is not None:
@@ -73,14 +73,16 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in _NO_FILE:
-                    continue  # this one was gone before it was accepted
+                    continue  # this client hung up before it was accepted
                 self._back_off(error)
                 return
             self._has_no_file = False
             self._admit(transport if self._encrypt is None else self._encrypt(transport))
 
     def _back_off(self, error: OSError) -> None:
-        """The system has no file for a connection. Logged once, until one is accepted again."""
+        """Waits a while, since the system has no file descriptor for a connection. Logged once, until one is accepted
+        again.
+        """
         if not self._has_no_file:
             self._has_no_file = True
             self._log.warning("cannot_accept", address=str(self.address), error=error.strerror or "")
@@ -96,8 +98,8 @@ class Listener:
 
 
 def refused(address: ListenAddress) -> str:
-    """Why a start would not listen on an address that nobody listens on now, or "". What depends on other processes,
-    a port that is taken say, may be otherwise at a start, and is not judged.
+    """Returns why a start could not listen on an address that is not in use now, or "". What depends on other
+    processes, such as a port that is taken, is not checked: it may have changed by then.
     """
     if not isinstance(address, UnixAddress):
         return ""

@@ -41,7 +41,7 @@ _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")  # printable ASCII without space, quote,
 
 
 def shown(value: Value) -> str:
-    """A value as a line shows it."""
+    """Returns a value as a line of the log shows it."""
     if not isinstance(value, str):
         return str(value).lower() if isinstance(value, bool) else str(value)
     is_cut = len(value) > LOG_VALUE_CHARACTERS
@@ -62,18 +62,18 @@ def _escaped(character: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Form:
-    """How a line is written. has_priorities: after journald's `<N>`."""
+    """How a line is written. has_priorities: with journald's `<N>` before it."""
 
     is_json: bool = False
     has_priorities: bool = False
 
 
 TEXT = Form()
-_PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog's
+_PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # the levels of syslog
 
 
 def form_of(logging: Logging, file: int) -> Form:
-    """The configured form, for that open file: `auto` means priorities where the file is journald's."""
+    """Returns the configured form for that open file: `auto` means priorities if the file is connected to journald."""
     has_priorities = logging.priorities == ALWAYS or (logging.priorities == AUTO and _is_journal(file))
     return Form(logging.format == JSON, has_priorities)
 
@@ -88,7 +88,7 @@ def _is_journal(file: int) -> bool:
 
 
 def line(level: str, event: str, fields: Mapping[str, Value], now_s: float, form: Form = TEXT) -> str:
-    """One line. now_s: seconds since the epoch."""
+    """Returns one line. now_s: seconds since the epoch."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s * 1000) % 1000:03d}Z"
     priority = f"<{_PRIORITIES[level]}>" if form.has_priorities else ""
     if form.is_json:
@@ -105,7 +105,9 @@ def _cut(value: Value) -> Value:
 
 
 class EventLog:
-    """May be written to from every thread. `close` before the process ends, or the last lines are lost."""
+    """The log. May be written to from any thread. `close` must be called before the process ends, or the last lines are
+    lost.
+    """
 
     def __init__(
         self, file: int = 2, logging: Logging | None = None, client_every_s: float = LOG_CLIENT_EVERY_S
@@ -113,8 +115,8 @@ class EventLog:
         self._file = file
         self._lines: deque[str] = deque()
         self._last = LastLines()
-        self._dropped = 0  # lines that no line has counted yet
-        self._report_dropped_s = 0.0  # when that is due
+        self._dropped = 0  # lines that were dropped, and not reported yet
+        self._report_dropped_s = 0.0  # when they are to be reported
         self._second = 0
         self._written: dict[str, int] = {}  # how often each event was written within this second
         # how often each client has caused each event in this period, when the period ends, and whether any event of a
@@ -130,7 +132,7 @@ class EventLog:
         self._thread.start()
 
     def use(self, logging: Logging) -> None:
-        """Applies from the next line on."""
+        """Applies these settings from the next line on."""
         self._least = LOG_LEVELS.index(logging.level)
         self.form = form_of(logging, self._file)
 
@@ -167,22 +169,22 @@ class EventLog:
         self._add(text)
 
     def _keep(self, level: str, event: str, fields: Mapping[str, Value], now_s: float, text: str) -> None:
-        """For `last`, even where stderr takes no lines."""
+        """Keeps a line in `last`, even if stderr takes no lines."""
         self._last.add(level, event, {name: _cut(value) for name, value in fields.items()}, now_s, len(text))
 
     def last(self, after: int | None, limit: int, level: str) -> KeptLines:
-        """Lines that are still kept, as model/log_lines.py says."""
+        """Returns lines that are still kept (model/log_lines.py)."""
         with self._changed:
             return self._last.read(after, limit, level)
 
     @property
     def waiting(self) -> int:
-        """How many lines stderr has not taken yet."""
+        """The number of lines that stderr has not taken yet."""
         return len(self._lines)
 
     def trace(self, text: str) -> None:
-        """A traceback, only for bugs: as it is, or as the lines of one JSON object (of many, the last ones). `last` has
-        its last line alone.
+        """Logs the traceback of a bug: as plain text, or as the lines of one JSON object (only the last ones of a long
+        one). `last` gets its last line only.
         """
         with self._changed:
             last = text.rstrip().rpartition("\n")[2]
@@ -195,7 +197,7 @@ class EventLog:
         self._add(text)
 
     def close(self) -> None:
-        """Waits until all is written, for LOG_FLUSH_MAX_S at most. May be called again."""
+        """Waits until all lines are written, but at most LOG_FLUSH_MAX_S. May be called again."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -228,8 +230,8 @@ class EventLog:
         return True
 
     def _report_clients(self) -> None:
-        """The period is over: a line for each of the clients with the most events left out; the others are part of the
-        next line about everything that was dropped.
+        """Ends the period: writes a line for each of the clients with the most events left out. The other clients'
+        events are counted in the next line about everything that was dropped.
         """
         left_out = {key: count - LOG_LINES_OF_CLIENT for key, count in self._of_clients.items()}
         self._of_clients = {}
@@ -257,7 +259,7 @@ class EventLog:
             self._changed.notify()
 
     def _drop(self, lines: int = 1) -> None:
-        """Counts lines that are not written."""
+        """Counts lines as dropped."""
         if not self._dropped:
             self._report_dropped_s = time.monotonic() + LOG_DROPPED_EVERY_S
             self._changed.notify()
@@ -285,14 +287,14 @@ class EventLog:
             self._write_all(text.encode("utf-8", "backslashreplace"))
 
     def _wait_s(self) -> float | None:
-        """How long until a line must report what was left out; None: nothing was."""
+        """Returns the seconds until a line must report what was left out; None: nothing was."""
         waits = [self._dropped_wait_s()]
         if self._is_client_left_out:
             waits.append(max(0.0, self._clients_until_s - time.monotonic()))
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _dropped_wait_s(self) -> float | None:
-        """How long until a line must report how many were dropped; None: none were."""
+        """Returns the seconds until a line must report how many lines were dropped; None: none were."""
         return max(0.0, self._report_dropped_s - time.monotonic()) if self._dropped else None
 
     def _write_all(self, data: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Sends it to the service manager, if there is one. Never waits; what cannot be sent is dropped."""
+    """Sends the state to the service manager, if there is one. Never waits: what cannot be sent is dropped."""
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
@@ -19,7 +19,7 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def watchdog_s(environment: Mapping[str, str] = os.environ) -> float:
-    """The interval in which WATCHDOG=1 is expected, in seconds; 0: no watchdog."""
+    """Returns the interval in which WATCHDOG=1 is expected, in seconds; 0: there is no watchdog."""
     usec, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not usec.isdecimal() or (pid and pid != str(os.getpid())):
         return 0.0
@@ -27,7 +27,9 @@ def watchdog_s(environment: Mapping[str, str] = os.environ) -> float:
 
 
 class Watchdog:
-    """Pings as long as all signs of life change: a stuck dispatcher or committer thread means no ping."""
+    """Pings the service manager as long as all signs of life change: if the dispatcher or the committer is stuck, it
+    stops.
+    """
 
     def __init__(self, loop: Any, within_s: float, signs: Callable[[], tuple[int, ...]]) -> None:
         self._signs = signs
@@ -42,5 +44,5 @@ class Watchdog:
             notify("WATCHDOG=1")
 
     def stop(self) -> None:
-        """No more pings."""
+        """Stops the pings."""
         self._timer.stop()

@@ -1,9 +1,10 @@
-"""Which clients have a place: those that are connected, and those that have not sent CONNECT yet, or are not
-logged in yet (half-open).
+"""Which clients have a place: the connected ones, and those that are half-open (they have not sent CONNECT, or are not
+logged in yet).
 
 Half-open connections have bounds of their own, in all and for each network, so that silent sockets never use up the
-places of clients. At such a bound the newcomer gets in, and one of the others, chosen by chance, is closed: so no
-standing crowd keeps a client out, and of a wave of clients that all come at once some finish before they are chosen.
+places of clients. When such a bound is reached, the new connection gets in, and another half-open one, chosen at
+random, is closed. So no standing crowd keeps a client out, and of many clients that come at once some log in before
+they are chosen.
 """
 
 from collections.abc import Callable
@@ -16,17 +17,17 @@ from radiator.server.log import EventLog
 
 @dataclass(slots=True)
 class _Crowd:
-    """The half-open connections of one network. is_logged: the log has that they are at their bound."""
+    """The half-open connections of one network. is_logged: the log says that their bound is reached."""
 
     numbers: dict[int, None] = field(default_factory=dict)
     is_logged: bool = False
 
 
 class Places:
-    """Used on the hub only; a connection is known by its number. Links have no place here.
+    """Used on the hub only. Connections are identified by number. Links have no place here.
 
-    half_open_each: how many of half_open_max may be of one network. setting: what bounds those that are connected.
-    choose: returns a random number below the one given.
+    half_open_each: how many of half_open_max may be of one network. setting: the setting that bounds connected clients.
+    choose: returns a random number below its argument.
     """
 
     def __init__(
@@ -45,13 +46,13 @@ class Places:
         self._log = log
         self._choose = choose
         self._connected: set[int] = set()
-        self._half_open: dict[int, str] = {}  # and the network of each
+        self._half_open: dict[int, str] = {}  # the network of each half-open connection
         self._crowds: dict[str, _Crowd] = {}
         self._is_full_logged = False
         self._is_crowd_logged = False
 
     def bound(self, connections_max: int, half_open_max: int, half_open_each: int) -> None:
-        """Sets the bounds from now on. Connected clients stay."""
+        """Sets the bounds from now on. Connected clients stay connected."""
         self.connections_max = connections_max
         self.half_open_max = half_open_max
         self.half_open_each = half_open_each
@@ -68,17 +69,17 @@ class Places:
         return is_full
 
     def enter(self, number: int, network: str) -> None:
-        """It is half-open."""
+        """Gives a connection a half-open place."""
         self._half_open[number] = network
         self._crowds.setdefault(network, _Crowd()).numbers[number] = None
 
     def connect(self, number: int) -> None:
-        """It has sent CONNECT."""
+        """Gives a half-open connection the place of a connected one: it has sent CONNECT."""
         self.leave(number)
         self._connected.add(number)
 
     def leave(self, number: int) -> None:
-        """It is closed. A connection without a place changes nothing."""
+        """Frees the connection's place, if it has one."""
         self._connected.discard(number)
         network = self._half_open.pop(number, None)
         if network is None:
@@ -92,26 +93,30 @@ class Places:
 
     @property
     def connected(self) -> int:
-        """How many have sent CONNECT."""
+        """The number of connections that have sent CONNECT."""
         return len(self._connected)
 
     @property
     def half_open_most(self) -> int | None:
-        """How many have not, of the network with most of them; None: there are too many networks to look."""
+        """The number of half-open connections of the network that has most of them; None: there are too many networks
+        to look.
+        """
         if len(self._crowds) > LOOKED_AT_ONCE:
             return None
         return max((len(crowd.numbers) for crowd in self._crowds.values()), default=0)
 
     @property
     def half_open(self) -> int:
-        """How many have not sent CONNECT yet."""
+        """The number of half-open connections."""
         return len(self._half_open)
 
     def is_half_open(self, number: int) -> bool:
         return number in self._half_open
 
     def in_the_way(self, network: str) -> int | None:
-        """Which half-open connection must go before one more of that network may come; None where there is room."""
+        """Returns the half-open connection to be closed before one more of that network is admitted; None: there is
+        room.
+        """
         crowd = self._crowds.get(network) if network else None
         if crowd is not None and len(crowd.numbers) >= self.half_open_each:
             if not crowd.is_logged:

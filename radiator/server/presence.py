@@ -1,6 +1,6 @@
-"""One connection as the rest of the server counts it: a client, which has a place, or a link with another node.
+"""One connection as the rest of the server counts it: a client, which takes a place, or a link with another node.
 
-It decides whether the connection may open, and is called when that opens and ends; nothing else logs it.
+A presence decides whether the connection may open, and is told when it opens and ends. Nothing else logs that.
 """
 
 from typing import Protocol
@@ -13,26 +13,28 @@ from radiator.server.places import Places
 
 
 class Presence(Protocol):
-    """In this order: `is_full` before Open; then `opened` and one `closed`, or `not_opened`; `gone` always last."""
+    """Calls come in this order: `is_full` before Open; then `opened` and one `closed`, or else `not_opened`; `gone`
+    last.
+    """
 
     @property
     def full_sentence(self) -> str:
-        """The sentence of the ERROR where `is_full`."""
+        """The sentence of the ERROR if `is_full`."""
 
     def is_full(self) -> bool:
-        """Whether there is no place for one more. Where there is one, it is taken."""
+        """Whether there is no place for one more. If there is a place, it is taken."""
 
     def opened(self, event: Open) -> None:
-        """Its other end was accepted."""
+        """The session has returned Open: the other end was accepted."""
 
     def not_opened(self, session: Session, cause: str) -> None:
-        """It ended before that."""
+        """The connection has ended before its Open."""
 
     def closed(self, cause: str) -> None:
-        """It was open, and has ended."""
+        """The open connection has ended."""
 
     def gone(self) -> None:
-        """Its transport is closed."""
+        """The transport is closed."""
 
 
 class ClientPresence:
@@ -71,8 +73,8 @@ class ClientPresence:
 
 
 class LinkPresence:
-    """A link, or a connection that may become one. dialled: the node that this one called, or "". node: the one that it
-    has proved to be, or "".
+    """A link, or a connection that may become one. dialled: the node that this one has dialled, or "". node: the node
+    that the other end has proved to be, or "".
     """
 
     __slots__ = ("_dialled", "_links", "_log", "_network", "_node", "_number", "_peer")
@@ -90,7 +92,7 @@ class LinkPresence:
         links.began(number, dialled, network)
 
     def is_full(self) -> bool:
-        return False  # links are bounded as they are accepted
+        return False  # links are bounded when they are accepted
 
     def opened(self, event: Open) -> None:
         assert event.peer is not None, "a link's session says whose it is"

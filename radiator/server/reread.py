@@ -15,7 +15,9 @@ Read = Callable[[Config], Reread]
 
 
 class Rereader:
-    """Used on the hub only, one reading at a time. running: the configuration in force. read: reads, and compares."""
+    """Used on the hub only, one reading at a time. running: the configuration in force. read: reads the file, and
+    compares it with `running`.
+    """
 
     def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox, log: EventLog) -> None:
         self.running = running
@@ -39,7 +41,7 @@ class Rereader:
         worker.submit(self.running)
 
     def _reads(self, running: Config) -> Reread:
-        """In the thread."""
+        """Runs in the thread."""
         try:
             return self._read(running)
         except Exception as bug:  # noqa: BLE001  # a door: a bug in what a file may say must not end a running broker
@@ -52,13 +54,15 @@ class Rereader:
         self._inbox.report(found)
 
     def applied(self) -> Config:
-        """The configuration that was read last is now in force."""
+        """Returns the configuration that was read last, which is now in force."""
         assert self._found is not None and self._found.config is not None, "nothing else can be applied"
         self.running = self._found.config
         return self.running
 
     def over(self) -> None:
-        """The broker has finished with the configuration that was read last."""
+        """Called when the broker has finished with the configuration that was read last: reads again, if asked to
+        meanwhile.
+        """
         self._is_busy = False
         if self._is_asked_again:
             self._is_asked_again = False

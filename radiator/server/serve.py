@@ -69,21 +69,24 @@ from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.lmdb.unreadable import last_words
 
-_STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
+_STOP_LOOK_S = 0.005  # how often a stop checks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
 
 def not_read(running: Config) -> Reread:
-    """For a configuration that comes from no file."""
+    """Returns the answer to a reload if the configuration comes from no file."""
     return Reread(None, mistakes=["The broker was started without a configuration file: there is nothing to read."])
 
 
 def serve(config: Config, trust_clock: bool = False, read: Read = not_read, file: Path | None = None) -> int:
-    """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
+    """Serves until SIGTERM or SIGINT, and returns exit status 0. Raises StoreError, DiskFailed or RadiatorError if it
+    cannot start.
 
-    read: reads the configuration again, and compares it with the one in force. file: that it is of.
+    read: reads the configuration again, and compares it with the one in force. file: the configuration's; None: there
+    is none.
 
-    Later failures end the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second signal.
+    Later failures end the process itself: status 74 for a failed disk, 70 for a bug, 128 + its number for a second
+    signal.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the configuration can be read again
     keep_heap()
@@ -98,8 +101,8 @@ def serve(config: Config, trust_clock: bool = False, read: Read = not_read, file
 
 
 def _have_last_words(config: Config) -> None:
-    """Makes ends forced by the system leave a line: an unreadable disk, and LMDB's own abort over damaged pages."""
-    faulthandler.enable(2, all_threads=False)  # not sys.stderr, which need not be a file
+    """Logs a line if the system ends the process: over an unreadable disk, or an abort in LMDB over damaged pages."""
+    faulthandler.enable(2, all_threads=False)  # the descriptor: sys.stderr need not be a file
 
     form = form_of(config.logging, 2)
 
@@ -117,7 +120,9 @@ def _made(
     credentials: Credentials,
     file: Path | None,
 ) -> "Server":
-    """A start that fails has served nothing: it is no unclean stop, and its messages need no redelivery mark."""
+    """Returns the server. A start that fails has served nothing, so it counts as a clean stop: its messages are not
+    marked as redelivered.
+    """
     try:
         return Server(config, store, trust_clock, read, credentials, file)
     except RadiatorError:
@@ -147,7 +152,9 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool, view: ServerV
 
 
 class Server:
-    """One run. Everything is built before any of it runs; raises RadiatorError where it cannot be."""
+    """One run of the broker. All parts are built before any of them runs. Raises RadiatorError if one cannot be
+    built.
+    """
 
     def __init__(
         self,
@@ -210,7 +217,7 @@ class Server:
         self._listen(config)
 
     def _view(self, file: Path | None) -> ServerView:
-        """What requests may ask of this server, once it is built."""
+        """Returns what requests may ask of this server."""
         return ServerView(
             configuration=lambda: (self._rereader.running, file),
             lines=lambda asked: self._log.last(asked.after, asked.limit, asked.level),
@@ -238,7 +245,9 @@ class Server:
             self._log.warning("links_not_encrypted", sentence=sentence)
 
     def _listen(self, config: Config) -> None:
-        """Raises RadiatorError where a listed address cannot be had. The operators' socket is opened if possible."""
+        """Listens on all addresses. Raises RadiatorError if a configured one cannot be listened on. The operators'
+        socket is opened if that is possible.
+        """
         try:
             self._open_listeners(config)
         except RadiatorError:
@@ -284,7 +293,7 @@ class Server:
             listener.close()
 
     def run(self) -> int:
-        """From the first listener to the last receipt."""
+        """Runs from the first listener to the last receipt. Returns the exit status."""
         for number in (signal.SIGTERM, signal.SIGINT):
             gevent.signal_handler(number, self._on_signal, number)
         gevent.signal_handler(signal.SIGHUP, self._rereader.ask)
@@ -304,7 +313,7 @@ class Server:
         return 0
 
     def _log_console(self) -> None:
-        """Where an operator's browser finds the console."""
+        """Logs the address of the console, for an operator's browser."""
         web = self._connections.web
         for listener in self._listeners if web.console else ():
             address = listener.address
@@ -312,7 +321,9 @@ class Server:
                 self._log.info("console", url=f"{_to_dial(address, web)}/")
 
     def _read_again(self, running: Config) -> Reread:
-        """In a thread: the file of the configuration, and the files that it names, checked as a start would."""
+        """Runs in a thread: reads the configuration's file, and the files that it names, and checks them as a start
+        would.
+        """
         found = self._read(running)
         if found.config is None:
             return found
@@ -324,7 +335,7 @@ class Server:
         return replace(found, changes=changes, warnings=warnings(self._read_credentials, time.time()))
 
     def _use(self, config: Config) -> None:
-        """The broker has put a changed configuration into force; the server follows."""
+        """Called when the broker has put a changed configuration into force: applies it to the rest of the server."""
         self._credentials = credentials = self._read_credentials
         if self._tls is not None:
             self._tls.users = config.users.values()
@@ -351,7 +362,9 @@ class Server:
         self._stop.set()
 
     def _wind_up(self) -> None:
-        """Keeps the contract of SIGTERM. Waits for slow readers until STOP_MAX_S, for the disk always."""
+        """Keeps the contract of SIGTERM: waits for slow readers until STOP_MAX_S, and for the disk as long as it
+        takes.
+        """
         notify("STOPPING=1")
         give_up_s = time.monotonic() + STOP_MAX_S
         self._close_listeners()
@@ -376,14 +389,15 @@ class Server:
         self._dispatcher.finish()
         self._log.info("stopped")
         self._log.close()
-        gc.freeze()  # else Python scans the whole heap as it ends: seconds for a GiB of messages
+        gc.freeze()  # otherwise Python scans the whole heap at its end: seconds for a GiB of messages
 
 
 class Collector:
-    """Python's collector of reference cycles, kept from stopping the broker at moments of its own.
+    """Runs Python's collector of reference cycles every COLLECT_EVERY_S, or once COLLECT_EVERY_CONNECTIONS connections
+    have ended, and never on what exists at the start.
 
-    By default it scans everything each time the heap has grown by a quarter: with 200,000 messages in memory queues it
-    took 15 % of the CPU and stopped everything for 60 ms at a time. Messages are in no cycle and are freed without it.
+    By default Python scans everything each time the heap has grown by a quarter: with 200,000 messages in memory queues
+    that took 15 % of the CPU, and stopped all for 60 ms at a time. Messages are in no cycle: no scan frees them.
     """
 
     def __init__(self, loop: Any, connections: Connections) -> None:
@@ -412,7 +426,7 @@ def _access(config: Config) -> str:
 
 
 def _to_dial(address: Address, web: WebSettings) -> Address:
-    """An address of that listener which a browser can go to: one that stands for all of them is none."""
+    """Returns an address of that listener which a browser can open: a wildcard address is none."""
     if not address.is_wildcard:
         return address
     loopback = "::1" if ":" in address.host else "127.0.0.1"
@@ -420,14 +434,16 @@ def _to_dial(address: Address, web: WebSettings) -> Address:
 
 
 def _plain_links(config: Config) -> list[Address]:
-    """The addresses of this node and of those that it dials, where what is said leaves this machine without TLS."""
+    """Returns the addresses of this node, and of those that it dials, where what nodes say leaves this machine without
+    TLS.
+    """
     node = config.node
     known = [] if node is None else [node.listen, *node.peers.values()]
     return [one for one in known if one is not None and one.scheme == PEER and not one.is_loopback]
 
 
 def _authenticator(config: Config, credentials: Credentials, log: EventLog, inbox: Inbox) -> Authenticator | None:
-    """None where there are no users: then nobody is asked who he is."""
+    """Returns None if there are no users: then nobody is asked for a login."""
 
     def failed(peer: str, network: str, name: str) -> None:
         log.write("warning", "login_failed", {"peer": peer, "login": name}, network)
@@ -449,12 +465,12 @@ def _places_wanted(config: Config) -> tuple[int, int, int]:
 
 
 def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int, int]:
-    """The bounds of Places: as many clients as there are files for beside those of links. Raises the soft limit as far
-    as needed. Where files are too few, half-open connections get a tenth of them; logged where the configuration asks
-    for more.
+    """Returns the bounds of Places: as many clients as there are file descriptors, without those of links. Raises the
+    soft limit as far as needed. If there are too few files, half-open connections get a tenth of them, and the log says
+    so.
 
     Ensures that connections never take the last files: a commit that found none would look like a failed disk. Raises
-    RadiatorError where there are too few for that.
+    RadiatorError if there are too few files for that.
     """
     limits = config.limits
     connections, half_open = limits.max_connections, limits.max_half_open

@@ -1,4 +1,4 @@
-"""What all connections of the server share."""
+"""State that all connections of the server share."""
 
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,9 @@ One = TypeVar("One")
 
 @dataclass(slots=True)
 class Shared(Generic[One]):
-    """by_number: every connection that is not closed; open: those whose Open the broker has, and not their Closed."""
+    """by_number: every connection that is not closed. open: those whose Open the broker has been given, and not their
+    Closed.
+    """
 
     loop: Any
     limits: Limits

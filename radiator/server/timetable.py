@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from radiator.model.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 
-IDLE_S = 3600.0  # how long the timer sleeps where nothing is entered
+IDLE_S = 3600.0  # how long the timer sleeps if nothing is entered
 
 
 class Timed(Protocol):
     """An object that must act at certain times."""
 
     look_at_s: float
-    """When it is to be looked at (monotonic); 0: not entered, or gone."""
+    """When it is to be looked at (monotonic seconds); 0: never, as it was not entered or is gone."""
 
     def look(self, now_s: float) -> float:
         """Does what is due by now. Returns when to look again; 0: never."""
@@ -34,7 +34,7 @@ class Timetable:
         self._timer_at_s = float("inf")
 
     def enter(self, looked: Timed, due_s: float) -> None:
-        """Look at it then, or within LOOK_EVERY_S after. An earlier entry stays."""
+        """Has `looked` called at that time, or within LOOK_EVERY_S after it. An earlier entry stays."""
         if looked.look_at_s and looked.look_at_s <= due_s:
             return
         looked.look_at_s = due_s
@@ -54,7 +54,7 @@ class Timetable:
 
     def _run(self) -> None:
         now_s = time.monotonic()
-        self._timer_at_s = 0.0  # it is set once enough are looked at
+        self._timer_at_s = 0.0  # the timer is set again after this loop
         left = LOOKS_AT_ONCE
         while left and self._heap and self._heap[0][0] <= now_s:
             left -= 1

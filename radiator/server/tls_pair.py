@@ -1,5 +1,5 @@
-"""The files of TLS: a certificate and its key, which are read as a pair and checked before they are used, at the start
-before anything is listened on, and by a reload before they take the place of the old ones; and the CAs beside them.
+"""The files of TLS: a certificate and its key, and the files of CAs. They are read and checked together before they are
+used: by a start before it listens, by a reload before they replace the old ones.
 """
 
 import errno
@@ -18,23 +18,24 @@ from radiator.model.limits import TLS_CA_BYTES, TLS_FILE_BYTES
 from radiator.model.settings import NONE, OPTIONAL, REQUIRED, TlsSettings
 from radiator.server.certificate import Certificate, ends_s, read_certificate, subject_text
 
-# others are too weak, or keep all other clients waiting: one handshake with RSA 4096 takes 5 ms
+# other keys are too weak, or too slow: one handshake with RSA 4096 takes 5 ms, in which all other clients wait
 KEYS = ("EC P-256", "EC P-384", "Ed25519", "RSA 2048")
-_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all as good
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # for TLS 1.2; every cipher of TLS 1.3 is accepted
 _VERIFY = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
-_LINK = "radiator-link"  # the protocol between nodes
+_LINK = "radiator-link"  # the ALPN name of the protocol between nodes
 _KEY_BEGINS = "-----BEGIN PRIVATE KEY-----"
 _CAS_SHOWN = 8
-_NOT_FOR_A_KEY = 0o037  # a group may read it, as that of systemd's credentials and of Debian's ssl-cert does
+# mode bits that are refused; a group may read the file, as systemd's credentials and Debian's ssl-cert need
+_NOT_FOR_A_KEY = 0o037
 
 
 @dataclass(slots=True, frozen=True)
 class Pair:
-    """A certificate and its key, which belong together, ready to be used.
+    """A certificate and the key that belongs to it, ready to be used.
 
     context: for clients. of_nodes: for nodes that dial this one, which are asked for no certificate. to_nodes: for
-    those that this one dials; None: without peer_ca. cas: what was in the files of CAs, as the report of a reload
-    names it, by their settings. client_ends_s: the ends of the CAs of clients, as of `ends_s`.
+    nodes that this one dials; None: there is no peer_ca. cas: by setting, the files of CAs as the report of a reload
+    names them. client_ends_s: when the CAs of clients expire, as `ends_s` returns it.
     """
 
     certificate: Certificate
@@ -46,7 +47,7 @@ class Pair:
 
 
 def load_pair(settings: TlsSettings) -> Pair:
-    """Reads and checks the files of [tls]. ConfigError: what is wrong with them."""
+    """Reads and checks the files of [tls]. Raises ConfigError with what is wrong."""
     try:
         return _load(settings)
     except ValueError as wrong:
@@ -74,7 +75,7 @@ def _load(settings: TlsSettings) -> Pair:
 
 
 def _context(side: int, protocol: str) -> ssl.SSLContext:
-    """protocol: as ALPN names it."""
+    """Returns a new context. protocol: its ALPN name."""
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -84,7 +85,9 @@ def _context(side: int, protocol: str) -> ssl.SSLContext:
 
 
 def _check(key: str, path: Path, forbidden: int = 0) -> None:
-    """forbidden: bits that the file's mode must not have. ValueError where it cannot be used."""
+    """Checks that the file can be used. forbidden: bits that its mode must not have. Raises ValueError with a
+    clause.
+    """
     try:
         found = path.stat()
         if not os.access(path, os.R_OK, effective_ids=True):
@@ -99,7 +102,9 @@ def _check(key: str, path: Path, forbidden: int = 0) -> None:
 
 
 def _contents(key: str, path: Path, what: str, most_bytes: int, forbidden: int = 0) -> bytes:
-    """what: such a file has at most so many bytes. forbidden: as in `_check`. ValueError where it cannot be used."""
+    """Returns the file's contents. what: the subject of the sentence about its size. forbidden: as in `_check`. Raises
+    ValueError with a clause.
+    """
     _check(key, path, forbidden)
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
@@ -112,7 +117,7 @@ def _contents(key: str, path: Path, what: str, most_bytes: int, forbidden: int =
 
 
 def _certificate(path: Path) -> Certificate:
-    """The broker's own. ValueError where it cannot be used."""
+    """Returns the broker's certificate. Raises ValueError with a clause if it cannot be used."""
     data = _contents("certificate", path, "a certificate and those that lead to its CA have", TLS_FILE_BYTES)
     try:
         certificate = read_certificate(data.decode("utf-8", "replace"))
@@ -126,7 +131,7 @@ def _certificate(path: Path) -> Certificate:
 
 
 def _check_key(path: Path) -> None:
-    """OpenSSL has no words for a file without one. ValueError where it cannot be used."""
+    """Raises ValueError, with a clause, if the file has no key: OpenSSL's error would not say so."""
     data = _contents("key", path, "a key has", TLS_FILE_BYTES, _NOT_FOR_A_KEY)
     if b"PRIVATE KEY-----" not in data:
         wrong = "has none" if data.strip() else "is empty"
@@ -134,7 +139,9 @@ def _check_key(path: Path) -> None:
 
 
 def _load_ca(context: ssl.SSLContext, key: str, path: Path, whose: str) -> str:
-    """Which CAs they are, as a report names them. ValueError where they cannot be used."""
+    """Loads the CAs of a file, and returns their names for a report. Raises ValueError with a clause if they cannot be
+    used.
+    """
     data = _contents(key, path, "the CAs of a file have", TLS_CA_BYTES, stat.S_IWOTH)
     try:
         context.load_verify_locations(path)
@@ -148,7 +155,7 @@ def _load_ca(context: ssl.SSLContext, key: str, path: Path, whose: str) -> str:
 
 
 def _cas_of(context: ssl.SSLContext) -> list[dict[str, Any]]:
-    """Those that it trusts; none where one of them has a name that is no UTF-8, which Python does not read."""
+    """Returns the CAs that the context trusts; none if one has a name that is not UTF-8, which Python cannot read."""
     try:
         return context.get_ca_certs()
     except ValueError:
@@ -156,7 +163,7 @@ def _cas_of(context: ssl.SSLContext) -> list[dict[str, Any]]:
 
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Raises ValueError where the two do not belong together."""
+    """Loads the certificate and its key. Raises ValueError, with a clause, if they do not belong together."""
     is_encrypted = False
 
     def no_passphrase() -> str:
@@ -173,7 +180,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
         elif isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
             wrong = f"tls.key is {settings.key}, which does not belong to the certificate {settings.certificate}"
             right = "name the key that the certificate was requested with"
-        elif isinstance(error, ssl.SSLError) and error.reason is None:  # OpenSSL has no words for it
+        elif isinstance(error, ssl.SSLError) and error.reason is None:  # OpenSSL gives no reason for it
             key, path = (
                 ("key", settings.key) if _are_whole(settings.certificate) else ("certificate", settings.certificate)
             )
@@ -193,7 +200,7 @@ def _are_whole(certificates: Path) -> bool:
 
 
 def reason_of(error: OSError) -> str:
-    """Why OpenSSL, or the system, has refused something, in its words."""
+    """Returns why OpenSSL, or the system, has refused something, in its own words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

@@ -1,8 +1,8 @@
-"""Sessions of STOMP over HTTP: each is a connection like any other, whose far end is held here and moved by requests.
+"""Sessions of STOMP over HTTP: each is a connection like any other, whose far end is held here and driven by requests.
 
-What was read from a session is kept until a request says that it has come, and no more than TUNNEL_BYTES is read ahead,
-or TUNNEL_LEAST_BYTES while all sessions together keep TUNNELS_BYTES. So a client that fetches nothing is one that does
-not read, and the bounds of all connections are for it.
+What was read from a session is kept until a request says that the client has it. No more than TUNNEL_BYTES is read
+ahead, or TUNNEL_LEAST_BYTES while all sessions together keep TUNNELS_BYTES. So a client that fetches nothing is like a
+client that does not read, and the bounds of all connections apply to it.
 """
 
 import socket
@@ -37,10 +37,10 @@ Answer = Callable[[bytes | Refusal], None]
 
 
 class HttpTunnels:
-    """Used on the hub only. Its callers: peer, of a connection its other end, network and TLS, as its transport has
-    them; admit, which takes over the transport of a new session, in that name; post, which sends a connection its
-    answer. places: a session takes one more of them from its CONNECT on, as it takes two files; until then it is
-    half-open.
+    """Used on the hub only. peer: returns a connection's other end, network and TLS version, as its transport has them.
+    admit: takes over the transport of a new session, in its principal's name. post: sends a connection its answer.
+    places: those of clients. A session takes two files, so it takes a place besides its connection's: a half-open one
+    until its CONNECT.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class HttpTunnels:
         self._opened = 0
         self._kept = _Kept()
         self._tunnels: dict[str, _Tunnel] = {}
-        self._ended: dict[str, _Tunnel] = {}  # of these; what they have sent may still be fetched
+        self._ended: dict[str, _Tunnel] = {}  # the ended ones among these: what they have sent may still be fetched
 
     def ask(self, connection: int, receipt: bytes, principal: Principal, request: TunnelRequest) -> None:
-        """As the contract has it (protocols/http/tunnel.py)."""
-        # later: the connection that asks is being read from, and a new session may push out another one
+        """See the contract (protocols/http/tunnel.py)."""
+        # in a later callback: the connection that asks is being read from, and a new session may evict another one
         self._loop.run_callback(self._carry_out, connection, receipt, principal, request)
 
     @property
     def kept_bytes(self) -> int:
-        """What all of them keep for their clients."""
+        """The bytes that all sessions keep for their clients."""
         return self._kept.size_bytes
 
     def close(self) -> None:
-        """All of them."""
+        """Closes all sessions."""
         for tunnel in [*self._tunnels.values()]:
             tunnel.close()
 
@@ -107,10 +107,10 @@ class HttpTunnels:
             self._post(Answered(connection, receipt, answer))
 
     def _open(self, connection: int, principal: Principal) -> bytes:
-        """The name of a new session. Raises Refusal."""
+        """Opens a session, and returns its name. Raises Refusal."""
         peer, network, tls = self._peer(connection)
         if not peer:
-            raise _over()  # who has asked is gone: nobody would get its name
+            raise _over()  # the connection that asked is gone: nobody would get the name
         if self._places.is_full(peer):
             raise Refusal("connections", "All connections are taken, and a session needs two: try again later.")
         try:
@@ -143,21 +143,21 @@ class HttpTunnels:
 
 @dataclass(slots=True)
 class _Kept:
-    """What all sessions together keep for their clients: it is in memory, and counted for no connection."""
+    """The bytes that all sessions together keep for their clients: in memory, and counted for no connection."""
 
     size_bytes: int = 0
 
     def free_bytes(self, own_bytes: int) -> int:
-        """How much more a session may keep that keeps so much. One that keeps nothing may always keep something, so
-        none stands still because of others.
+        """Returns how much more a session may keep that keeps own_bytes. One that keeps nothing may always keep
+        something, so none stalls because of others.
         """
         most_bytes = TUNNEL_BYTES if self.size_bytes < TUNNELS_BYTES else TUNNEL_LEAST_BYTES
         return max(0, most_bytes - own_bytes)
 
 
 class _Tunnel:
-    """One session. used_s: when it was last asked for anything. connected: called when its CONNECT is answered; ended:
-    when it has ended, and what it has sent is still here; gone: at last.
+    """One session. used_s: when a request last used it. connected: called when its CONNECT is answered. ended: called
+    when the session has ended, while what it has sent can still be fetched. gone: called last.
     """
 
     __slots__ = (
@@ -183,17 +183,17 @@ class _Tunnel:
         self._connected = connected
         self._ended = ended
         self._gone = gone
-        self._taken = 0  # bytes of the client's stream
-        self._fetched = 0  # bytes of the session's stream that the client has
-        self._unfetched = bytearray()  # those that follow
+        self._taken = 0  # how many bytes of the client's stream were taken
+        self._fetched = 0  # how many bytes of the session's stream the client has
+        self._unfetched = bytearray()  # the bytes that follow those
         self._is_at_end = False
-        self._waiting: Answer | None = None  # the poll that waits
+        self._waiting: Answer | None = None  # answers the poll that waits
         self._until_s = 0.0
         self._reader: Any = loop.io(here.fileno(), _READABLE)
         self._reader.start(self._readable)
 
     def send(self, start: int, data: bytes) -> bytes:
-        """As SendBytes. Raises Refusal."""
+        """Carries out SendBytes. Raises Refusal."""
         if start > self._taken:
             raise Refusal("wrong-offset", f"The session has taken {self._taken} bytes; they do not go on at {start}.")
         rest = data[self._taken - start :]
@@ -208,12 +208,12 @@ class _Tunnel:
         return b"%d" % self._taken
 
     def poll(self, start: int, until_s: float, answer: Answer) -> None:
-        """As PollBytes. The poll that waited until now gets nothing. Raises Refusal."""
+        """Carries out PollBytes. A poll that still waits is answered with nothing. Raises Refusal."""
         if not self._fetched <= start <= self._fetched + len(self._unfetched):
             there = f"bytes {self._fetched} to {self._fetched + len(self._unfetched)}"
             raise Refusal("wrong-offset", f"Of what the session has sent {there} are here, and not from {start} on.")
         self._answer(b"")
-        # D42: nothing is forgotten before the client says that it has it
+        # D42: nothing is dropped before the client says that it has it
         self._forget(start - self._fetched)
         self._fetched = start
         self._waiting, self._until_s = answer, until_s
@@ -264,11 +264,11 @@ class _Tunnel:
 
     @property
     def due_s(self) -> float:
-        """When the next thing is due."""
+        """When something is due next."""
         return self._until_s if self._waiting is not None else self.used_s + HTTP_IDLE_S
 
     def look(self, now_s: float) -> float:
-        """As the timetable asks."""
+        """Called by the timetable."""
         if self._waiting is not None and now_s >= self._until_s:
             self._answer(b"")
         if self._waiting is None and now_s >= self.used_s + HTTP_IDLE_S:
@@ -277,7 +277,7 @@ class _Tunnel:
         return self.due_s
 
     def close(self) -> None:
-        """Its connection sees that the client has hung up. May be called again."""
+        """Closes the session: to its connection it looks as if the client had hung up. May be called again."""
         if self._reader is None:
             return
         self._answer(_over())
@@ -292,27 +292,27 @@ class _Tunnel:
 
 
 def _nothing() -> None:
-    """Once it is over: what it was to call would keep it in memory."""
+    """Replaces the callbacks of a session that is closed: they would keep it in memory."""
 
 
 class KnownLogin:
-    """The login of a session whose requests have one: CONNECT needs none, and may only have that name again. A
-    secret without a name would be somebody's, and nobody looks whose: it is refused too.
+    """The login of a session whose requests have one: CONNECT needs none, and may only repeat that name. A secret
+    without a name is refused too, since nobody checks whose it is.
     """
 
     def begin(self, principal: Principal, name: bytes, secret: bytes) -> Principal | Check:
-        """As the contract has it (model/principal.py)."""
+        """See the contract (model/principal.py)."""
         if (name or secret) and name.decode("utf-8", "replace") != principal.name:
             sentence = f"The requests are made by {principal.name}: CONNECT needs no login here, and may have no other."
             raise Refusal(FORBIDDEN, sentence)
         return principal
 
     def unasked(self, principal: Principal) -> Principal | None:
-        """It has the login of the requests."""
+        """Returns the principal of the requests."""
         return principal
 
     def answered(self, verdict: Verdict) -> Principal:
-        """Nothing has to be checked."""
+        """Never called: there is nothing to check."""
         raise AssertionError("begin never asks")
 
 

@@ -1,7 +1,7 @@
-"""Unix sockets: connections of this machine alone, and the file by which they are found. Linux.
+"""Unix sockets: connections within this machine, and the file by which clients find the socket. Linux only.
 
-Permission to write to that file is permission to connect, so its mode is right from the moment it exists, before any
-connection is accepted. A file left by a broker that was killed is replaced; anything else at the path stays.
+Permission to write to that file is permission to connect, so its mode must be right from the moment it exists, before
+any connection is accepted. A file left by a broker that was killed is replaced; anything else at the path stays.
 """
 
 import contextlib
@@ -24,19 +24,21 @@ _CREDENTIALS = struct.Struct("=iII")  # struct ucred of linux/socket.h: pid, uid
 
 
 def ask(connected: socket.socket) -> PeerActivity:
-    """The system closes the sockets of a process that has ended, and a live process need not answer: so nothing is ever
-    unacknowledged. An error is reported once the other end was closed with input unread.
+    """Returns a state in which nothing is unacknowledged: the system closes the sockets of a process that has ended,
+    and a live process need not answer. An error is reported once the other end was closed with input unread.
     """
     poll = select.poll()
-    poll.register(connected, 0)  # errors are reported in any case
+    poll.register(connected, 0)  # poll reports errors without being asked for them
     return PeerActivity(is_reset=any(event & select.POLLERR for _, event in poll.poll(0)))
 
 
 class UnixAcceptor:
-    """Listens at a path, whose file it creates, and removes at the end if it is still there."""
+    """Listens at a path. Creates the file, and removes it at the end if it is still its own."""
 
     def __init__(self, address: UnixAddress, limits: Limits) -> None:
-        """Raises OSError where the path cannot be had; RadiatorError where it is taken, or the group does not exist."""
+        """Raises OSError if the path cannot be listened on; RadiatorError if it is taken, or the group does not
+        exist.
+        """
         check(address)
         _make_way(address.path)
         self.address = address
@@ -47,7 +49,7 @@ class UnixAcceptor:
             if address.group:
                 os.chown(address.path, -1, _group(address))
             os.chmod(address.path, address.mode)
-            self._socket.listen(LISTEN_BACKLOG)  # until now the system refuses everybody
+            self._socket.listen(LISTEN_BACKLOG)  # before this call the system refuses every client
             self._socket.setblocking(False)
         except BaseException:
             self.close()
@@ -82,13 +84,13 @@ class UnixAcceptor:
 
 
 def check(address: UnixAddress) -> None:
-    """Raises what a start with this address would for its directory, its group, and a file in its place; nothing is
-    made or removed. OSError: the directory is not there, or not for this user.
+    """Raises what a start with this address would raise because of its directory, its group, or a file in its place,
+    but creates and removes nothing. OSError: the directory does not exist, or this user may not use it.
     """
     if address.mistake:
         raise RadiatorError(f"Cannot listen on {address.mistake}.")
     directory = address.path.parent
-    os.stat(f"{directory}/.")  # with the dot a file is refused too
+    os.stat(f"{directory}/.")  # `/.`: a file in the place of the directory is refused too
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if address.group:
@@ -114,7 +116,7 @@ def _group(address: UnixAddress) -> int:
 
 
 def _socket_at(path: Path) -> bool:
-    """Whether a socket is in the way. Raises RadiatorError where anything else is."""
+    """Whether a socket is at the path. Raises RadiatorError if anything else is."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -128,7 +130,7 @@ def _socket_at(path: Path) -> bool:
 
 
 def _make_way(path: Path) -> None:
-    """Removes a socket that no process serves any more."""
+    """Removes a socket that no process serves any more. Raises RadiatorError if one does."""
     if not _socket_at(path):
         return
     if _is_served(path):
@@ -144,8 +146,8 @@ def _is_served(path: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except BlockingIOError:
-            pass  # its backlog is full: it is served
+            pass  # its backlog is full, so a process serves it
         except OSError as error:
-            if error.errno != errno.EPROTOTYPE:  # it is served too, as one of datagrams say
+            if error.errno != errno.EPROTOTYPE:  # a process serves it, with datagrams for example
                 raise
         return True

@@ -1,4 +1,4 @@
-"""How much of the bounds that the server keeps is in use, by their names in core/bounds.py."""
+"""How much of the bounds that the server itself keeps is in use, by their names in core/bounds.py."""
 
 from radiator.model.limits import (
     CHECKS_WAITING_MAX,
@@ -20,7 +20,7 @@ Uses = dict[str, tuple[int | None, int | None]]
 def uses(
     clients: Places, operators: Places, links: LinkDialer, connections: Connections, inbox: Inbox, log: EventLog
 ) -> Uses:
-    """Each bound in force, and what is in use; None: there is none, or it is not known."""
+    """Returns each bound in force, and how much of it is in use; None: there is no bound, or its use is not known."""
     return {
         "max_connections": (clients.connections_max, clients.connected),
         "max_half_open": (clients.half_open_max, clients.half_open),

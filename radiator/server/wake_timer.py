@@ -5,7 +5,7 @@ from typing import Any
 
 
 class WakeTimer:
-    """then: called once, at the earliest time asked for; then the next may be asked for. Times: monotonic seconds."""
+    """then: called once, at the earliest time asked for; it may ask for the next. Times are monotonic seconds."""
 
     __slots__ = ("_due_s", "_loop", "_then", "_timer")
 
@@ -23,7 +23,8 @@ class WakeTimer:
             self._timer.close()
         self._due_s = due_s
         self._timer = self._loop.timer(max(0.0, due_s - now_s))
-        self._timer.start(self._is_due, update=True)  # else it counts from when the hub last looked at the clock
+        # update: otherwise the timer counts from when the hub last read the clock
+        self._timer.start(self._is_due, update=True)
 
     def stop(self) -> None:
         """Cancels the call."""

@@ -261,7 +261,7 @@ MUTANTS = (
         function="UnixAcceptor.__init__",
         old="""
             os.chmod(address.path, address.mode)
-            self._socket.listen(LISTEN_BACKLOG)  # until now the system refuses everybody
+            self._socket.listen(LISTEN_BACKLOG)  # before this call the system refuses every client
         """,
         new="""
             self._socket.listen(LISTEN_BACKLOG)
