@@ -18,7 +18,7 @@ from radiator.server.cookies import ServerCookies
 from radiator.server.costly_steps import CostlySteps
 from radiator.server.http_date import HttpDate
 from radiator.server.inbox import Inbox
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 from radiator.server.presence import ClientPresence, LinkPresence
@@ -46,7 +46,7 @@ class Connections:
         inbox: Inbox,
         timetable: Timetable,
         log: EventLog,
-        links: LinkDialer,
+        links: LinkRegistry,
         clients: Places,
         operators: Places,
         session_prefix: str,

@@ -13,7 +13,7 @@ from radiator.model.limits import CONNECT_MAX_BYTES, DIAL_AGAIN_MAX_S, DIAL_AGAI
 from radiator.model.settings import PEER, PEERS, Address
 from radiator.server import tcp
 from radiator.server.connections import Connections
-from radiator.server.links import DialledNode, LinkDialer
+from radiator.server.links import LinkableNode, LinkRegistry
 from radiator.server.tls import TlsListeners
 from radiator.server.transport import SocketTransport, Transport
 
@@ -32,7 +32,7 @@ def back_off_s(tries: int, chance: float) -> float:
 class Dialer:
     """Used on the hub only. tls: None: there is no [tls]."""
 
-    def __init__(self, links: LinkDialer, connections: Connections, limits: Limits) -> None:
+    def __init__(self, links: LinkRegistry, connections: Connections, limits: Limits) -> None:
         self._links = links
         self._connections = connections
         self._limits = limits
@@ -71,7 +71,7 @@ class Dialer:
         """Stops dialling."""
         gevent.killall(list(self._greenlets.values()))
 
-    def _keep(self, name: str, neighbour: DialledNode, address: Address) -> None:
+    def _keep(self, name: str, neighbour: LinkableNode, address: Address) -> None:
         """Dials one node whenever there is no link with it: the greenlet's whole life."""
         tries = 0
         while True:

@@ -19,7 +19,7 @@ from radiator.server.log import EventLog
 
 
 @dataclass(slots=True)
-class DialledNode:
+class LinkableNode:
     """A node that may be linked with. address: where to dial it; None: it is not dialled.
 
     is_wanting: set while there is no link with it, and no open socket that was dialled to it. lasted_s: how long the
@@ -41,7 +41,7 @@ class DialledNode:
             self.is_wanting.set()
 
 
-class LinkDialer:
+class LinkRegistry:
     """Used on the hub only. node: this one; None: it has no [node]. sockets_max: includes the sockets of strangers.
 
     report: tells the broker why there is no link.
@@ -50,7 +50,7 @@ class LinkDialer:
     def __init__(
         self, node: Node | None, store_id: str, limits: Limits, log: EventLog, report: Callable[[NotLinked], object]
     ) -> None:
-        self.neighbours: dict[str, DialledNode] = {}
+        self.neighbours: dict[str, LinkableNode] = {}
         self._node = node
         self._store_id = store_id
         self._limits = limits
@@ -77,7 +77,7 @@ class LinkDialer:
     def know(self, name: str, address: Address | None) -> None:
         """Adds a node that may be linked with. Does nothing if it is known, or the bound on nodes is reached."""
         if name not in self.neighbours and len(self.neighbours) < NODE_NEIGHBOURS_MAX:
-            self.neighbours[name] = neighbour = DialledNode(address)
+            self.neighbours[name] = neighbour = LinkableNode(address)
             neighbour.judge()
 
     def is_known(self, name: str) -> bool:
@@ -127,7 +127,7 @@ class LinkDialer:
     def opened(self, number: int, name: str, peer: str) -> None:
         """Notes that a link is up: both ends have proved who they are."""
         self._strangers.pop(number, None)
-        neighbour = self.neighbours.setdefault(name, DialledNode(None))
+        neighbour = self.neighbours.setdefault(name, LinkableNode(None))
         if not neighbour.links:
             neighbour.up_since_s = time.monotonic()
         neighbour.links += 1

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from radiator.model.commands import Open
 from radiator.protocols import Session
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 
@@ -81,7 +81,7 @@ class LinkPresence:
 
     full_sentence = ""
 
-    def __init__(self, number: int, peer: str, network: str, links: LinkDialer, log: EventLog, dialled: str) -> None:
+    def __init__(self, number: int, peer: str, network: str, links: LinkRegistry, log: EventLog, dialled: str) -> None:
         self._number = number
         self._peer = peer
         self._network = network

@@ -55,7 +55,7 @@ from radiator.server.dispatcher import Dispatcher
 from radiator.server.halt import halt, halt_on_uncaught
 from radiator.server.heap import HeapTrimmer, keep_heap, occupied_bytes
 from radiator.server.inbox import Inbox
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.listener import AddressTaken, Listener
 from radiator.server.log import EventLog, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
@@ -175,7 +175,7 @@ class Server:
         self._credentials = self._read_credentials = credentials
         self._tls: TlsListeners | None = None
         self._rereader = Rereader(loop, config, self._read_again, self._inbox, self._log)
-        self._links = links = LinkDialer(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
+        self._links = links = LinkRegistry(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         most = OPERATORS_CONNECTIONS

@@ -7,7 +7,7 @@ from radiator.model.limits import Limits
 from radiator.server.checks import Checks
 from radiator.server.costly_steps import CostlySteps
 from radiator.server.inbox import Inbox
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.timetable import Timetable
 
@@ -25,7 +25,7 @@ class Shared(Generic[One]):
     inbox: Inbox
     timetable: Timetable
     log: EventLog
-    links: LinkDialer
+    links: LinkRegistry
     checks: Checks
     costly: CostlySteps
     by_number: dict[int, One] = field(default_factory=dict)

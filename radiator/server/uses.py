@@ -10,7 +10,7 @@ from radiator.model.limits import (
 )
 from radiator.server.connections import Connections
 from radiator.server.inbox import Inbox
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 
@@ -18,7 +18,7 @@ Uses = dict[str, tuple[int | None, int | None]]
 
 
 def uses(
-    clients: Places, operators: Places, links: LinkDialer, connections: Connections, inbox: Inbox, log: EventLog
+    clients: Places, operators: Places, links: LinkRegistry, connections: Connections, inbox: Inbox, log: EventLog
 ) -> Uses:
     """Returns each bound in force, and how much of it is in use; None: there is no bound, or its use is not known."""
     return {

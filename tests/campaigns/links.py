@@ -21,7 +21,7 @@ from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, TLS_GREETING, PeerSession
 from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, LinkFrame, Proof, Refused
 from radiator.protocols.stomp.frame import encode_message
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from tests.campaigns.campaign import Campaign, Run
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side
 from tests.server.shell import KeptLog
@@ -226,7 +226,7 @@ def crowd(run: Run) -> None:
     """More of them than there are sockets: they have all of those at most, and keep no node out."""
     chance = run.chance
     one = Node(name="a", secret=SECRET, peers=dict.fromkeys(chance.sample("bcd", chance.randint(1, 3))))
-    links = LinkDialer(one, "s", Limits(), KeptLog(), lambda report: None)
+    links = LinkRegistry(one, "s", Limits(), KeptLog(), lambda report: None)
     strangers: dict[int, str] = {}
     dialled: list[int] = []
     for number in range(4 * links.sockets_max):

@@ -300,7 +300,7 @@ MUTANTS = (
     Mutant(
         "link-strangers-keep-nodes-out",
         "Whoever has taken all sockets for links keeps them, and no node gets one.",
-        function="LinkDialer.in_the_way",
+        function="LinkRegistry.in_the_way",
         old="if self.sockets < self.sockets_max:",
         new="if True:",
     ),

@@ -11,7 +11,7 @@ from radiator.model.commands import Event
 from radiator.model.limits import Limits
 from radiator.server.connections import Connections
 from radiator.server.inbox import Inbox
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.places import Places
 from radiator.server.timetable import Timetable
@@ -73,7 +73,7 @@ class Shell:
         limits = Limits()
         self.clients = Places(connections, half_open, half_open, self.log)
         self.operators = Places(operators, half_open, half_open, self.log)
-        links = LinkDialer(None, "s", limits, self.log, self.inbox.report)
+        links = LinkRegistry(None, "s", limits, self.log, self.inbox.report)
         timetable = Timetable(self.loop)
         self.connections = Connections(
             self.loop, limits, self.inbox, timetable, self.log, links, self.clients, self.operators, "s"

@@ -11,7 +11,7 @@ from radiator.model.commands import NotLinked
 from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
 from radiator.model.settings import Address, Node, TlsSettings
 from radiator.server.dialer import Dialer, back_off_s
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.log import EventLog
 from radiator.server.tls import TlsListeners
 from radiator.server.tls_pair import load_pair
@@ -28,7 +28,7 @@ class Logged:
         self.number = os.open(file, os.O_WRONLY | os.O_CREAT)
         self.log = EventLog(self.number)
         self.reports: list[NotLinked] = []
-        self.links = LinkDialer(node, "s1", Limits(), self.log, self.reports.append)
+        self.links = LinkRegistry(node, "s1", Limits(), self.log, self.reports.append)
 
     def lines(self) -> list[str]:
         """What was logged, without the times; the end of the log."""

@@ -21,7 +21,7 @@ from radiator.model.settings import Config, Declarations
 from radiator.server import disk
 from radiator.server.dialer import Dialer
 from radiator.server.dispatcher import Dispatcher
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.reread import Rereader
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.server.shell import Shell, read, until
@@ -49,7 +49,7 @@ class Running(Shell):
         self.broker = Broker(DECLARED, Limits(), self.store.recovery, machine, None)
         config = Config(data_dir=path, disk_free_min=0, declarations=DECLARED, limits=Limits())
         rereader = Rereader(self.loop, config, lambda running: Reread(running), self.inbox, self.log)
-        links = LinkDialer(None, "s", Limits(), self.log, self.inbox.report)
+        links = LinkRegistry(None, "s", Limits(), self.log, self.inbox.report)
         dialer = Dialer(links, self.connections, Limits())
         self.dispatcher = Dispatcher(
             self.loop, self.broker, self.store, path, self.inbox, self.connections, dialer, self.log, 0.0, rereader,

@@ -5,7 +5,7 @@ from radiator.model.limits import Limits
 from radiator.model.peer import Identity
 from radiator.model.settings import Node
 from radiator.protocols.schemes import SCHEMES
-from radiator.server.links import LinkDialer
+from radiator.server.links import LinkRegistry
 from radiator.server.places import Places
 from radiator.server.presence import ClientPresence, LinkPresence
 from tests.server.shell import KeptLog
@@ -38,8 +38,8 @@ def test_a_client_that_never_connected_is_told_of_and_leaves_no_place_behind() -
     assert log.events == ["not_connected"] and places.half_open == 0
 
 
-def links(reports: list[NotLinked], log: KeptLog) -> LinkDialer:
-    return LinkDialer(Node(name="a", secret=b"s" * 16, peers={"b": None}), "s", Limits(), log, reports.append)
+def links(reports: list[NotLinked], log: KeptLog) -> LinkRegistry:
+    return LinkRegistry(Node(name="a", secret=b"s" * 16, peers={"b": None}), "s", Limits(), log, reports.append)
 
 
 def test_a_link_takes_a_socket_from_its_beginning_to_its_end() -> None:
