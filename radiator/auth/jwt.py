@@ -211,7 +211,7 @@ def _of_jwks(text: bytes) -> list[Found]:
         if not isinstance(kid, str | None):
             raise ValueError(f"has a kid that is not text, as key {number}")
         if one.get("kty") != "oct" and "d" in one:
-            raise ValueError(f"has a private key as key {number}; the broker needs the public one alone: take out d")
+            raise ValueError(f"has a private key as key {number}; the broker needs the public one alone: remove d")
         try:
             found.append((PyJWK(one, only).key, kid, only))
         except (PyJWTError, ValueError, TypeError):

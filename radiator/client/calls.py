@@ -261,7 +261,9 @@ class Calls:
         except ValueError:
             answer = None
         if not isinstance(answer, dict) or "ok" not in answer:
-            raise Refusal("version", "The broker's answer cannot be read: is it of another version, or another's?")
+            raise Refusal(
+                "version", "The broker's answer cannot be read: is the broker of another version, or not Radiator?"
+            )
         if answer["ok"] is not True:
             raise Refusal(str(answer.get("code", "")), str(answer.get("error", "The broker refused without a reason.")))
         return answer

@@ -14,7 +14,7 @@ from radiator.client.reconnect import Attempts
 from radiator.model.errors import RadiatorError, Refusal, Violation
 
 LOOK_MIN_S = 0.01
-_NOT_OPENED = "it was not opened yet"
+_NOT_OPENED = "it has not been opened yet"
 
 
 class Run(Generic[T]):

@@ -162,7 +162,7 @@ class Authorization:
     def run_out(self, connection: Connection) -> Refusal:
         """Returns the refusal for a client whose credential has run out."""
         name = connection.principal.name
-        return Refusal(FORBIDDEN, f"What the user {name} has logged in with has run out: log in with another one.")
+        return Refusal(FORBIDDEN, f"The credential that user {name} logged in with has expired: log in with another.")
 
     def check_subscription(self, connection: Connection, subscription: Subscription | TopicSubscription) -> None:
         """Raises Refusal where that SUBSCRIBE would be refused now."""

@@ -99,7 +99,7 @@ class MemoryPressure:
         """Closes as many of the largest holders as it takes to come below the mark; none under least_bytes. there: a
         heap of (-bytes, number, connection), which this empties: sorting thousands at once makes a long turn.
         """
-        sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
+        sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds the most, "
         while there and size > mark:
             negative, _, largest = heappop(there)
             if largest in gone:

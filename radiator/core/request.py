@@ -98,9 +98,7 @@ class Request(Generic[Port]):
         """Counts one more waiting request of its connection, until the returned function is called. Raises Refusal."""
         connection = self.connection
         if connection.awaits >= AWAITS_MAX:
-            raise Refusal(
-                "bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may."
-            )
+            raise Refusal("bad-request", f"{AWAITS_MAX} requests of this connection wait already: no more may.")
         connection.awaits += 1
 
         def answered() -> None:

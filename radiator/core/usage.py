@@ -151,7 +151,7 @@ class Usage:
             have = count_text(count, "destination")
             raise Refusal(
                 "too-many-destinations",
-                f"The user {self.name} has made {have} that are there: max_destinations of that user is {most}.",
+                f"The user {self.name} has made {have} that exist: max_destinations of that user is {most}.",
             )
 
     def takes(self, member: UserConnection) -> bool:
@@ -253,7 +253,7 @@ class Usage:
                     context,
                     "memory",
                     f"The connections of the user {self.name} hold {self.memory_bytes} bytes in memory "
-                    f"(max_memory_bytes of that user is {most}), and this one holds most: {size} bytes.",
+                    f"(max_memory_bytes of that user is {most}), and this one holds the most: {size} bytes.",
                 )
             yield REFUSED_LOOKS
 

@@ -93,7 +93,7 @@ class OwnedOtherwise(Grounds):
 
     def __str__(self) -> str:
         here = "belongs to this connection alone" if self.is_owned else "is everybody's"
-        return f"/queue/{self.name} is there already, and {here}: declared again it must be the same."
+        return f"/queue/{self.name} already exists, and {here}: declared again it must be the same."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class QueueOtherwise(Grounds):
     wanted: object
 
     def __str__(self) -> str:
-        return f"/queue/{self.name} is there already: its {self.key} is {shown(self.here)}, not {shown(self.wanted)}."
+        return f"/queue/{self.name} already exists: its {self.key} is {shown(self.here)}, not {shown(self.wanted)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class QueueGivenOtherwise(Grounds):
 
     def __str__(self) -> str:
         here, wanted = ("nothing" if one is None else shown(one) for one in (self.here, self.wanted))
-        return f"/queue/{self.name} is there already: it was declared with {here} as its {self.key}, and not {wanted}."
+        return f"/queue/{self.name} already exists: it was declared with {here} as its {self.key}, and not {wanted}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class ExchangeOtherwise(Grounds):
         here = self.here
         durable, auto_delete, internal = map(shown, (here.durable, here.auto_delete, here.internal))
         return (
-            f'/exchange/{self.name} is there already, with type "{here.type}", durable {durable}, auto_delete '
+            f'/exchange/{self.name} already exists, with type "{here.type}", durable {durable}, auto_delete '
             f"{auto_delete}, alternate {here.alternate or 'none'}, internal {internal}."
         )
 

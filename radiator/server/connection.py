@@ -629,7 +629,7 @@ class ServerConnection:
         """Closes at once a connection that has not sent CONNECT, or whose login is pending, since its place is needed;
         with an ERROR if the system takes that.
         """
-        lacks = "is not logged in yet" if self._holds & _CHECKED else "has not said CONNECT"
+        lacks = "is not logged in yet" if self._holds & _CHECKED else "has not sent CONNECT"
         if self._state == _OPENING:
             sentence = f"This connection {lacks}, and others need its place: send CONNECT right after connecting."
             self._append_error("connections", sentence)

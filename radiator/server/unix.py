@@ -124,7 +124,7 @@ def _socket_at(path: Path) -> bool:
     if not stat.S_ISSOCK(found.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no socket"
         raise RadiatorError(
-            f"Cannot listen on {path}: what is there is {kind}, and stays. Remove it, or give another path."
+            f"Cannot listen on {path}: it is {kind}, which is not replaced. Remove it, or give another path."
         )
     return True
 

@@ -178,7 +178,7 @@ def test_channels_at_the_bound_and_one_past_it_take_little(tmp_path: Path) -> No
         each_bytes = (anonymous_bytes(broker.pid) - before_bytes) / AMQP_CHANNELS_MAX
         wire.send(method(AMQP_CHANNELS_MAX + 1, ChannelOpen()))
         code, text = wire.ending()
-        assert code == 530 and "channel 2048 is one too many: 2047 are open" in text
+        assert code == 530 and "channel 2048 cannot be opened: 2047 are open" in text
         assert each_bytes < 2 * 3 * 1024  # the core takes it for 3 KiB
         assert count_of(broker) == 0
 

@@ -119,7 +119,7 @@ def test_a_wrong_login(broker: WebBroker, login: dict[str, str], mechanism: str)
     assert refused(lambda: connected(broker, login_method=mechanism, **login)) == (
         403,
         f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}: it takes the name of a user "
-        "of this broker with his password, or with one of his tokens in its place",
+        "of this broker with the password, or one of the tokens, of that user",
     )
     broker.wait_for_log("login_failed", since=before)
 

@@ -248,7 +248,7 @@ def test_a_token_that_runs_out_ends_a_consumer(tmp_path: Path) -> None:
         channel = consumer.channel()
         declare(channel, "eve.q")
         inbox = Inbox(channel, "eve.q", no_ack=True)
-        with pytest.raises(exceptions.AccessRefused, match="has run out"):
+        with pytest.raises(exceptions.AccessRefused, match="has expired"):
             consumer.drain_events(timeout=WAIT_MAX_S)
         assert until_s - 1 <= time.time() < until_s + 3
         consumer.collect()

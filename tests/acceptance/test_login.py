@@ -314,7 +314,7 @@ def test_a_token_that_runs_out_ends_its_connections(tmp_path: Path) -> None:
                 assert time.time() >= until_s - 1, answer
                 continue
             error = wire.read("ERROR", timeout_s=valid_s + 7)
-            assert error["code"] == "forbidden" and "has run out" in error["message"]
+            assert error["code"] == "forbidden" and "has expired" in error["message"]
             assert until_s - 1 <= time.time() < until_s + 3
             return
     raise AssertionError("no token was still valid when its client came")

@@ -248,7 +248,7 @@ def test_a_token_ends_by_the_clock_of_the_broker_wherever_that_is_set(tmp_path: 
         with broker.connected_as(None, given) as wire:
             assert wire.read_frame().command == "CONNECTED"
             broker.move(2 * HOUR_S)
-            assert "has run out" in wire.read("ERROR", timeout_s=5)["message"]
+            assert "has expired" in wire.read("ERROR", timeout_s=5)["message"]
         assert broker.answers(None, given) == "ERROR"
         broker.move(0)
         assert broker.answers(None, given) == "CONNECTED", "what was wrong while the clock was is right again"
@@ -265,7 +265,7 @@ def test_a_token_that_is_over_ends_as_soon_as_a_clock_that_was_behind_is_right(t
     with broker, broker.connected_as(None, given) as wire:
         assert wire.read_frame().command == "CONNECTED"
         broker.move(0)
-        assert "has run out" in wire.read("ERROR", timeout_s=5)["message"]
+        assert "has expired" in wire.read("ERROR", timeout_s=5)["message"]
         assert broker.answers(None, given) == "ERROR"
 
 
@@ -279,7 +279,7 @@ def test_a_certificate_ends_by_the_clock_of_the_broker_too(tmp_path: Path) -> No
         with broker.connected_as(context, given) as wire:
             assert wire.read_frame().command == "CONNECTED"
             broker.move(72 * HOUR_S)
-            assert "has run out" in wire.read("ERROR", timeout_s=5)["message"]
+            assert "has expired" in wire.read("ERROR", timeout_s=5)["message"]
         with pytest.raises((OSError, Gone)):
             broker.answers(context, given)
         broker.wait_for_log('reason="the client\'s certificate has expired, or its CA"')
@@ -373,7 +373,7 @@ def test_the_end_of_a_ca_ends_what_was_recognised_by_it_and_its_tickets(
         there.connect(login(None, None))
         session = session_of(there)
         assert broker.gets_in(context, session)
-        assert "has run out" in there.read("ERROR", timeout_s=15)["message"]
+        assert "has expired" in there.read("ERROR", timeout_s=15)["message"]
     assert end_s - 1 <= time.time() < end_s + 3
     assert not broker.gets_in(context, session)
     broker.wait_for_log('reason="the client\'s certificate has expired, or its CA"')

@@ -149,7 +149,7 @@ def test_a_regular_file_in_the_way_stays(tmp_path: Path) -> None:
     precious = broker.data_dir / "radiator.sock"
     precious.write_text("precious")
     assert broker.start_and_fail() == 1
-    assert "what is there is no socket, and stays" in broker.log and precious.read_text() == "precious"
+    assert "it is no socket, which is not replaced" in broker.log and precious.read_text() == "precious"
     broker.config_file.write_text(listening())
     with broker:
         broker.wait_for_log("no_operators_socket")

@@ -265,7 +265,7 @@ def judge(pieces: list[bytes], limits: Limits) -> int | None:
         return 1009  # where a read ends, much of a message was held before the CONNECT in it could be seen
     if plain.code is not None and stomp.is_open:
         last = commands.pop() if commands else None
-        is_told = isinstance(last, Fail) and last.sentence.startswith("This is not a WebSocket message: ")
+        is_told = isinstance(last, Fail) and last.sentence.startswith("The client broke the WebSocket protocol: ")
         is_gone = last == Disconnect(7)
         assert is_gone if plain.is_closed_by_client else is_told or (is_gone and plain.code in JUDGED_LATER), last
     assert alike(commands) == alike(expected), f"{commands} instead of {expected}"

@@ -119,7 +119,7 @@ def test_all_that_it_can_be_asked(broker: BrokerProcess) -> None:
 def test_what_is_wrong_is_said_and_nothing_sent(broker: BrokerProcess) -> None:
     async def main() -> None:
         client = AsyncClient(broker.address)
-        with pytest.raises(ConnectionLost, match="not opened yet"):
+        with pytest.raises(ConnectionLost, match="not been opened yet"):
             await client.send("/queue/aio", "x")
         async with client:
             with pytest.raises(Violation, match="opened before"):

@@ -123,7 +123,7 @@ def test_a_refusal_is_shown_in_the_dialog(page: Page, broker: Broker) -> None:
     page.fill("#field-name", "clicks")
     page.expected += 1
     page.press("Declare a log", "dialog")
-    page.sees("/log/clicks is there already")
+    page.sees("/log/clicks already exists")
     page.is_well()
 
 

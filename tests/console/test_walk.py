@@ -82,7 +82,7 @@ def test_the_first_walk(tab: Page, broker: BrokerProcess) -> None:
 
 def _first_message(page: Page) -> None:
     """Steps 1 and 2: each snippet is run as it stands, and what it sends is seen without a reload."""
-    page.sees("Nothing needs you.", "No queue yet: send the first message")
+    page.sees("Nothing needs attention.", "No queue yet: send the first message")
     page.run("window.isSame = true")
     assert run(sys.executable, "-c", shown(page)) == "hello\n"
     page.sees("The first queue is here", "greetings")

@@ -730,7 +730,7 @@ def test_who_has_logged_in_with_a_token_is_closed_when_it_runs_out() -> None:
     assert [codes(node, number) for number in (2, 3, 4)] == [[], [], []]
     node.wait(2)
     assert [codes(node, number) for number in (2, 3, 4)] == [[FORBIDDEN], [], []]
-    assert "has run out" in node.inbox[2][-1].sentence
+    assert "has expired" in node.inbox[2][-1].sentence
     node.close(2)
     assert node.numbers("q")["ready"] == 1, "what was unacked is there again"
     node.close(3)

@@ -190,9 +190,7 @@ def test_what_a_user_has_made_counts_until_it_is_deleted() -> None:
     make_one_of_each(node)
     assert not refused(node, 1) and usage(node).destinations == 8
     node.say(send(1, "one.more"))
-    assert (
-        refused(node, 1) == "The user ann has made 8 destinations that are there: max_destinations of that user is 8."
-    )
+    assert refused(node, 1) == "The user ann has made 8 destinations that exist: max_destinations of that user is 8."
     join(node, 2, BOB)
     node.say(send(2, "one.more"), send(2, "kept"))
     assert not refused(node, 2)

@@ -138,7 +138,7 @@ def test_who_has_a_token_is_in_and_works_until_it_runs_out(tmp_path: Path) -> No
             wire.connect(login(None, ONE.token(exp=end_s).decode()))
             wire.send("/queue/a", "x")
             error = wire.read("ERROR", timeout_s=10)
-            assert error["code"] == "forbidden" and "has run out" in error["message"]
+            assert error["code"] == "forbidden" and "has expired" in error["message"]
             assert end_s - 1 <= time.time() < end_s + 3
         assert "eyJ" not in broker.log and "Traceback" not in broker.log
         assert broker.stop() == 0

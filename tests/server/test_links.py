@@ -149,7 +149,7 @@ def test_wrong_secret_is_refused_at_both_ends_and_told_once(place: Place) -> Non
     a = place.node("a", {"b": place.port("b")}, listens=False, secret=b"quite another secret").start()
     assert "has not the secret that is set here" in a.wait_for_log("link_refused")
     assert "wrong-secret" in b.wait_for_log("link_refused")
-    sentence = "refused: wrong-secret: The proof of a is wrong: it has not the secret that is set here."
+    sentence = "refused: wrong-secret: The proof of a is wrong: it does not have this node's secret."
     eventually(lambda: why(a, "b") == ("refused", f"b {sentence}"))
     eventually(lambda: why(b, "a") == ("refused", sentence))
     time.sleep(1.5)  # three or four tries more

@@ -99,7 +99,7 @@ def test_a_mistake_changes_nothing_and_is_told_with_its_line(broker: BrokerProce
         ("no/such/s", "No such file or directory. Give another [server] listen."),
         ("config.toml/s", "Not a directory. Give another [server] listen."),
         ("s?group=no-such-group", "there is no group 'no-such-group'. Make it, or give another one."),
-        ("config.toml", "what is there is no socket, and stays. Remove it, or give another path."),
+        ("config.toml", "it is no socket, which is not replaced. Remove it, or give another path."),
     ],
 )
 def test_an_address_that_a_start_would_refuse_is_refused(broker: BrokerProcess, path: str, sentence: str) -> None:

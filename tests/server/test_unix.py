@@ -113,7 +113,7 @@ def test_what_is_no_socket_stays(listen: Listen, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "left")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for name in ("file", "directory", "link", "dangling"):
-        with pytest.raises(RadiatorError, match="what is there is .*, and stays"):
+        with pytest.raises(RadiatorError, match="it is .*, which is not replaced"):
             listen(tmp_path / name)
         assert os.path.lexists(tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious" and not (tmp_path / "nowhere").exists()

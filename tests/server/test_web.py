@@ -322,7 +322,7 @@ def test_nobody_else_gets_in(secured: WebBroker, authorization: str | None) -> N
         client.send(request("POST", "/v1/queues/of-ann/messages", b"x", Authorization=authorization, **TEXT))
         (answer,) = answers(client.rest())
         assert answer.status == 401 and "WWW-Authenticate" in answer.headers
-        assert "Over HTTP the header Authorization has it" in json.loads(answer.body)["detail"]
+        assert "Over HTTP the header Authorization has the login" in json.loads(answer.body)["detail"]
     with secured.client() as client:
         assert client.ask("GET", "/healthz").body == b"ok\n", "health is for everybody"
 

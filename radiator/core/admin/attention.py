@@ -189,7 +189,7 @@ def _of_groups(still: list[tuple[int, str, float]]) -> str:
     behind.
     """
     unread, group, for_s = max(still)
-    others = f" So it is with {count_text(len(still) - 1, 'other group')}." if len(still) > 1 else ""
+    others = f" The same is true of {count_text(len(still) - 1, 'other group')}." if len(still) > 1 else ""
     lag = count_text(unread, "record")
     return f"Group {group!r:.80} is {lag} behind, and has acked nothing for {for_s:.0f} s.{others}"
 

@@ -97,7 +97,8 @@ def closed(request: Request[ConnectionsPort], command: CloseConnection) -> None:
     if connection is asker:
         raise Refusal(
             "own-connection",
-            f"Connection {asker.number} is the one that asks: the answer would be lost with it. Hang up instead.",
+            f"Connection {asker.number} is the one that asks, and the answer would be lost with it: let the client "
+            "disconnect instead.",
         )
     if connection.is_link:
         name = connection.principal.name

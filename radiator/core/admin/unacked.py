@@ -151,8 +151,8 @@ def _out(queue: Queue, message_id: str, context: TurnContext) -> Delivery:
     if delivery is None or not _is_held(delivery, context.now_s):
         raise Refusal(
             "not-unacked",
-            f"{message_id} is not out of {queue.address}: it was settled, or is ready again, or is not of this queue. "
-            f"`radiator unacked {queue.name}` has what is out.",
+            f"{message_id} is not unacked in {queue.address}: it was settled, or is ready again, or is in another "
+            f"queue. `radiator unacked {queue.name}` lists what is unacked.",
         )
     return delivery
 

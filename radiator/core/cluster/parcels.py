@@ -84,7 +84,7 @@ class Parcels:
         if outgoing is None or outgoing.number != word.parcel or outgoing.may_go:
             return
         if word.have > len(outgoing.body):
-            raise LinkError(f"{word.have} bytes of a message are there, which has {len(outgoing.body)}.")
+            raise LinkError(f"Proceed from byte {word.have} of a message that has {len(outgoing.body)}.")
         outgoing.may_go = True
         outgoing.at = word.have
         self.carry(link)

@@ -143,8 +143,8 @@ class ExchangeKind(Kind):
             exchange = self.destinations.exchanges.all.get(name)
             if exchange is not None and exchange.settings != declared:
                 yield (
-                    f"/exchange/{name} is there with other settings than a declared one has: that needs a restart. "
-                    "Take it out of the file until then, or delete the exchange first."
+                    f"/exchange/{name} exists with other settings than the file declares, and they need a restart. "
+                    "Remove it from the file until then, or delete the exchange first."
                 )
 
     def use(self, old: Declarations, new: Declarations) -> None:

@@ -89,7 +89,7 @@ class FanoutKind(Kind):
         if found is not None:
             if set(found.children) != set(children):
                 there = ", ".join(found.children)
-                raise Refusal("declared-otherwise", f"/fanout/{name} is there already, with the children {there}.")
+                raise Refusal("declared-otherwise", f"/fanout/{name} already exists, with the children {there}.")
             return False
         wrong = "has a wildcard" if is_pattern(name) else name_mistake(name)
         if wrong:

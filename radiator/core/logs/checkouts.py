@@ -170,7 +170,7 @@ class Checkouts:
         log = self.log(queue, group)
         end = log.partitions[0].committed
         if before > end:
-            raise Refusal("no-such-offset", f"{log.name} goes to {end}: {before} is beyond it.")
+            raise Refusal("no-such-offset", f"{log.name} ends at offset {end}: {before} is beyond it.")
         log.let_go(before)
         return log
 
@@ -184,9 +184,7 @@ class Checkouts:
             raise Refusal("in-use", f"{log.name} is read just now: end that first.")
         target = self.destinations.target(queue)
         if not target.is_persistent:
-            raise Refusal(
-                "bad-request", f"{target.address} is in memory by now: a crash would take what went back to it."
-            )
+            raise Refusal("bad-request", f"{target.address} is in memory now: a crash would lose what went back to it.")
 
         def released(count: int) -> None:
             del self.ending[log]

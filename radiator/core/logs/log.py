@@ -373,13 +373,15 @@ class Log:
         """Sets the position of the group, whether there was one or not. Raises Refusal."""
         if len(offsets) != len(self.partitions):
             raise Refusal(
-                "bad-request", f"{self.name} has {count_text(len(self.partitions), 'partition')}: so many offsets."
+                "bad-request",
+                f"{self.name} has {count_text(len(self.partitions), 'partition')}, and {len(offsets)} offsets "
+                "are given: give one for each.",
             )
         for partition, offset in zip(self.partitions, offsets, strict=True):
             if not 0 <= offset <= partition.next:
                 raise Refusal(
                     "no-such-offset",
-                    f"Partition {partition.index} of {self.name} goes to {partition.next}: not {offset}.",
+                    f"Partition {partition.index} of {self.name} ends at offset {partition.next}: {offset} is beyond.",
                 )
         self.unused(name)
         self.group(name, lambda: offsets).move(offsets)

@@ -148,7 +148,7 @@ class Logs:
             here, wanted = asdict(found.log_settings), asdict(settings)
             for key in here:
                 if here[key] != wanted[key]:
-                    sentence = f"{found.name} is there already: its {key} is {shown(here[key])}, not"
+                    sentence = f"{found.name} already exists: its {key} is {shown(here[key])}, not"
                     raise Refusal("declared-otherwise", f"{sentence} {shown(wanted[key])}.")
             return False
         wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)

@@ -21,11 +21,15 @@ def check(log: Log, command: Subscribe) -> None:
         raise Refusal("protocol", f"{log.name}: {wrong}.")
     if command.partition is not None and not 0 <= command.partition < count:
         raise Refusal(
-            "no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {command.partition}."
+            "no-such-offset",
+            f"{log.name} has {count_text(count, 'partition')}, numbered from 0, and no partition {command.partition}.",
         )
     for index in command.offsets or ():
         if index >= count:
-            raise Refusal("no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {index}.")
+            raise Refusal(
+                "no-such-offset",
+                f"{log.name} has {count_text(count, 'partition')}, numbered from 0, and no partition {index}.",
+            )
     if command.offsets_max and command.partition is None and count > command.offsets_max:
         raise Refusal(
             "protocol",

@@ -451,6 +451,6 @@ def _as_kept(settings: ExchangeSettings) -> dict[str, Any]:
 def _declared(address: str, name: str, key: str) -> Refusal:
     return Refusal(
         "declared",
-        f"The binding of {address} to /exchange/{name} with the key {key!r:.80} is declared in the configuration: take "
-        "it out there.",
+        f"The binding of {address} to /exchange/{name} with the key {key!r:.80} is declared in the configuration: "
+        "remove it there.",
     )

@@ -257,8 +257,8 @@ class PreparedTransactions:
         if app not in self.apps and len(self.apps) >= APPS_MAX:
             raise Refusal(
                 "too-many-transactions",
-                f"{APPS_MAX} values of producer-id are remembered, for {self.limits.app_max_s:g} s each (app_max_s): "
-                f"{shown(app.encode())} is one too many.",
+                f"{APPS_MAX} values of producer-id are remembered, which is the limit, for {self.limits.app_max_s:g} s "
+                f"each (app_max_s): {shown(app.encode())} is refused.",
             )
 
     def keep_app(self, app: str, version: int) -> None:

@@ -199,7 +199,7 @@ class Transactions:
             connection.refuse(
                 self.context,
                 "transaction-timeout",
-                f"The transaction {shown(name)} is open for longer than {self.limits.transaction_max_s:g} s "
+                f"The transaction {shown(name)} has been open for longer than {self.limits.transaction_max_s:g} s "
                 "(transaction_max_s): nothing of it was carried out.",
                 scope=Scope.CHANNEL,
             )

@@ -50,7 +50,7 @@ def _files(given: Any) -> dict[str, str]:
                 found[_FILES[name]] = _path(key, value)
         elif name not in _VERIFIED:
             known = ", ".join([*_FILES, *_VERIFIED])
-            raise OperationRefused(f"broker_use_ssl has {key!r}, which means nothing here: it may have {known}.")
+            raise OperationRefused(f"broker_use_ssl has {key!r}, which is not known: it may have {known}.")
         elif value not in _VERIFIED[name]:
             raise OperationRefused(
                 f"broker_use_ssl has {key!r} = {value!r}: the broker's certificate and its name are always verified. "

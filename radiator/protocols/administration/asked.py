@@ -33,8 +33,8 @@ class Asked:
         """Refuses any other key: the request would silently do without one that is misspelt."""
         for key in self.given:
             if key not in keys:
-                has = f"it has {', '.join(keys)}" if keys else "it has nothing more"
-                raise Refusal("bad-request", f"`{self.do}` has no {shown(key)} here; {has}.")
+                has = f"its keys are {', '.join(keys)}" if keys else "it has no key besides `do`"
+                raise Refusal("bad-request", f"`{self.do}` has no key {shown(key)}; {has}.")
 
     def declaration(self, kind: str) -> tuple[str, Settings, bool]:
         """Returns the name, the given settings and `passive` (only ask whether it exists) of a `declare`."""

@@ -117,7 +117,7 @@ def consumer_settings(arguments: Mapping[str, Any]) -> int:
 def _unknown(name: str, what: str) -> BrokenAmqp:
     if name in _OF_STREAMS:
         return BrokenAmqp(NOT_IMPLEMENTED, f"{name} is of streams, and {_NO_STREAMS}")
-    return BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of {what} is not known here")
+    return BrokenAmqp(NOT_IMPLEMENTED, f"the argument {shown(name)} of {what} is not supported")
 
 
 def _checked(name: str, value: object, check: Check) -> Any:

@@ -95,7 +95,7 @@ def _method(payload: bytes) -> Method:
         class_id, method_id = number
         if class_id in CLASSES_NOT_IMPLEMENTED:
             name = CLASSES_NOT_IMPLEMENTED[class_id]
-            raise BrokenAmqp(NOT_IMPLEMENTED, f"The class {name} ({class_id}) of AMQP is not offered here.", number)
+            raise BrokenAmqp(NOT_IMPLEMENTED, f"The class {name} ({class_id}) of AMQP is not supported.", number)
         raise BrokenAmqp(COMMAND_INVALID, f"AMQP 0-9-1 has no method {method_id} of a class {class_id}.", number)
     values: list[Any] = []
     at, bit, size = _ARGUMENTS_AT, 0, len(payload)

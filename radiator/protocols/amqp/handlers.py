@@ -347,7 +347,7 @@ def _basic_nack(channel: Channel, arguments: Any, commands: list[Heard]) -> None
 
 def _recover(channel: Channel, arguments: Any, commands: list[Heard], ok: bytes) -> None:
     if not arguments.requeue:
-        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "recover without requeue is not known: set requeue")
+        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "recover without requeue is not supported: set requeue")
     ids = channel.unacked.take_all()
     if not ids:
         _say_behind(channel, ok, commands)
@@ -395,7 +395,7 @@ def _channel_open(channel: Channel, arguments: Any, commands: list[Heard]) -> No
 
 def _channel_flow(channel: Channel, arguments: Any, commands: list[Heard]) -> None:
     if not arguments.active:
-        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "channel.flow off is not known: use basic.qos")
+        raise BrokenAmqp(spec.NOT_IMPLEMENTED, "channel.flow off is not supported: use basic.qos")
     _say_behind(channel, encode_method(channel.wire, ChannelFlowOk(True)), commands)
 
 

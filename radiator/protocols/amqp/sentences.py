@@ -104,7 +104,7 @@ def login_refused(sentence: str, mechanism: str) -> str:
     """Returns the sentence for a refused login. sentence: what a STOMP client is told."""
     why = sentence.rstrip(".")
     if sentence.startswith("CONNECT needs"):
-        why = "it takes the name of a user of this broker with his password, or with one of his tokens in its place"
+        why = "it takes the name of a user of this broker with the password, or one of the tokens, of that user"
         if mechanism == "EXTERNAL":
             why = "no user of this broker is recognised by what this connection proves"
     return f"Login was refused using authentication mechanism {mechanism}: {why}"

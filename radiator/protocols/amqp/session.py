@@ -318,7 +318,7 @@ class AmqpSession:
         some clients count up to 65,535 before they start over, and reach high numbers with few channels open.
         """
         if before is None and len(self._channels) >= self._channels_max:
-            sentence = f"channel {wire} is one too many: {self._channels_max} are open, the negotiated channel_max"
+            sentence = f"channel {wire} cannot be opened: {self._channels_max} are open, the negotiated channel_max"
             raise BrokenAmqp(spec.NOT_ALLOWED, sentence, NUMBERS[ChannelOpen])
         channel = Channel(self._next_number(), wire, self._shared, TAKES)
         if before is not None:

@@ -84,11 +84,11 @@ class Asking:
             given = json_body(request)
             wrong = next((key for key in given if key in asked or (self.body != ANY and key not in self.body)), None)
             if wrong is not None:
-                has = f"it has {', '.join(self.body)}" if self.body and self.body != ANY else "the path has it"
-                raise BadRequest(400, f"The body has no {wrong!r:.80} here: {has}.")
+                has = f"its keys are {', '.join(self.body)}" if self.body and self.body != ANY else "the path has it"
+                raise BadRequest(400, f"The body may not have the key {wrong!r:.80}: {has}.")
             asked.update(given)
         if self.needed and self.needed not in asked:
-            raise BadRequest(400, f"The body has no {self.needed}, which {self.method} needs here.")
+            raise BadRequest(400, f"The body has no {self.needed}, which this {self.method} needs.")
         return exchange(request, json.dumps(asked).encode(), _declared if self.declares else _answered)
 
     @property

@@ -22,7 +22,7 @@ one.
 
 _CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="radiator", charset="UTF-8"'),)
 _HOW_TO_LOG_IN = (
-    "Over HTTP the header Authorization has it: Basic with NAME:PASSWORD or NAME:TOKEN, or Bearer with a token."
+    "Over HTTP the header Authorization has the login: Basic with NAME:PASSWORD or NAME:TOKEN, or Bearer with a token."
 )
 _HOW_IN_BODY = "In the body of this request they are `user` and `password`, or `token`."
 _LOG_IN_AGAIN = "The session of the cookie has ended, or is not for this request: log in again, by POST /v1/session."

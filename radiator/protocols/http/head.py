@@ -127,7 +127,7 @@ def parse_head(data: bytes) -> RequestHead:
     except httptools.HttpParserUpgrade:
         pass  # llhttp stops at Upgrade; whether it is granted is decided by the route
     except httptools.HttpParserInvalidMethodError:
-        raise BadRequest(501, f"The method {shown(data[:16].split(b' ')[0])} is not known here.") from None
+        raise BadRequest(501, f"The method {shown(data[:16].split(b' ')[0])} is not supported.") from None
     except httptools.HttpParserError as error:
         raise BadRequest(400, f"This is not an HTTP/1.1 request: {error}.") from None
     if not found.is_complete:
@@ -148,9 +148,9 @@ def parse_head(data: bytes) -> RequestHead:
     if version == "1.1" and not headers.get(b"host"):
         raise BadRequest(400, "The request has no Host.")
     if b"transfer-encoding" in headers and (version == "1.0" or headers[b"transfer-encoding"].lower() != b"chunked"):
-        raise BadRequest(501, "Of all transfer codings only `chunked` is understood, in HTTP/1.1.")
+        raise BadRequest(501, "The only transfer coding that is supported is `chunked`, in HTTP/1.1.")
     if headers.get(b"expect", b"100-continue").lower() != b"100-continue":
-        raise BadRequest(417, f"Expect is {shown(headers[b'expect'])}; only 100-continue is understood.")
+        raise BadRequest(417, f"Expect is {shown(headers[b'expect'])}; only 100-continue is supported.")
     return RequestHead(method.decode(), path, query, headers, version)
 
 

@@ -85,9 +85,9 @@ def _settlement(given: Any) -> Settlement:
     delay_ms = _number(given, "delay_ms", 0, TIME_MAX_MS, 0) if "delay_ms" in given else None
     lease_ms = _number(given, "lease_ms", LEASE_MIN_MS, LEASE_MAX_MS, 0) if "lease_ms" in given else None
     if delay_ms is not None and action is not Action.RELEASE:
-        raise BadRequest(400, f"`delay_ms` is of a release; this is to {action}.")
+        raise BadRequest(400, f"`delay_ms` is for the action release; this action is {action}.")
     if lease_ms is not None and action is not Action.EXTEND:
-        raise BadRequest(400, f"`lease_ms` is of an extend; this is to {action}.")
+        raise BadRequest(400, f"`lease_ms` is for the action extend; this action is {action}.")
     return Settlement(given["lease"].encode("utf-8", "replace"), action, delay_ms, lease_ms)
 
 
@@ -141,7 +141,7 @@ def _settled(reply: Reply) -> Response:
 def _only(given: dict[str, Any], keys: tuple[str, ...]) -> None:
     wrong = next((key for key in given if key not in keys), None)
     if wrong is not None:
-        raise BadRequest(400, f"{wrong!r:.80} is not a key here; the keys are {', '.join(keys)}.")
+        raise BadRequest(400, f"{wrong!r:.80} is not a key of this object; its keys are {', '.join(keys)}.")
 
 
 def _number(given: dict[str, Any], key: str, least: int, most: int, absent: int) -> int:

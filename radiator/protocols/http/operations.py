@@ -83,14 +83,14 @@ _FIELDS: Mapping[str, Schema] = {
     "create": _FLAG,
     "destination": {**_STRING, "description": "An address, or /# for everything."},
     "dry_run": _FLAG,
-    "filter": {"const": NEEDS, "description": "Only queues that need somebody."},
+    "filter": {"const": NEEDS, "description": "Only queues that need attention."},
     "first": {**_COUNT, "maximum": SIZE_MAX, "description": "How many rows come before the page."},
     "force": {"const": True},
     "from": {**_COUNT, "maximum": SIZE_MAX, "description": "Of `message`: the byte of its body to begin at."},
     "if_empty": _FLAG,
     "if_unused": _FLAG,
     "key": {**_STRING, "maxLength": NAME_MAX_BYTES},
-    "message_id": {**_STRING, "description": "As `unacked` has it."},
+    "message_id": {**_STRING, "description": "As `unacked` shows it."},
     "lease_ms": {"type": "integer", "minimum": REGISTERED_MIN_MS, "maximum": REGISTERED_MAX_MS},
     "limit": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
     "match": {
@@ -177,7 +177,7 @@ _SUMMARIES = {
     "return": "Returns dead letters, each to the queue that it comes from",
     "move": "Moves messages that are ready to another queue",
     "consumers": "The consumers that have names, or a page of them",
-    "consumer-register": "Registers a consumer, or hears that it lives",
+    "consumer-register": "Registers a consumer, or renews its registration",
     "consumer-drain": "Gives a consumer nothing more; answered once it has nothing, or after a while",
     "scale": "How many consumers there are, and how many could be busy",
     "connections": "Who is connected, or a page of them",
@@ -391,7 +391,7 @@ IDENTITY = Operation(
     "The current user and the user's rights; without a login, only that one is needed",
     answers={
         200: (
-            "To a stranger, where there are users, only `ok`, `user` (null) and `users` (true).",
+            "To a client without a login, if there are users, only `ok`, `user` (null) and `users` (true).",
             {
                 JSON: schemas.record(
                     True,

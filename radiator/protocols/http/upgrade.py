@@ -23,7 +23,9 @@ def accepted(head: RequestHead, is_open: bool) -> bytes:
         sentence = f"{head.path.decode()} is for WebSockets: ask for it with Upgrade: websocket."
         raise BadRequest(426, sentence, ((b"Upgrade", b"websocket"),))
     if head.headers.get(b"sec-websocket-version") != b"13":
-        raise BadRequest(426, "Of WebSocket's versions only 13 is spoken here.", ((b"Sec-WebSocket-Version", b"13"),))
+        raise BadRequest(
+            426, "Only version 13 of the WebSocket protocol is supported.", ((b"Sec-WebSocket-Version", b"13"),)
+        )
     if head.version != "1.1" or head.method != "GET":
         raise BadRequest(400, "A WebSocket is opened with GET and HTTP/1.1.")
     if is_open:

@@ -93,7 +93,7 @@ def _number(most: int = NUMBER_MAX) -> FieldCodec:
     def read(reader: FieldReader) -> int:
         value: int = _NUMBER.unpack_from(reader.data, reader.skip(8))[0]
         if value > most:
-            raise Violation(f"The number {value} is too large: at most {most} may be there.")
+            raise Violation(f"The number {value} is too large: at most {most} is allowed.")
         return value
 
     return FieldCodec(read, _NUMBER.pack, lambda limits: 8)

@@ -90,7 +90,7 @@ class Frames:
             most = self._most_bytes[kind]
         else:
             known = ", ".join(str(number) for number in self._kinds)
-            raise Violation(f"A frame of kind {kind}, which has no meaning here; {known} have.")
+            raise Violation(f"A frame of kind {kind} may not come now: {known} may.")
         if not 1 <= length <= 1 + most:
             raise Violation(f"A frame of kind {kind} and {length} bytes: it has 1 to {1 + most}.")
 

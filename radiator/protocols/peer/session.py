@@ -219,7 +219,7 @@ class PeerSession:
         line, end, rest = (self._line + data).partition(b"\n")
         if line[:1] in _TLS_RECORDS and not self._certificate_sha256:
             raise Violation(
-                "The other side speaks TLS, and here there is none: this node's address is peer://HOST:PORT."
+                "The other side speaks TLS, and this listener does not: this node's address is peer://HOST:PORT."
             )
         if not line.startswith(_LINK[: len(line)]) or (end and len(line) < len(_LINK)):
             raise Violation(f"A link begins with the line {shown(self._version)}; these bytes do not: {shown(line)}.")
@@ -231,7 +231,9 @@ class PeerSession:
         version = line.partition(b" ")[0]
         if version != self._version:
             why = ": over TLS no other version is taken" if self._certificate_sha256 else ""
-            raise Refusal("link-version", f"{shown(line)} is spoken there, and {shown(self._version)} here{why}.")
+            raise Refusal(
+                "link-version", f"The other side speaks {shown(line)}, and this node {shown(self._version)}{why}."
+            )
         self._line = b""
         self._state = _CHALLENGING
         if not self._is_greeted:
@@ -256,7 +258,7 @@ class PeerSession:
         """Checks whether the node that the other side claims to be may be linked with. Raises Refusal."""
         name, ours = theirs.name, self._ours
         if theirs.nonce == ours.nonce:
-            raise Refusal("echo", "The challenge has the nonce of our own: somebody sends back what we say.")
+            raise Refusal("echo", "The challenge has this node's own nonce: somebody sends its words back to it.")
         if name == ours.name:
             raise Refusal("same-name", f"Both nodes are named {name}: each needs a name of its own.")
         if self._expected not in (None, name):
@@ -284,7 +286,7 @@ class PeerSession:
         assert self._theirs is not None
         name = self._theirs.name
         if not is_right(theirs.mac, self._proof(of_us=False)):
-            why = "it has not the secret that is set here"
+            why = "it does not have this node's secret"
             if self._certificate_sha256:
                 why += ", or somebody between the two nodes has shown it another certificate"
             raise Refusal("wrong-secret", f"The proof of {name} is wrong: {why}.")

@@ -84,6 +84,6 @@ def _refuse_unknown(headers: dict[bytes, bytes]) -> None:
         plain = header.lower().translate(None, _BETWEEN)
         if any(sign in plain for sign in _SIGNS):
             raise Violation(
-                f"{shown(header)} is not understood here, and what it asks for would be lost: a durable subscription "
+                f"{shown(header)} is not supported, and what it asks for would be lost: a durable subscription "
                 "has durable:true and an id."
             )

@@ -445,11 +445,11 @@ class StompSession:
         headers = frame.headers
         if flag(headers, b"browser", absent=False):
             raise Violation(
-                "browser is not offered here, and what it gets would be taken: `peek` of /admin only looks."
+                "browser is not supported: it would take messages from the queue. `peek` of /admin only shows them."
             )
         if b"selector" in headers:
             raise Violation(
-                "selector is not offered here: subscribe to a destination of its own, or filter as you receive."
+                "selector is not supported: subscribe to a destination of its own, or filter as you receive."
             )
         ack = _ACK_MODES.get(headers.get(b"ack", b"auto"))
         if ack is None:

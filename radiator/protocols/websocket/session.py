@@ -168,7 +168,7 @@ class WebSocketSession:
         sentence = "The WebSocket was closed."
         if self._ws.close_rcvd is None:
             cause = broken or self._ws.close_sent and self._ws.close_sent.reason
-            sentence = f"This is not a WebSocket message: {cause}."
+            sentence = f"The client broke the WebSocket protocol: {cause}."
         self.closing_cause = sentence.rstrip(".").lower()
         if self._session.is_open:
             last = Fail(self._connection, sentence) if self._ws.close_rcvd is None else Disconnect(self._connection)

@@ -129,10 +129,11 @@ ARCHIVE = Command(
     description=(
         "Copies the logs of a store, the journal too, into a directory of Parquet files (zstd, by log and date), which "
         "Spark and others read without the broker. It reads the data directory beside a running broker, or alone, and "
-        "may be killed at any moment: the next run goes on where the last one ended. What retention has taken away "
-        "before it was archived is said, and recorded; a file of the archive that is missing or has another size is "
-        "said at each run. Then the exit status is 1, and 2 where nothing could be archived. --verify reads an archive "
-        "through: then 1 says that something is wrong in it, and 2 that there is none."
+        "may be killed at any moment: the next run goes on where the last one ended. Records that "
+        "retention removed before they were archived are reported, and noted in the archive; a file of the archive "
+        "that is missing or has another size is reported at each run. Then the exit status is 1; it is 2 if nothing "
+        "could be archived. --verify reads a whole archive: then 1 means that something is wrong in it, and 2 that "
+        "there is none."
     ),
     example=(
         "radiator archive --config config.toml --to /archive --follow\n"

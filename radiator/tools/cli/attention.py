@@ -26,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _formed(answer: dict[str, Any]) -> str:
     items = field(answer, "items")
     if not items:
-        return "nothing needs you"
+        return "nothing needs attention"
     lines = [table(_HEADS, [[str(one[key]) for key in ("kind", "name", "verdict", "sentence")] for one in items])]
     counts = field(answer, "counts")
     if counts and sum(counts.values()) > len(items):

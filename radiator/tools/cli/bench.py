@@ -175,7 +175,7 @@ def _drain(address: Address, destination: str, messages: int) -> None:
 
 BENCH = Command(
     name="bench",
-    summary="load a running broker and print what it bears, or measure a disk",
+    summary="load a running broker and print how much it can do, or measure a disk",
     description=(
         "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
         "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "

@@ -246,7 +246,7 @@ def _own_as(new: Path, old: Path) -> None:
         os.chown(new, found.st_uid, found.st_gid)
     except PermissionError:
         right = f"run this as root, or as that user with its group {found.st_gid}"
-        raise RadiatorError(f"{old} belongs to the user {found.st_uid}, who is another one: {right}.") from None
+        raise RadiatorError(f"{old} belongs to another user, {found.st_uid}: {right}.") from None
     new.chmod(stat.S_IMODE(found.st_mode))
 
 
@@ -254,7 +254,9 @@ def _openssl(*arguments: str) -> None:
     """Raises RadiatorError."""
     program = shutil.which("openssl")
     if program is None:
-        raise RadiatorError("openssl is not installed, which makes them; on Debian or Ubuntu: apt install openssl.")
+        raise RadiatorError(
+            "openssl, which makes the files, is not installed; on Debian or Ubuntu: apt install openssl."
+        )
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=OPENSSL_MAX_S)
     if done.returncode != 0:
         why = done.stderr.strip().splitlines()[-1:] or ["it says nothing"]

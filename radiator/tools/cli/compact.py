@@ -24,7 +24,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stop-service",
         metavar="UNIT",
-        help="as root: stop this unit of systemd meanwhile, and start it again, whatever has come of it",
+        help="as root: stop this unit of systemd meanwhile, and start it again, even if compacting fails",
     )
     add_json(parser, "sizes before and after, rows and seconds, as JSON on one line")
 

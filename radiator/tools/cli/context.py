@@ -72,7 +72,7 @@ CONTEXT = Command(
     name="context",
     summary="name brokers, and choose the one that commands speak to",
     description=(
-        "A context is a broker with the user, the file of his password and the files of TLS, under a name of your own, "
+        "A context is a broker with the user, the file of the password and the files of TLS, under a name of your own, "
         "in ~/.config/radiator.toml (or in $XDG_CONFIG_HOME): [context.NAME] with broker, user, password_file, ca, "
         "certificate and key. Commands speak to the one that --context names, else $RADIATOR_CONTEXT, else the "
         "current one. --broker, --config and $RADIATOR_BROKER go before."

@@ -156,7 +156,7 @@ def _context(name: str, table: dict[str, Any], directory: Path, mistakes: Mistak
         if key in right and "broker" in right and not broker.is_tls:
             mistakes.add((*keys, key), f'is for TLS, and the broker is {broker}; write broker = "stomps://..."')
     if "password_file" in right and "user" not in right:
-        mistakes.add((*keys, "password_file"), 'is given without a user; name him, such as user = "ops"')
+        mistakes.add((*keys, "password_file"), 'is given without a user; name one, such as user = "ops"')
     broker.login = right.get("user", "")
     for key, attribute in _TLS_FILES.items():
         if key in right:

@@ -152,7 +152,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         )
         add_broker(one)
         add_json(one)
-        one.add_argument("--passive", action="store_true", help="only ask whether it is there, and just so")
+        one.add_argument("--passive", action="store_true", help="only check that it exists with these settings")
         name = ArgumentWord("what", "NAME", kinds=(kind,))
         children = ArgumentWord(
             "children", "QUEUE", "each gets a copy", TAKERS, check=target_name, is_needed=False, is_many=True
@@ -183,7 +183,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.passive:
         request["passive"] = True
     answer = ask(arguments, request)
-    done = "declared" if field_of(answer, "created") else "was there already, just so"
+    done = "declared" if field_of(answer, "created") else "already exists, with these settings"
     print_answer(arguments, answer, f"{kind.capitalize()} {printable(name)} {done}.")
     for sentence in answer.get("warnings", ()):
         print(f"warning: {printable(str(sentence))}", file=sys.stderr)

@@ -24,7 +24,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _twice() -> str:
     password = asked("Password: ")
-    if asked("The same again: ") != password:
+    if asked("The password again: ") != password:
         raise ConfigError(["The two passwords differ: nothing was printed. Run it again."])
     return password
 

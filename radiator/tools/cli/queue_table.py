@@ -28,7 +28,9 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--top", metavar="N", type=_top, help=f"that many of them, up to {QUEUE_TABLE_ROWS_MAX}")
     parser.add_argument("--text", metavar="TEXT", type=_text, help="only queues that have it in their names")
-    parser.add_argument("--needs", action="store_true", help="only queues that need somebody: `radiator attention`")
+    parser.add_argument(
+        "--needs", action="store_true", help="only queues that need attention, as `radiator attention` lists them"
+    )
 
 
 def _sort(text: str) -> str:

@@ -95,10 +95,10 @@ RELOAD = Command(
     name="reload",
     summary="have the running broker read its config.toml again",
     description=(
-        "The running broker reads the file that it was started with. Shown are the differences from what is in force, "
-        "and which of them wait for a restart; then, at a terminal, it asks, and applies the others. No message goes, "
-        "and no client is closed. With a mistake in the file nothing changes: each is said, and the exit status is 2. "
-        "SIGHUP does the same without asking."
+        "The running broker reads the file that it was started with. This command shows how the file differs from what "
+        "is in force, and which differences wait for a restart; at a terminal it then asks, and applies the others. No "
+        "message is lost, and no client is disconnected. If the file has mistakes, they are listed, nothing changes, "
+        "and the exit status is 2. SIGHUP does the same without asking."
     ),
     example="radiator reload --dry-run\nradiator reload --yes",
     add_arguments=_arguments,

@@ -34,9 +34,9 @@ RENAME = Command(
     name="rename",
     summary="say that a data directory is that of another node",
     description=(
-        "A store keeps the name of its node, and `radiator serve` refuses it to another one: with somebody else's "
-        "disk a node would end all links. This gives the store to the node NAME, with all that is in it. Do it only "
-        "for good: to the other nodes it is NAME with another store. No broker may run on it."
+        "A store keeps the name of its node, and `radiator serve` refuses to serve it as another node: a node with "
+        "the store of another would end all links. This command gives the store, with all that is in it, to the node "
+        "NAME. Do so only for good: the other nodes then see NAME with another store. No broker may run on it."
     ),
     example="radiator rename /var/lib/radiator c",
     add_arguments=_arguments,

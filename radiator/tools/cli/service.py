@@ -93,7 +93,9 @@ class _Place:
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
             except FileNotFoundError:
-                raise RadiatorError(f"{command[0]} is not here: this is for machines with systemd.") from None
+                raise RadiatorError(
+                    f"{command[0]} is not installed: this command is for machines with systemd."
+                ) from None
             if done.returncode != 0:
                 why = " ".join(done.stderr.split()) or f"status {done.returncode}"
                 raise RadiatorError(f"`{' '.join(command)}` failed: {why}")

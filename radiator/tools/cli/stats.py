@@ -59,7 +59,7 @@ def _summary(answer: dict[str, Any]) -> str:
     if left_s is not None:
         is_over = int(left_s) < 0
         lines.append(
-            f"THE CERTIFICATE IS OVER, since {duration_text(-int(left_s))}: clients refuse it"
+            f"THE CERTIFICATE EXPIRED {duration_text(-int(left_s))} AGO: clients refuse it"
             if is_over
             else f"certificate: valid for {duration_text(int(left_s))} more"
         )

@@ -50,7 +50,7 @@ def _moment(text: str) -> datetime:
     except ValueError:
         pass
     right = "write a day as 2027-01-31, or a time with its zone as 2027-01-31T12:00:00Z"
-    raise argparse.ArgumentTypeError(f"{text!r} is no day and no time with its zone; {right}")
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a day nor a time with its zone; {right}")
 
 
 def _run(arguments: argparse.Namespace) -> int:

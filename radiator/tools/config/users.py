@@ -215,7 +215,7 @@ def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
     users = read_users(tables, mistakes)
     judge_jwt(users.values(), has_jwt, mistakes)
     if not users and not mistakes.found:
-        raise ConfigError([f"{path}, which users_file names, has no users: {_HOW_TO_ADD}, or take out users_file."])
+        raise ConfigError([f"{path}, which users_file names, has no users: {_HOW_TO_ADD}, or remove users_file."])
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, text))
     return users

@@ -64,7 +64,7 @@ function Needs({ of }) {
 }
 
 function Items({ of }) {
-  if (!of.items.length) return html`<p class="well">Nothing needs you.</p>`;
+  if (!of.items.length) return html`<p class="well">Nothing needs attention.</p>`;
   const all = Object.values(of.counts ?? {}).reduce((sum, n) => sum + n, 0);
   return html`<ul class="needs">${of.items.map((one) => html`<li key=${`${one.kind} ${one.name} ${one.verdict}`}>
       <${Verdict} of=${one.verdict} />

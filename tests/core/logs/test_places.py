@@ -75,8 +75,8 @@ def test_a_partition_that_is_not_named_is_read_from_its_first_record_ever() -> N
 
 
 @pytest.mark.parametrize(("offsets", "sentence"), [
-    ({0: 5}, "cannot be read from 5 on"), ({1: 0}, "has 1 partition, from 0 on: not 1"),
-    ({0: 0, 9: 0}, "not 9"),
+    ({0: 5}, "cannot be read from 5 on"), ({1: 0}, "has 1 partition, numbered from 0, and no partition 1"),
+    ({0: 0, 9: 0}, "no partition 9"),
 ])  # fmt: skip
 def test_from_a_place_that_is_not_there_is_refused(offsets: dict[int, int], sentence: str) -> None:
     node = node_of()

@@ -180,7 +180,7 @@ def test_a_queue_with_other_keys_is_declared_otherwise(given: dict[str, object],
         assert node.admin(9, do="declare", queue="q", **same)["created"] is False
     answer = node.admin(9, do="declare", queue="q", **given)
     assert answer["code"] == "declared-otherwise"
-    assert answer["error"] == f"/queue/q is there already: its {sentence}"
+    assert answer["error"] == f"/queue/q already exists: its {sentence}"
 
 
 def test_a_queue_in_memory_keeps_nothing() -> None:

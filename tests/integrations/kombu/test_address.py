@@ -65,7 +65,7 @@ def test_nor_in_the_url() -> None:
 
 def test_what_means_nothing_is_refused() -> None:
     assert no("radiators://h", ssl={"ca": "/ca"}) == (
-        "broker_use_ssl has 'ca', which means nothing here: it may have ca_certs, certfile, keyfile, cert_reqs, "
+        "broker_use_ssl has 'ca', which is not known: it may have ca_certs, certfile, keyfile, cert_reqs, "
         "check_hostname."
     )
     assert "has 'password'" in no("radiators://h", ssl={"password": SECRET})

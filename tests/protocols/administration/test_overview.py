@@ -33,11 +33,11 @@ def test_each_sort_goes_up_and_down(by: str) -> None:
         ({"do": "queue-table", "count": QUEUE_TABLE_ROWS_MAX + 1}, "`count` must be a whole number from 1 to 200"),
         ({"do": "queue-table", "first": -1}, "`first` must be a whole number from 0"),
         ({"do": "queue-table", "match": ""}, "`match` must be a pattern"),
-        ({"do": "queue-table", "after": "a"}, 'has no "after" here'),
+        ({"do": "queue-table", "after": "a"}, 'has no key "after"'),
         ({"do": "history", "after_ms": TIME_MAX_MS + 1}, "`after_ms` must be a whole number from 0"),
         ({"do": "history", "after_ms": "now"}, "`after_ms` must be a whole number from 0"),
         ({"do": "history", "queue": ""}, "`queue` must be the name of a queue"),
-        ({"do": "attention", "queue": "q"}, 'has no "queue" here'),
+        ({"do": "attention", "queue": "q"}, 'has no key "queue"'),
     ],
 )
 def test_what_is_wrong_is_refused(asked: dict[str, Any], sentence: str) -> None:

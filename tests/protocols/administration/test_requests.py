@@ -221,7 +221,7 @@ def test_a_request_with_one_key_more_is_refused_with_its_name(asked: dict[str, A
         read = JSON.read(body)  # settings of a kind: the core refuses those that it has not
         assert isinstance(read, DeclareDestination) and "nobody_has_this" in read.settings
     else:
-        with pytest.raises(Refusal, match='has no "nobody_has_this" here'):
+        with pytest.raises(Refusal, match='has no key "nobody_has_this"'):
             JSON.read(body)
 
 
@@ -240,14 +240,14 @@ def test_every_command_of_the_model_is_a_request_and_every_request_one() -> None
             '"nothing" is not a request: `do` must be one of stats, ready, queues, queue-table,',
         ),
         ({"do": "queues", "limit": 0}, "`limit` must be a whole number from 1 to"),
-        ({"do": "queues", "all": True}, '`queues` has no "all" here; it has limit, after, match.'),
+        ({"do": "queues", "all": True}, '`queues` has no key "all"; its keys are limit, after, match.'),
         ({"do": "queues", "match": 1}, "`match` must be a pattern of names, such as orders.*; it is 1."),
         ({"do": "queues", "match": ""}, "`match` must be a pattern of names with at most 16 words between dots"),
         ({"do": "queues", "match": "a." * 15 + "a.a"}, "at most 16 words between dots, of which at most 3 are * or #"),
         ({"do": "queues", "match": "*.*.*.*"}, 'of which at most 3 are * or #; it is "*.*.*.*".'),
         ({"do": "queues", "match": "x" * (NAME_MAX_BYTES + 1)}, "`match` must be a pattern of names"),
         ({"do": "queues", "match": "/log/a.*"}, "`match` is '/log/a.*', the address of something else"),
-        ({"do": "stats", "match": "a"}, '`stats` has no "match" here'),
+        ({"do": "stats", "match": "a"}, '`stats` has no key "match"'),
         ({"do": "describe"}, "`describe` names one of queue, exchange, fanout, log; this has none."),
         ({"do": "describe", "queue": "q", "log": "l"}, 'this has "queue", "log".'),
         ({"do": "purge", "queue": 7}, "`queue` must be the name of a queue; it is 7."),
@@ -264,7 +264,7 @@ def test_every_command_of_the_model_is_a_request_and_every_request_one() -> None
         ),
         ({"do": "purge", "queue": [["q"]]}, '"queue" is a list with lists or objects in it; in a request to /admin it'),
         ({"do": "drain", "stop": "yes"}, '`stop` must be true or false; it is "yes".'),
-        ({"do": "peers", "all": True}, '`peers` has no "all" here; it has nothing more.'),
+        ({"do": "peers", "all": True}, '`peers` has no key "all"; it has no key besides `do`.'),
         (
             {"do": "peer-drop", "peer": "n"},
             "`force` must be true, because that node then misses what is sent",
@@ -368,8 +368,8 @@ def test_what_is_no_id_is_not_repeated_at_length(key: str) -> None:
     ({"do": "consumer-register", "name": "p", "lease_ms": REGISTERED_MAX_MS + 1}, "`lease_ms` must be"),
     ({"do": "consumer-register", "name": "p", "lease_ms": 0}, "whole number from 1000 to 3600000"),
     ({"do": "consumer-drain", "name": "p", "wait_ms": DRAIN_WAIT_MAX_MS + 1}, "`wait_ms` must be"),
-    ({"do": "consumer-drain", "name": "p", "force": True}, 'has no "force" here'),
-    ({"do": "scale", "name": "p"}, 'has no "name" here'),
+    ({"do": "consumer-drain", "name": "p", "force": True}, 'has no key "force"'),
+    ({"do": "scale", "name": "p"}, 'has no key "name"'),
     ({"do": "consumers", "limit": 0}, "`limit` must be a whole number from 1"),
 ])  # fmt: skip
 def test_a_wrong_request_about_consumers_is_refused_with_what_would_be_right(

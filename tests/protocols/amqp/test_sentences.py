@@ -106,8 +106,8 @@ def test_a_sentence_without_grounds_stays(sentence: str) -> None:
 def test_a_login_is_spoken_of_as_amqp_has_it() -> None:
     stomp = "CONNECT needs the login and the passcode of a user of this broker."
     assert login_refused(stomp, "PLAIN") == (
-        "Login was refused using authentication mechanism PLAIN: it takes the name of a user of this broker with his "
-        "password, or with one of his tokens in its place"
+        "Login was refused using authentication mechanism PLAIN: it takes the name of a user of this broker with the "
+        "password, or one of the tokens, of that user"
     )
     assert login_refused(stomp, "EXTERNAL") == (
         "Login was refused using authentication mechanism EXTERNAL: no user of this broker is recognised by what this "

@@ -129,12 +129,12 @@ def test_each_resource_names_a_request_that_there_is(asking: Asking) -> None:
     ("DELETE", "/v1/connections/" + "9" * 19, None, "must be a whole number"),
     ("DELETE", "/v1/queues/a?if_empty=1", None, "if_empty is '1'; it must be true or false"),
     ("GET", "/v1/queues?lmit=1", None, "'lmit' is not a parameter"),
-    ("PUT", "/v1/queues/a", {"queue": "b"}, "The body has no 'queue' here"),
-    ("PUT", "/v1/queues/a", {"do": "delete"}, "The body has no 'do' here"),
-    ("POST", "/v1/queues/a/move", {"from": "b"}, "The body has no 'from' here: it has to, count, create"),
-    ("POST", "/v1/queues/a/purge", {"count": 1}, "The body has no 'count' here"),
+    ("PUT", "/v1/queues/a", {"queue": "b"}, "The body may not have the key 'queue'"),
+    ("PUT", "/v1/queues/a", {"do": "delete"}, "The body may not have the key 'do'"),
+    ("POST", "/v1/queues/a/move", {"from": "b"}, "may not have the key 'from': its keys are to, count, create"),
+    ("POST", "/v1/queues/a/purge", {"count": 1}, "The body may not have the key 'count'"),
     ("POST", "/v1/drain", [], "must be a JSON object"),
-    ("PUT", "/v1/logs/l/positions/g", None, "The body has no offsets, which PUT needs here"),
+    ("PUT", "/v1/logs/l/positions/g", None, "The body has no offsets, which this PUT needs"),
     ("PUT", "/v1/logs/l/positions/g", {}, "The body has no offsets"),
 ])  # fmt: skip
 def test_what_is_wrong_is_refused(method: str, path: str, body: Any, sentence: str) -> None:

@@ -109,7 +109,7 @@ def test_a_length_past_its_kind_is_refused_before_anything_is_held(kind: int) ->
 
 @pytest.mark.parametrize("kind", [4, 15, 200, 255, 1, 2])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
-    with pytest.raises(Violation, match=f"A frame of kind {kind}, which has no meaning here"):
+    with pytest.raises(Violation, match=f"A frame of kind {kind} may not come now"):
         words(struct.pack(">IB", 1, kind))
 
 
@@ -120,7 +120,7 @@ def test_a_heart_beat_has_length_1(length: int) -> None:
 
 
 def test_words_need_a_proof() -> None:
-    with pytest.raises(Violation, match="A frame of kind 19, which has no meaning here; 1, 2, 3 have"):
+    with pytest.raises(Violation, match="A frame of kind 19 may not come now: 1, 2, 3 may"):
         list(Frames(Limits(), BEFORE_PROOF).words(encode(Taken(1))))
 
 

@@ -100,7 +100,7 @@ def test_any_pieces_say_the_same(seed: int) -> None:
     [
         (side("c", "b"), "unknown-node", "The node c is not among the peers that are configured here."),
         (side("b", "b", nonce=b"o" * 32), "same-name", "Both nodes are named b: each needs a name of its own."),
-        (side("a", "b", nonce=b"b" * 32), "echo", "The challenge has the nonce of our own"),
+        (side("a", "b", nonce=b"b" * 32), "echo", "The challenge has this node's own nonce"),
         (side("a", "b", store_id="62"), "same-store", "The node a has a copy of this node's data directory"),
     ],
 )
@@ -187,7 +187,7 @@ def test_the_dialler_refuses_a_wrong_proof() -> None:
         assert dialler.receive(GREETING + encode(B)) == []
         assert dialler.take_outgoing() == encode(Proof(proof(SECRET, True, A, B)))
         assert dialler.receive(encode(Proof(mac)) + encode(Taken(1))) == []
-        assert refused(dialler).sentence == "The proof of b is wrong: it has not the secret that is set here."
+        assert refused(dialler).sentence == "The proof of b is wrong: it does not have this node's secret."
 
 
 def test_the_acceptor_refuses_a_wrong_proof() -> None:
@@ -195,7 +195,7 @@ def test_the_acceptor_refuses_a_wrong_proof() -> None:
     acceptor.receive(side("a", "b").take_outgoing())
     acceptor.take_outgoing()
     assert acceptor.receive(encode(Proof(b"x" * 32)) + encode(Taken(1))) == []
-    assert refused(acceptor).sentence == "The proof of a is wrong: it has not the secret that is set here."
+    assert refused(acceptor).sentence == "The proof of a is wrong: it does not have this node's secret."
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
@@ -254,18 +254,18 @@ def test_everything_that_was_said_is_in_the_proof() -> None:
     [
         (b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", "these bytes do not: 'CONNECT'"),
         (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", r"these bytes do not: 'GET / HTTP/1.1\r'"),
-        (b"\x16\x03\x01\x02\x00\x01", "speaks TLS, and here there is none: this node's address is peer://HOST:PORT."),
-        (b"\x15\x03\x01\x00\x02", "speaks TLS, and here there is none"),
+        (b"\x16\x03\x01\x02\x00\x01", "speaks TLS, and this listener does not: this node's address is peer://HOST:PORT."),
+        (b"\x15\x03\x01\x00\x02", "speaks TLS, and this listener does not"),
         (b"\x17\x03\x01\x00\x02", r"these bytes do not: '\x17\x03\x01\x00\x02'"),
         (b"\n", "these bytes do not: ''"),
         (b"radiator\n", "these bytes do not: 'radiator'"),
         (b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 15) + b"\n", "is longer than 80 bytes"),
         (b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 15), "is longer than 80 bytes"),
-        (b"radiator-link/3 x/9.9\n", "'radiator-link/3 x/9.9' is spoken there, and 'radiator-link/2' here"),
-        (b"radiator-link/2x\n", "is spoken there, and 'radiator-link/2' here"),
+        (b"radiator-link/3 x/9.9\n", "speaks 'radiator-link/3 x/9.9', and this node 'radiator-link/2'"),
+        (b"radiator-link/2x\n", "and this node 'radiator-link/2'"),
         (GREETING + encode(Proof(b"x" * 32)), "A proof came where the challenge of a node must stand."),
         (GREETING + encode(A) * 2, "A challenge came where the proof of a node must stand."),
-        (GREETING + encode(Taken(1)), "A frame of kind 19, which has no meaning here; 1, 2, 3 have."),
+        (GREETING + encode(Taken(1)), "A frame of kind 19 may not come now: 1, 2, 3 may."),
         (GREETING + b"\xff\xff\xff\xff\x01", "A frame of kind 1 and 4294967295 bytes"),
     ],
 )  # fmt: skip
@@ -300,7 +300,7 @@ def test_a_proof_of_another_certificate_is_refused(seen: bytes, shown: bytes) ->
     dialler, acceptor = side("a", "b", certificate_sha256=seen), side("b", certificate_sha256=shown)
     assert talk(dialler, acceptor)[:2] == ([], [])
     sentence = (
-        "wrong-secret: The proof of a is wrong: it has not the secret that is set here, or somebody between the two "
+        "wrong-secret: The proof of a is wrong: it does not have this node's secret, or somebody between the two "
         "nodes has shown it another certificate."
     )
     assert acceptor.closing_cause == f"refused: {sentence}"
@@ -324,8 +324,8 @@ def test_a_dialler_refuses_the_proof_of_another_certificate() -> None:
 @pytest.mark.parametrize(
     ("ours", "line", "end"),
     [
-        (SHOWN, GREETING, "and 'radiator-link/3' here: over TLS no other version is taken."),
-        (b"", TLS_GREETING, "and 'radiator-link/2' here."),
+        (SHOWN, GREETING, "and this node 'radiator-link/3': over TLS no other version is taken."),
+        (b"", TLS_GREETING, "and this node 'radiator-link/2'."),
     ],
 )
 def test_each_end_refuses_the_version_of_the_other_kind_of_link(ours: bytes, line: bytes, end: str) -> None:
@@ -423,7 +423,7 @@ def test_the_first_broken_rule_is_the_last_word() -> None:
     good, bad = encode(Taken(1)), encode(B)
     assert acceptor.receive(good + bad + good) == [
         PeerMessage(7, Taken(1)),
-        Fail(7, "A frame of kind 1, which has no meaning here; " + ", ".join(map(str, sorted(AFTER_PROOF))) + " have."),
+        Fail(7, "A frame of kind 1 may not come now: " + ", ".join(map(str, sorted(AFTER_PROOF))) + " may."),
     ]
     assert acceptor.receive(good) == []
     assert acceptor.take_outgoing() == b"" and not acceptor.is_closing

@@ -333,7 +333,7 @@ def test_prefetch_count_at_its_bounds_is_taken_and_one_past_them_refused(header:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        (b"selector:a = 1", "selector is not offered"),
+        (b"selector:a = 1", "selector is not supported"),
         (b"ack:server", "ack 'server' must be one of auto, client, client-individual"),
         (b"ack:AUTO", "ack 'AUTO'"),
         (b"exclusive:1", "exclusive '1'"),

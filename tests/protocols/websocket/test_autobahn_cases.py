@@ -128,7 +128,7 @@ def assert_failed(frames: list[bytes], code: int = 1002, chop: Chop = each, pong
     server.hear(chop(frames))
     assert server.close_code == code and [opcode for opcode, _ in server.frames[:-1]] == [PONG] * pongs
     [fail] = server.commands
-    assert isinstance(fail, Fail) and fail.sentence.startswith("This is not a WebSocket message: ")
+    assert isinstance(fail, Fail) and fail.sentence.startswith("The client broke the WebSocket protocol: ")
     server.hear([frame(PING), frame(TEXT, b"more"), close(1000)])
     assert server.commands == [fail] and server.close_code == code and server.session.buffered_bytes == 0
 

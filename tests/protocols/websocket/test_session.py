@@ -215,7 +215,7 @@ def test_who_breaks_the_rules_of_websocket_is_told_and_nothing_more_is_read(
     assert both.close_code == code
     if is_open:
         [fail] = both.commands
-        assert isinstance(fail, Fail) and fail.sentence.startswith("This is not a WebSocket message: ")
+        assert isinstance(fail, Fail) and fail.sentence.startswith("The client broke the WebSocket protocol: ")
     else:
         assert both.commands == [] and both.session.is_closing
     assert both.session.buffered_bytes == 0

@@ -111,7 +111,7 @@ def test_without_a_file_there_is_none(home: Path, monkeypatch: pytest.MonkeyPatc
         ("[context.a]\nbroker = 'stomp://me@x'", "context.a.broker is stomp://x:61613 with a login in it; say user"),
         ("[context.'a b']\nbroker = 'stomp://x'", 'context."a b" has a name that is not 1 to 64'),
         (WHOLE + "user = 'a b'", 'context.dev-1.user is "a b"; it must be the name of a user'),
-        (WHOLE + "password_file = 'x'", "context.dev-1.password_file is given without a user; name him"),
+        (WHOLE + "password_file = 'x'", "context.dev-1.password_file is given without a user; name one"),
         (WHOLE + "password_file = 3\nuser = 'a'", "password_file is 3; it must be the path of a file"),
         (WHOLE + "ca = 'x'", "context.dev-1.ca is for TLS, and the broker is stomp+unix:/run/r.sock; write"),
     ],

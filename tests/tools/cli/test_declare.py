@@ -64,7 +64,7 @@ def test_a_schema_is_read_here_and_sent_as_it_is(
     text = '{"type":"array","items":"int"}'
     for kind, name in (("queue", "judged"), ("log", "judged-too")):
         assert run("declare", kind, name, "--schema", "order.avsc") == (0, f"{kind.title()} {name} declared.\n", "")
-        assert run("declare", kind, name, "--schema", text)[1].endswith("was there already, just so.\n")
+        assert run("declare", kind, name, "--schema", text)[1].endswith("already exists, with these settings.\n")
         assert described(run, kind, name)["settings"]["schema"] == text
     status, _, err = run("declare", "queue", "other", "--schema", "missing.avsc")
     assert status == 2 and "which cannot be read" in err
@@ -73,12 +73,12 @@ def test_a_schema_is_read_here_and_sent_as_it_is(
 def test_a_queue_is_declared_once_and_deleted(run: Run, client: Client) -> None:
     line = ("declare", "queue", "/queue/new", "--max-messages", "5", "--overflow", "reject")
     assert run(*line) == (0, "Queue new declared.\n", "")
-    assert run(*line) == (0, "Queue new was there already, just so.\n", "")
-    assert run(*line, "--passive") == (0, "Queue new was there already, just so.\n", "")
+    assert run(*line) == (0, "Queue new already exists, with these settings.\n", "")
+    assert run(*line, "--passive") == (0, "Queue new already exists, with these settings.\n", "")
     client.send("/queue/new", b"1")
     status, out, err = run("declare", "queue", "new", "--max-messages", "6")
     assert (status, out) == (1, "")
-    assert err == "radiator: /queue/new is there already: its max_messages is 5, not 6.\n"
+    assert err == "radiator: /queue/new already exists: its max_messages is 5, not 6.\n"
     assert run("delete", "new", "--if-empty")[0] == 1
     assert run("delete", "new") == (0, "Queue new deleted, and 1 message in it.\n", "")
     assert run("declare", "queue", "new", "--passive") == (1, "", "radiator: There is no /queue/new.\n")
@@ -144,7 +144,7 @@ def test_a_key_is_a_text_or_a_list_and_described_as_a_file_has_it(
 ) -> None:
     line = ("declare", "queue", "keyed", "--partition-key", value)
     assert run(*line) == (0, "Queue keyed declared.\n", "")
-    assert run(*line)[1] == "Queue keyed was there already, just so.\n"
+    assert run(*line)[1] == "Queue keyed already exists, with these settings.\n"
     assert described(run, "queue", "keyed")["settings"]["partition_key"] == key
     settings = tomllib.loads(run("describe", "queue", "keyed")[1].partition("\n\n[")[2].partition("]\n")[2])
     assert settings.get("partition_key") == key
@@ -195,7 +195,7 @@ def test_an_exchange_is_declared_bound_described_and_deleted(run: Run, client: C
 def test_a_fanout_is_declared_described_and_deleted(run: Run) -> None:
     assert run("declare", "queue", "mail")[0] == 0
     assert run("declare", "fanout", "news", "orders", "/queue/mail") == (0, "Fanout news declared.\n", "")
-    assert run("declare", "fanout", "news", "--passive")[1] == "Fanout news was there already, just so.\n"
+    assert run("declare", "fanout", "news", "--passive")[1] == "Fanout news already exists, with these settings.\n"
     rows = [line.split() for line in run("describe", "fanout", "news")[1].splitlines()]
     assert rows == [["fanout", "news"], ["accepted", "0"], ["children", "orders,", "mail"]]
     assert run("delete", "fanout", "news") == (0, "Fanout news deleted.\n", "")

@@ -19,7 +19,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def test_a_log_is_declared_described_and_deleted(run: Run, client: Client) -> None:
     line = ("declare", "log", "new", "--partitions", "3", "--retention-bytes", "1GiB", "--retention-ms", "none")
     assert run(*line) == (0, "Log new declared.\n", "")
-    assert run(*line) == (0, "Log new was there already, just so.\n", "")
+    assert run(*line) == (0, "Log new already exists, with these settings.\n", "")
     client.send("/log/new", b"1", headers={"partition-key": "a"})
     status, out, _ = run("describe", "log", "/log/new")
     lines = [line.split() for line in out.splitlines()]

@@ -211,7 +211,7 @@ def test_stats_tells_json_and_prometheus(run: Run, client: Client) -> None:
     [
         (90_061, "certificate: valid for 1 d 1 h more"),
         (0, "certificate: valid for 0 s more"),
-        (-7_200, "THE CERTIFICATE IS OVER, since 2 h: clients refuse it"),
+        (-7_200, "THE CERTIFICATE EXPIRED 2 h AGO: clients refuse it"),
         (None, ""),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_group_is_made_and_forgotten(run: Run) -> None:
         (f"clicks g --to offset:{'1' * 21}", 2, "must be one of earliest"),
         (f"clicks g --to time:{'1' * 20}", 1, "time_ms"),
         ("clicks g --to latest --forget", 2, "not allowed with"),
-        ("clicks g --to offset:6", 1, "Partition 0 of /log/clicks goes to 5: not 6."),
+        ("clicks g --to offset:6", 1, "Partition 0 of /log/clicks ends at offset 5: 6 is beyond."),
         ("clicks g --to offset:1,2", 1, "/log/clicks has 1 partition, and --to offset:... names 2 offsets"),
         ("wide g --to offset:1", 1, "/log/wide has 2 partitions, and --to offset:... names 1 offset"),
     ],

@@ -65,7 +65,7 @@ def test_what_cannot_be_extended_is_refused(run: Run, client: Client) -> None:
     assert (status, out) == (1, "") and "has no ack timeout" in err
     client.ack(message)
     status, out, err = run("extend", "plain", "feedfacecafebeef-1-1", "60")
-    assert (status, out) == (1, "") and "is not out of /queue/plain" in err
+    assert (status, out) == (1, "") and "is not unacked in /queue/plain" in err
     status, out, err = run("unacked", "plain", "--after", "x")
     assert (status, out) == (1, "") and "`after` must be the `next` of the page before" in err
     status, out, err = run("extend", "plain", message.message_id, "0")
