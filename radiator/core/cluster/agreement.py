@@ -1,9 +1,9 @@
-"""Whether two linked nodes have declared a shared queue alike. Where they have not, each message is treated by the
-rules of the node that it is on; both nodes report that in the log, in `peers` and in `why`.
+"""Whether two linked nodes have declared a shared queue alike. If they have not, each message is treated by the rules
+of the node that holds it, and both nodes report the difference in the log, in `peers` and in `why`.
 
 On each link each node says once how it has declared a queue of scope "cluster"; a node that has declared it otherwise
-answers, even if its own has scope "node". Bounds (max_messages, max_bytes) and windows may differ: they limit each node
-by itself.
+answers with its own declaration, even one of scope "node". Bounds (max_messages, max_bytes) and windows may differ:
+they limit each node by itself.
 """
 
 from radiator.core.cluster.link import Link
@@ -25,7 +25,9 @@ NO_TEXT = '""'  # the value of a setting that is empty, as the default exchange 
 
 
 def as_lines(settings: QueueSettings) -> list[str]:
-    """Returns what others must have alike: `NAME=VALUE` lines, with nothing behind the `=` where there is no value."""
+    """Returns the settings that nodes must have alike, as `NAME=VALUE` lines; nothing follows the `=` of a setting
+    without a value.
+    """
     values = ((name, getattr(settings, name)) for name in _ALIKE)
     return [f"{name}={_text(value)}" for name, value in values]
 
@@ -37,7 +39,7 @@ def _text(value: object) -> str:
 
 
 class Agreement:
-    """How settings of this node agree with those of the nodes that it is linked with."""
+    """Whether the queues of this node are declared as at the nodes that it is linked with."""
 
     __slots__ = ("context", "destinations", "limits", "name", "peers")
 
@@ -51,14 +53,14 @@ class Agreement:
         self.limits = limits
 
     def say(self, link: Link, name: str, settings: QueueSettings) -> None:
-        """Sends how this queue is declared here; once on a link."""
+        """Sends the declaration of this queue here, once on a link."""
         if name not in link.declared_here and len(link.declared_here) < self.limits.max_destinations:
             link.declared_here.add(name)
             word = Declared(name, as_lines(settings))
             link.send(word, sum(map(len, word.settings)))
 
     def changed(self, queue: Queue) -> None:
-        """Called when its settings have changed: nodes that have had them get them again."""
+        """Called when the queue's settings have changed: nodes that were sent them are sent them again."""
         for peer in self.peers.values():
             link = peer.link
             if link is not None and queue.name in link.declared_here:
@@ -77,18 +79,18 @@ class Agreement:
             self.compare(peer, word.queue)
 
     def is_known(self, name: str) -> bool:
-        """Whether there is such a queue here, or config.toml says how it would be."""
+        """Whether there is a queue of that name here, or config.toml says how it would be declared."""
         declarations = self.destinations.declarations
         return name in self.destinations.queues.all or declarations.declares_queue(name)
 
     def made(self, queue: Queue) -> None:
-        """Called for a new queue, which others may have declared before."""
+        """Called for a new queue, whose declaration other nodes may have sent already."""
         for peer in self.peers.values():
             if peer.link is not None and queue.name in peer.link.declared_there:
                 self.compare(peer, queue.name)
 
     def compare(self, peer: Peer, name: str) -> None:
-        """Reports differences that are new, and slows redelivery where only the other node has dead letters
+        """Reports differences that are new. If only the other node has dead letters for the queue, slows redelivery
         (`calm`).
         """
         assert peer.link is not None
@@ -112,7 +114,9 @@ class Agreement:
             self.context.note("warning", "declared_otherwise", node=peer.name, queue=name, sentence=sentence)
 
     def calm(self, name: str, settings: QueueSettings) -> None:
-        """Where only another node has dead letters: slows the redelivery here of what would be a dead letter there."""
+        """If only another node has dead letters for the queue: slows the redelivery here of what would be a dead letter
+        there.
+        """
         queue = self.destinations.queues.all.get(name)
         if queue is None or settings.scope != CLUSTER:
             return
@@ -126,12 +130,12 @@ class Agreement:
         queue.calm_after = min(bounds, default=None)
 
     def sentences_of(self, name: str) -> str:
-        """Returns what `why` adds about the queue."""
+        """Returns the sentences that `why` adds about the queue."""
         return " ".join(peer.unlike[name] for peer in self.peers.values() if name in peer.unlike)
 
 
 def _there(peer: Peer, name: str) -> dict[str, str]:
-    """Returns how the queue is declared at a linked node, as far as that has sent it."""
+    """Returns the settings of the queue at a linked node, as far as that node has sent them."""
     lines = peer.link.declared_there.get(name, ()) if peer.link is not None else ()
     return dict(line.split("=", 1) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Takes what other nodes hand over, as far as it was granted, and puts it into the queues that it is for."""
+"""Accepts what other nodes hand over, if it was granted, and puts it into its queues."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ from radiator.model.settings import BLOCK, REJECT, Declarations
 
 
 class Arrivals:
-    """full: queues of durable subscriptions that had no room when a copy came. standing: None where this node takes no
+    """full: queues of durable subscriptions that had no room when a copy arrived. standing: None: this node takes no
     copies.
     """
 
@@ -74,7 +74,7 @@ class Arrivals:
         self.handover.transfer(peer, word)
 
     def count(self, peer: Peer, word: Transfer) -> None:
-        """Counts an arrival, whatever becomes of it. Raises LinkError for what was not granted."""
+        """Counts an arrival, whatever becomes of it. Raises LinkError for one beyond what was granted."""
         try:
             kind, name = split(word.destination)
         except Refusal as refusal:
@@ -100,7 +100,9 @@ class Arrivals:
             raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
 
     def accept(self, peer: Peer, word: Transfer) -> bool:
-        """Stores what another node hands over, in the open batch. Returns whether there is (still) such a queue."""
+        """Stores a message that another node hands over, in the open batch. Returns False if its queue does not exist
+        here (any more).
+        """
         kind, name = split(word.destination)
         if kind == QUEUE:
             return self.accept_message(peer, name, word)
@@ -147,8 +149,8 @@ class Arrivals:
             self.grant_copies(peer)
 
     def evict_for(self, queue: Target, size: int) -> None:
-        """Makes room by dropping the oldest; if that is refused, the copy goes beyond the bound, as a dead
-        letter may.
+        """Makes room by dropping the oldest messages. If that is refused, the copy exceeds the bound, as a dead letter
+        may.
         """
         try:
             if queue.judge(1, size):
@@ -168,11 +170,11 @@ class Arrivals:
         self.top_up(peer.link, word.is_copies)
 
     def unlinked(self, link: Link) -> None:
-        """Called when nothing more comes on that link."""
+        """Called when nothing more arrives on that link."""
         self.capacities.unlinked(link)
 
     def top_up(self, link: Link, is_copies: bool) -> None:
-        """Lets the other node hand over more bytes, as far as there is room; none where this node is being drained."""
+        """Grants the other node more bytes, as far as there is room; none while this node is being drained."""
         lane = link.takes[is_copies]
         if lane.left < max(lane.wanted, LINK_CAPACITY_BYTES // 2) and not self.around.is_draining:
             self.capacities.top_up(link, is_copies, max(1, len(self.links.up)))
@@ -198,7 +200,7 @@ class Arrivals:
             peer.link.send(Credit("", through))
 
     def capacity_for(self, queue: Target) -> int:
-        """How many messages disk, memory and the queue's bounds allow to come in, LINK_CREDIT_MAX at most."""
+        """Returns how many messages the disk, the memory and the queue's bounds let in, at most LINK_CREDIT_MAX."""
         is_memory_tight = self.admission.memory_wait_list.is_tight and not queue.is_persistent
         if self.admission.disk_wait_list.is_tight or is_memory_tight or not queue.has_capacity(1, 0):
             return 0

@@ -29,14 +29,16 @@ class Capacities:
 
     @property
     def available_bytes(self) -> int:
-        """How much may still be promised. A batch may take half as much again on the disk as its messages have."""
+        """Returns how many bytes may still be granted. A batch may take half as much again on the disk as its messages
+        have.
+        """
         admission = self.admission
         if admission.disk_wait_list.is_tight:
             return 0
         return max(0, admission.disk_left_bytes - self.context.open.disk_bytes) * 2 // 3 - admission.promised_bytes
 
     def take(self, link: Link, is_copies: bool, cost: int) -> None:
-        """Counts that much as come in. Raises LinkError where it was not promised."""
+        """Counts `cost` bytes as arrived. Raises LinkError if they were not granted."""
         lane = link.takes[is_copies]
         if cost > lane.left:
             what = "Copies" if is_copies else "Messages of queues"
@@ -45,7 +47,7 @@ class Capacities:
         self.admission.promised_bytes -= cost
 
     def want(self, link: Link, word: Want, children: int) -> None:
-        """Called when a message waits for that much room. Raises LinkError where no message can cost so much, stored
+        """Called when a message waits for that much room. Raises LinkError if no message can cost so much, even stored
         for each of the children.
         """
         most = cost_bytes(largest_message_bytes(self.admission.limits), children)
@@ -54,26 +56,26 @@ class Capacities:
         link.takes[word.is_copies].wanted = word.size
 
     def unlinked(self, link: Link) -> None:
-        """Called when nothing more comes on that link."""
+        """Called when nothing more arrives on that link."""
         for lane in link.takes:
             self.admission.promised_bytes -= lane.left
             lane.through = lane.used
 
     def top_up(self, link: Link, is_copies: bool, links: int) -> None:
-        """Called after something came: promises more at once where there is enough for all."""
+        """Called after an arrival: grants more at once if there is enough room for all nodes."""
         if not self.is_scarce:
             self.grant(link, is_copies, links)
 
     def grant_all(self, links: Iterable[Link]) -> None:
-        """ON TICK: what each link lacks, those first that have got nothing for longest."""
+        """ON TICK: grants each link what it lacks; the links that have waited longest come first."""
         self.is_scarce = False
         lanes = [(link.takes[is_copies].granted_turn, is_copies, link) for link in links for is_copies in (False, True)]
         for _, is_copies, link in sorted(lanes, key=lambda lane: lane[0]):
             self.grant(link, is_copies, len(lanes) // 2)
 
     def grant(self, link: Link, is_copies: bool, links: int) -> None:
-        """Promises what it lacks, as far as there is room: a base in any case, and what is wanted in full or not at
-        all.
+        """Grants a link what it lacks, as far as there is room: the base in any case, and what it wants either in full
+        or not at all.
         """
         lane, available = link.takes[is_copies], self.available_bytes
         base = min(LINK_CAPACITY_BYTES, available // (LINK_CAPACITY_SHARE * links))

@@ -68,8 +68,8 @@ from radiator.model.settings import Declarations, Node
 
 
 class Cluster:
-    """peers: by name, every node of the list, and every one that was ever linked and left something. outboxes: the
-    copies that wait for each of them. is_draining: everything is to go to the others. lag_s: when lags were last
+    """peers: by name, every node of the list, and every node that was linked once and has left something. outboxes: the
+    copies that wait for each node. is_draining: this node hands everything to the others. lag_s: when lags were last
     reported.
     """
 
@@ -186,13 +186,13 @@ class Cluster:
             queue.in_doubt.recover(doubt.position, doubt.size)
 
     def accept(self, peer: Peer, word: Transfer) -> bool:
-        """Accepts what is handed over, for `Handover`."""
+        """Accepts a message that another node hands over; called by `Handover`."""
         return self.arrivals.accept(peer, word)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
     def linked(self, link: Link) -> None:
-        """Called when the link counts from now on."""
+        """Called when the link begins to count."""
         self.gossip.linked(link)
         if self.copies is not None:
             self.copies.keep(link.name)
@@ -216,10 +216,10 @@ class Cluster:
     # ---- words ------------------------------------------------------------------------------------------------------
 
     def heard(self, connection: Connection, word: PeerFrame) -> Waitable | None:
-        """ON RECEIVE. A broken rule is reported, and ends the link; what is in doubt stays in doubt."""
+        """ON RECEIVE. A broken rule is reported and ends the link; messages in doubt stay in doubt."""
         peer = self.links.peer_of(connection)
         if peer is None:
-            return None  # D16: not the link of now
+            return None  # D16: a link that no longer counts
         # a word of a few bytes may ask for thousands of answers
         if len(self.context.turn.replies) >= REPLIES_PER_TURN or (isinstance(word, Publish) and self.must_flush(word)):
             return FLUSH
@@ -242,21 +242,23 @@ class Cluster:
         return None
 
     def must_flush(self, word: Publish) -> bool:
-        """Whether this turn's replies must be written first, so that nobody seems slow who is not."""
+        """Whether this turn's replies must be written first, so that a node whose buffer they fill does not seem
+        slow.
+        """
         name, topics = word.message.destination.removeprefix("/topic/"), self.destinations.topics
         if topics.must_flush(topics.matching(name), word.message.size):
             return True
         return self.gossip.must_flush(name, word.origin)
 
     def must_wait(self, connection: Connection, word: Publish) -> bool:
-        """Whether a durable subscription here wants it, while the open batch is full."""
+        """Whether a durable subscription here wants the message while the open batch is full."""
         durable = self.destinations.topics.durable
         if not durable or not self.admission.is_batch_full(connection):
             return False
         return bool(durable.matching(word.message.destination.removeprefix("/topic/")))
 
     def end_turn(self) -> None:
-        """Sends what has changed in this turn at once."""
+        """Sends all that has changed in this turn in one go."""
         if self.gossip.is_rerouted:
             self.shares.reconsider()
         self.gossip.end_turn()
@@ -285,7 +287,9 @@ class Cluster:
             outbox.pumped()
 
     def on_untaken(self, peer: Peer, word: Untaken) -> None:
-        """What was not sent yet is not counted there, and what that node has said of the queue no longer holds."""
+        """Messages that were not sent yet do not count for that node, and what it has said about the queue no longer
+        holds.
+        """
         self.handover.untaken(peer, word)
         assert peer.link is not None, "a word is heard on a link only"
         outbox = self.outboxes.get(peer.name)
@@ -359,11 +363,13 @@ class Cluster:
     # ---- copies, topics ---------------------------------------------------------------------------------------------
 
     def lacking(self, peer: Peer, fanout: str) -> None:
-        """Called when a node does not take copies of that fanout: they wait."""
+        """Called when a node does not take copies of that fanout: its copies wait."""
         self.context.note("error", "peer_lacks_fanout", node=peer.name, fanout=fanout)
 
     def deliver(self, name: str, message: Message, message_id: bytes, is_copied: bool) -> None:
-        """Delivers what was published elsewhere to local subscribers; to durable ones where they get no copy of it."""
+        """Delivers a message published at another node to local subscribers; to durable ones only if no copy comes for
+        them.
+        """
         topics = self.destinations.topics
         topics.publish(message, topics.matching(name), message_id)
         if is_copied:
@@ -372,7 +378,7 @@ class Cluster:
             self.admission.collect(queue, message)
 
     def note_event(self, event: str, **fields: Any) -> None:
-        """Called by gossip: a node comes or goes, or was learned of."""
+        """Called by gossip when a node joins, leaves, or is learned of."""
         if event == "learned":
             self.links.learned(str(fields["node"]), str(fields["address"]))
         else:
@@ -381,11 +387,11 @@ class Cluster:
     # ---- what a share must know -------------------------------------------------------------------------------------
 
     def are_neighbours(self, one: str, other: str) -> bool:
-        """Whether the two are linked, as far as is known."""
+        """Whether the two nodes are linked, as far as this node knows."""
         return self.gossip.are_neighbours(one, other)
 
     def capacity_for(self, queue: DurableQueue) -> int:
-        """How many messages disk, memory and the queue's bounds let come in."""
+        """Returns how many messages the disk, the memory and the queue's bounds let in."""
         return self.arrivals.capacity_for(queue)
 
     # ---- time, and the operator -------------------------------------------------------------------------------------
@@ -421,14 +427,14 @@ class Cluster:
                     self.events.say("lag", node=numbers["name"], **lag)
 
     def stop(self) -> None:
-        """Called when the broker stops: nothing more is handed over, and what is in doubt stays so until the next start
+        """Called when the broker stops: hands nothing more over. Messages in doubt stay in doubt until the next start
         has a link.
         """
         for peer in self.peers.values():
             peer.is_welcome = False
 
     def release(self, name: str) -> int:
-        """The operator's word that a node will not come back with what it has: see Handover.release."""
+        """Carries out the operator's word that a node will not come back with what it has: see Handover.release."""
         peer = self.peers.get(name)
         if peer is None:
             raise _unknown(name, "nodes known here", self.peers)
@@ -439,11 +445,11 @@ class Cluster:
 
     @property
     def listed(self) -> Collection[str]:
-        """Returns the nodes that config.toml has a [peer.NAME] of."""
+        """Returns the nodes for which config.toml has a [peer.NAME]."""
         return () if self.node is None else self.node.peers
 
     def drop_copies(self, name: str, done: Callable[[int], None]) -> None:
-        """The operator's word that a node need not get copies while it is away: see Copies.drop."""
+        """Carries out the operator's word that a node need not get copies while it is away: see Copies.drop."""
         copies, listed = self.copies, self.listed
         if copies is None or name not in listed:
             raise _unknown(name, "nodes that copies wait for here", () if copies is None else listed)
@@ -452,14 +458,17 @@ class Cluster:
         copies.drop(name, done)
 
     def keep_copies(self, name: str) -> bool:
-        """The operator's word that copies are kept for that node again. Returns whether they were not."""
+        """Carries out the operator's word that copies are kept for that node again. Returns whether they were not kept
+        before.
+        """
         if name not in self.listed:
             raise _unknown(name, "nodes in the list", self.listed)
         return self.copies is not None and self.copies.keep(name)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
-        """Hands everything to the others, or no longer. Returns how many messages are left, and how many stay (those of
-        queues that are not shared, delayed ones, and those that no link can carry).
+        """Begins or ends a drain, which hands everything to the other nodes. Returns how many messages are left to be
+        handed over, and how many stay: those of queues that are not shared, delayed ones, and those that no link can
+        carry.
         """
         if is_draining != self.is_draining:
             self.is_draining = is_draining
@@ -477,13 +486,13 @@ class Cluster:
 
 
 def _unknown(name: str, what: str, names: Collection[str]) -> Refusal:
-    """Returns the refusal of a node that is not among these."""
+    """Returns the refusal of a node that is not among `names`."""
     there = f": {', '.join(names)}" if names else "; there are none"
     return Refusal("unknown-node", f"{name!r:.80} is not one of the {what}{there}.")
 
 
 def address_of(node: Node | None) -> str:
-    """Returns where others are told that this node can be dialled; "" where they are told nothing."""
+    """Returns the address that other nodes are told to dial this node at; "": they are told none."""
     if node is None or not node.discover:
         return ""
     advertise = node.advertise or node.listen

@@ -15,11 +15,11 @@ from radiator.model.limits import Limits
 from radiator.model.settings import Node
 from radiator.model.writes import DropDeclared, KeepDeclared
 
-KIND = "no-copies"  # of the row that says for which node none are kept
+KIND = "no-copies"  # the kind of the rows that name the nodes for which no copies are kept
 
 
 class Copies:
-    """Maintains Destinations.copies_to and copies_dropped. Only the outboxes of nodes of the list get more copies."""
+    """Maintains Destinations.copies_to and copies_dropped. Only the outboxes of nodes of the list get new copies."""
 
     __slots__ = ("context", "destinations", "limits", "node")
 
@@ -47,9 +47,7 @@ class Copies:
         return self.destinations.queues.outboxes.get(name) in self.destinations.copies_dropped
 
     def bound(self, left_bytes: int) -> None:
-        """Bounds the outboxes: together to half of what they hold and the disk has left (left_bytes), in
-        equal shares.
-        """
+        """Bounds the outboxes, in equal shares of half of what they hold and the disk has left (left_bytes)."""
         outboxes = self.all
         if not outboxes:
             return
@@ -61,8 +59,8 @@ class Copies:
             queue.unblock_waiters()
 
     def drop(self, name: str, done: Callable[[int], None]) -> None:
-        """Keeps no copies for that node from now on, and drops those that wait; `done` gets their number. What is in
-        doubt stays so.
+        """Keeps no copies for that node from now on, and drops those that wait; `done` is called with their number.
+        Copies in doubt stay in doubt.
         """
         queue = self.destinations.queues.outboxes[name]
         if queue in self.destinations.copies_to:

@@ -1,4 +1,4 @@
-"""The figures of each peer, as `radiator peers`, `stats` and the events of a lag show them."""
+"""The figures of each peer, for `radiator peers`, `stats` and the events about lags."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -14,7 +14,7 @@ from radiator.model.settings import Node
 
 
 class Figures:
-    """What is shown of the nodes that this one knows."""
+    """The figures of the nodes that this one knows."""
 
     __slots__ = ("context", "copies", "destinations", "gossip", "node", "peers")
 
@@ -35,7 +35,7 @@ class Figures:
         self.copies = copies
 
     def hops(self) -> dict[str, int]:
-        """Returns how many links away each node is that is reached."""
+        """Returns how many links away each reachable node is."""
         return {str(node["name"]): int(node["hops"]) for node in self.gossip.nodes()}
 
     def all(self) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ class Figures:
         return [{"name": name, **self.of(peer, hops)} for name, peer in sorted(self.peers.items())]
 
     def of(self, peer: Peer, hops: Mapping[str, int]) -> dict[str, Any]:
-        """Returns what is shown of one peer."""
+        """Returns the figures of one peer."""
         address = self.node.peers.get(peer.name) if self.node is not None else None
         outbox = self.destinations.queues.outboxes.get(peer.name)
         head = outbox.head() if outbox is not None else None

@@ -38,7 +38,7 @@ from radiator.model.peer import Answer, Digest, NodeState, Publish, Version
 from radiator.model.settings import Declarations
 
 ADDRESS = "/topic/"
-TO_NODE = ""  # in routes, where an origin stands: the way to a node
+TO_NODE = ""  # in place of an origin in `routes`: the way to a node
 VERSION_COST_BYTES = 48
 
 
@@ -74,18 +74,18 @@ class Gossip:
         self.note = note
         self.own = Known(incarnation_of(boot, context.now_ms), 1, address)  # as others were told
         self.own_subscriptions = OwnSubscriptions()
-        self.is_changed = False  # here, and others are not told yet
-        self.is_rerouted = False  # since `look`
+        self.is_changed = False  # this node's state has changed, and others are not told yet
+        self.is_rerouted = False  # routes may have changed since `look`
         self.sequence = 0
         self.links: dict[str, Link] = {}
-        self.answered: dict[str, Link] = {}  # those on which the other side's Digest is answered
+        self.answered: dict[str, Link] = {}  # the links on which the other side's Digest is answered
         self.known = {name: self.own}
         self.index = SubscriptionIndex()
-        self.patterns = 0  # of all other nodes together
+        self.patterns = 0  # the patterns of all other nodes together
         # who claims to be linked with whom: as others have told, and for this node as it is
         self.claims: dict[str, set[str]] = {name: set()}
-        self.reached: routes.Tree = {name: ("", 0)}  # as last reported by `note`
-        self.unreachable: dict[str, None] = {}  # longest first
+        self.reached: routes.Tree = {name: ("", 0)}  # the reachable nodes, as last reported by `note`
+        self.unreachable: dict[str, None] = {}  # the node that was unreachable longest comes first
         self.has_forgotten = False
         self.trees: dict[str, routes.Tree] = {}
         self.routes: dict[tuple[str, str], tuple[Link, ...]] = {}
@@ -101,7 +101,7 @@ class Gossip:
         self.say_digest(link)
 
     def unlinked(self, link: Link) -> None:
-        """Called when a link is gone; nothing is done if it was replaced."""
+        """Called when a link is gone. Does nothing if another link has replaced it."""
         if self.links.get(link.name) is link:
             del self.links[link.name]
             self.cut(link.name)
@@ -114,7 +114,7 @@ class Gossip:
             self.is_changed = True
 
     def subscribed(self, pattern: str) -> None:
-        """Counts one subscription more."""
+        """Counts one more subscription."""
         if self.concerns(pattern):
             self.own_subscriptions.add(pattern)
             self.is_changed = True
@@ -126,13 +126,13 @@ class Gossip:
             self.is_changed = True
 
     def concerns(self, pattern: str) -> bool:
-        """Whether a message of another node may be for it."""
+        """Whether a subscription with that pattern may want a message of another node."""
         return pattern in self.own_subscriptions.counts or any(
             overlaps(topic, pattern) for topic in self.declarations.cluster_topics
         )
 
     def end_turn(self) -> None:
-        """Must be called at the end of each turn: sends all that has changed in it at once."""
+        """Sends all that has changed in this turn in one go. Must be called at the end of each turn."""
         if self.is_rerouted:
             self.look()
         if self.is_changed:
@@ -140,7 +140,7 @@ class Gossip:
             self.say_changes()
 
     def is_cluster(self, name: str) -> bool:
-        """Whether messages of that topic go to other nodes, and are taken from them."""
+        """Whether messages of that topic are sent to other nodes, and accepted from them."""
         is_cluster = self.scopes.get(name)
         if is_cluster is None:
             if len(self.scopes) >= SCOPES_KEPT:
@@ -151,8 +151,8 @@ class Gossip:
     # ---- messages ---------------------------------------------------------------------------------------------------
 
     def publish(self, name: str, message: Message, message_id: bytes, copied: Sequence[str] = ()) -> None:
-        """Sends it on the links behind which somebody wants it; the caller serves local subscribers. copied: see
-        Publish.
+        """Sends a message on the links that lead to a node that wants it; the caller serves local subscribers. copied:
+        see Publish.
         """
         links = self.route(self.name, name)
         if links:
@@ -161,11 +161,11 @@ class Gossip:
             self.say(links, word)
 
     def is_wanted(self, name: str) -> bool:
-        """Whether a node that can be reached wants it."""
+        """Whether a reachable node wants that topic."""
         return bool(self.route(self.name, name))
 
     def way(self, node: str) -> Link | None:
-        """Returns the link on which that node is reached; None: it is not reached."""
+        """Returns the link that leads to that node; None: it cannot be reached."""
         links = self.routes.get((TO_NODE, node))
         if links is None:
             via = routes.branches(self.tree(self.name), self.name).get(node)
@@ -174,12 +174,14 @@ class Gossip:
         return links[0] if links else None
 
     def must_flush_to(self, node: str) -> bool:
-        """Whether the link to it is full only because this turn's words have not been written yet."""
+        """Whether the link that leads to the node is full only because this turn's words have not been written yet."""
         link = self.way(node)
         return link is not None and link.is_full and link.connection.posted_turn == self.context.turn_number
 
     def answer(self, word: Answer) -> bool:
-        """Sends an answer on its way to that node. False: it is lost, because there is no way, or no room on it."""
+        """Sends an answer on its way to its node. Returns False if it is lost: there is no way to that node, or no room
+        on it.
+        """
         link = self.way(word.node)
         if link is None or link.is_full:
             return False
@@ -187,8 +189,8 @@ class Gossip:
         return True
 
     def must_flush(self, name: str, origin: str | None = None) -> bool:
-        """Whether a link is full only because this turn's words have not been written yet, or enough routes for others
-        were found in it. origin: None: it is here.
+        """Whether a link is full only because this turn's words have not been written yet, or enough routes of others
+        were searched for in this turn. origin: None: this node.
         """
         turn = self.context.turn_number
         if origin is not None and (origin, name) not in self.routes and origin in self.known:
@@ -200,7 +202,7 @@ class Gossip:
         return any(link.connection.posted_turn == turn and link.is_full for link in links)
 
     def say(self, links: tuple[Link, ...], word: Publish, heard_from: Link | None = None) -> None:
-        """Sends it on these links; those that are full lose it."""
+        """Sends a word on these links. A link that is full loses it."""
         size = word.message.size
         for link in links:
             if link is heard_from:
@@ -211,12 +213,13 @@ class Gossip:
                 link.send(word, size)
 
     def hear_publish(self, link: Link, word: Publish) -> None:
-        """Delivers to local subscribers, and passes on: once, and never out of order."""
+        """Delivers a message to local subscribers, and passes it on: once, and in order."""
         if not 1 <= word.hops <= TOPIC_HOPS_MAX:
             raise LinkError(f"A message of {word.origin} has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
         known = self.known.get(word.origin)
         if known is None or known is self.own or word.incarnation != known.incarnation:
-            self.context.count("topic_messages_strange")  # of a node that was forgotten, or of an earlier life
+            # the origin was forgotten, or the message is of its earlier incarnation
+            self.context.count("topic_messages_strange")
             return
         if word.sequence <= known.sequence:
             self.context.count("topic_duplicates")
@@ -239,7 +242,7 @@ class Gossip:
             self.say(links, onward, link)
 
     def route(self, origin: str, name: str) -> tuple[Link, ...]:
-        """Returns the links on which a message of that origin and topic is passed on from here."""
+        """Returns the links on which this node passes on a message of that origin and topic."""
         links = self.routes.get((origin, name))
         return self.find_route(origin, name) if links is None else links
 
@@ -275,7 +278,7 @@ class Gossip:
     # ---- news -------------------------------------------------------------------------------------------------------
 
     def hear(self, link: Link, word: Digest | NodeState | Publish) -> None:
-        """Handles a word of a neighbour. Raises LinkError for one that cannot come now."""
+        """Handles a word of a neighbour. Raises LinkError for a word that may not come now."""
         if self.links.get(link.name) is not link:
             return
         if isinstance(word, Digest):
@@ -288,7 +291,7 @@ class Gossip:
             self.hear_publish(link, word)
 
     def hear_digest(self, link: Link, word: Digest) -> None:
-        """Answers with what is newer here. From now on the other node is a neighbour."""
+        """Answers with the states that are newer here. From now on the other node is a neighbour."""
         theirs = {}
         for version in word.versions:
             check_version(version)
@@ -305,7 +308,7 @@ class Gossip:
                 link.send(state, size_bytes(state))
 
     def hear_node_state(self, link: Link, word: NodeState) -> None:
-        """Takes it, and passes it on to all others, if it is new here."""
+        """Takes a state that is new here, and passes it on to all other neighbours."""
         check_version(word.version)
         origin, version = word.version.origin, (word.version.incarnation, word.version.number)
         if origin == self.name:
@@ -341,11 +344,11 @@ class Gossip:
         self.routes.clear()
         self.pass_on(word, link)
         if self.has_forgotten and origin in self.reached and any(other not in self.known for other in change.linked):
-            self.say_digest(link)  # one that was forgotten is back, perhaps with no news that others lack
+            self.say_digest(link)  # a forgotten node is back, perhaps with no news that others lack
 
     def miss(self, link: Link, word: NodeState, known: Known | None) -> None:
-        """Handles a change of what is not known here. It can only be news of a node that was forgotten: asks again.
-        Raises LinkError for any other.
+        """Handles a change to a state that is not known here. It can only be that of a node that was forgotten: asks
+        for all of it. Raises LinkError for any other.
         """
         if known is not None or not self.has_forgotten:
             has = f"number {known.number} of {known.incarnation}" if known is not None else "nothing"
@@ -367,7 +370,7 @@ class Gossip:
         link.send(Digest(versions), VERSION_COST_BYTES * len(versions))
 
     def say_changes(self, is_new: bool = False) -> None:
-        """Sends to all what has changed here since the last time; is_new: all that there is, in any case."""
+        """Sends all neighbours what has changed here since the last call. is_new: sends the whole state in any case."""
         own, neighbours = self.own, self.claims[self.name]
         linked, unlinked = neighbours - own.neighbours, own.neighbours - neighbours
         wanted, unwanted = self.own_subscriptions.changes(own.patterns)
@@ -383,7 +386,7 @@ class Gossip:
         self.pass_on(state if is_shorter and not is_new else own.state(self.name))
 
     def rise_above(self, version: tuple[int, int]) -> None:
-        """Others may know a later version of this node than its own, from an earlier life. Makes its own the latest."""
+        """Makes this node's own version the latest: others may know a later one, from an earlier incarnation."""
         if version > self.own.version:
             self.own.incarnation = incarnation_above(self.name, version[0], self.context.now_ms)
             self.own.number = 0
@@ -392,13 +395,13 @@ class Gossip:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[dict[str, str | int]]:
-        """Returns the other nodes that are reached, by name: how many links away, and behind which neighbour."""
+        """Returns the other nodes that are reachable, by name: how many links away, and behind which neighbour."""
         tree = self.tree(self.name)
         behind = routes.branches(tree, self.name)
         return [{"name": name, "hops": tree[name][1], "via": via} for name, via in sorted(behind.items())]
 
     def are_neighbours(self, one: str, other: str) -> bool:
-        """Whether both say that they are linked."""
+        """Whether both nodes say that they are linked with each other."""
         return routes.is_link(self.claims, one, other)
 
     def look(self) -> None:
@@ -417,7 +420,9 @@ class Gossip:
             self.note("routes", changed=changed)
 
     def make_space(self) -> bool:
-        """Returns whether one more node may be known here. Forgets, for it, the one that was unreachable longest."""
+        """Returns whether one more node can be known here. Makes room by forgetting the node that was unreachable
+        longest.
+        """
         if len(self.known) < NODES_MAX:
             return True
         self.has_forgotten = True

@@ -34,8 +34,8 @@ from radiator.model.writes import Count, Doubt, Settle
 
 
 class Handover:
-    """The procedures of both directions. `accept` stores what another node hands over, if there is such a queue.
-    is_wary: another node could not read what this one said.
+    """The procedures of both directions. `accept` stores a message that another node hands over, if its queue exists
+    here. is_wary: another node could not read what this one has sent.
     """
 
     __slots__ = ("accept", "context", "is_wary", "limits", "name", "parcels", "waiting")
@@ -59,7 +59,7 @@ class Handover:
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def may_offer(self, peer: Peer, pumped: Callable[[], None]) -> bool:
-        """Whether one more message may be offered now; where not, `pumped` is called when that has changed."""
+        """Whether one more message may be offered now. If not, `pumped` is called when that has changed."""
         if len(peer.doubts) >= LINK_WINDOW or peer.doubt_bytes >= LINK_WINDOW_BYTES:
             peer.waiting[pumped] = None
             return False
@@ -73,8 +73,9 @@ class Handover:
         return False
 
     def fits(self, peer: Peer, destination: str, size: int, pumped: Callable[[], None]) -> bool:
-        """Whether one of that size may be offered by what the other node says that it takes; where not, it is told that
-        one waits, and `pumped` is called when it says more. First come, first served: others wait behind it.
+        """Whether a message of that size may be offered, by what the other node has granted. If not, the other node is
+        told that one waits, and `pumped` is called when it grants more. First come, first served: others wait behind
+        it.
         """
         link = peer.link
         assert link is not None, "only who is linked has room"
@@ -95,13 +96,13 @@ class Handover:
         return False
 
     def capacity(self, link: Link, word: Capacity) -> None:
-        """ON RECEIVE Capacity: that much may go in all; the total never shrinks."""
+        """ON RECEIVE Capacity: raises the total that may be handed over. It never shrinks."""
         lane = link.gives[word.is_copies]
         lane.through = max(lane.through, word.through)
         self.retry(lane)
 
     def retry(self, lane: Lane) -> None:
-        """Queues that wait for capacity there look again: what they had may have gone another way since."""
+        """Lets queues that wait for capacity look again: what waited may have left another way since."""
         waiting, lane.waiting = lane.waiting, {}
         lane.wanted = 0
         for pumped in waiting:
@@ -110,8 +111,8 @@ class Handover:
     def has_gone_ahead(
         self, peer: Peer, destination: str, entry: Entry, pumped: Callable[[], None], is_awaited: bool = False
     ) -> bool:
-        """Whether the message can be offered: a large one only when its bytes are there; else see Parcels. is_awaited:
-        another node waits for them, so they do not begin to go to this one.
+        """Whether the message can be offered: a large one only once the other node has its bytes; see Parcels.
+        is_awaited: another node already waits for these bytes, so they are not sent to this one as well.
         """
         if len(entry.message.body) <= LINK_WHOLE_BYTES:
             return True
@@ -121,16 +122,17 @@ class Handover:
         return self.parcels.has_gone_ahead(peer.link, destination, entry, pumped)
 
     def go_on(self) -> None:
-        """Called when the batch that was full is on the disk."""
+        """Called when a batch that was full is on the disk."""
         waiting, self.waiting = self.waiting, {}
         for pumped in waiting:
             pumped()
 
     def is_carried(self, queue: DurableQueue, entry: Entry) -> bool:
-        """Whether links can carry it. A message that no link can carry is set aside: logged once, and passed over;
-        local consumers get it all the same.
+        """Whether links can carry the message. One that no link can carry is set aside: this is logged once, and links
+        pass over it; local consumers still get it.
 
-        What came in since the start has passed the same rules then, so this is asked only after a link has broken.
+        Messages that came in since the start were checked by the same rules then, so this is asked only once a link has
+        failed.
         """
         if entry.position > self.context.first_position and not self.is_wary:
             return True
@@ -144,8 +146,8 @@ class Handover:
         return not mistake
 
     def path_before(self, entry: Entry) -> list[str]:
-        """Returns where it was before it came here, since a consumer had it last, or its node was drained or restarted:
-        from then on the links that it crosses are counted anew.
+        """Returns the nodes where the message has been since a consumer last had it, or since its node was drained or
+        restarted: from then on the links that it crosses are counted anew.
         """
         if entry.was_out or entry.position < self.context.first_position:
             return []
@@ -154,8 +156,8 @@ class Handover:
     def offer(
         self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, path: Sequence[str], left: int
     ) -> None:
-        """Puts it in doubt, and sends it when that is on the disk. The entry is IN_DOUBT already (InDoubt.offer). path:
-        where it has been before.
+        """Puts a message in doubt, and sends it once that is on the disk. The entry is IN_DOUBT already
+        (InDoubt.offer). path: the nodes where it has been before.
         """
         context = self.context
         peer.out_offered += 1
@@ -173,7 +175,7 @@ class Handover:
         path = [*path, self.name]
         parcel = self.parcels.offered(link, entry) if link is not None else 0
         if parcel:
-            message = replace(message, body=b"")  # which has gone ahead
+            message = replace(message, body=b"")  # the body has gone ahead
         word = Transfer(epoch, sequence, destination, message, path, redeliveries, entry.redelivered, left, parcel)
 
         def say() -> None:
@@ -187,8 +189,8 @@ class Handover:
         context.open.then.append(say)
 
     def welcome(self, peer: Peer, word: Welcome) -> None:
-        """ON RECEIVE Welcome. The other side says what it has: what is in doubt is settled, and the link may
-        hand over.
+        """ON RECEIVE Welcome. The other side says what it has: messages in doubt are settled, and the link may hand
+        over.
         """
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
@@ -203,12 +205,13 @@ class Handover:
                 "is in doubt there may then be processed twice (redelivered:true).",
             )
         elif not peer.out_taken <= word.last <= peer.out_sent:
-            self._note_disagreement(peer, word.last)  # whatever it has: nothing is removed or given back by it
+            # nothing is in doubt: whatever the other side has, nothing is removed or given back
+            self._note_disagreement(peer, word.last)
         peer.is_new = False
         peer.epoch_step = 1
         self._settle(peer, word.last)
         # D17: only here, and by the operator's word, does a message in doubt become READY again
-        # 0 is also said by who has forgotten this store, and may have had them
+        # a node that has forgotten this store says 0 too, though it may have had them
         touched = self._undoubt(peer, redelivered=not word.last)
         peer.out_offered = peer.out_sent = word.last
         peer.is_welcome = True
@@ -227,16 +230,16 @@ class Handover:
             pumped()
 
     def untaken(self, peer: Peer, word: Untaken) -> None:
-        """ON RECEIVE Untaken. The other side has no such queue, and hears no more of this epoch: the next Welcome says
-        what it has.
+        """ON RECEIVE Untaken. The other side has no such queue, and ignores the rest of this epoch: its next Welcome
+        says what it has.
         """
         if word.epoch != peer.out_epoch or not peer.is_welcome:
             raise LinkError(f"Untaken of epoch {word.epoch}; ours is {peer.out_epoch}.")
         peer.begin_epoch()
 
     def release(self, peer: Peer) -> int:
-        """By the operator's word, makes what is in doubt READY again: it may be processed twice. Returns how many those
-        were. Each is marked as redelivered, since a consumer of the other node may have had it.
+        """By the operator's word, makes messages in doubt READY again: they may be processed twice. Returns how many.
+        Each is marked as redelivered, since a consumer of the other node may have had it.
         """
         count = len(peer.doubts)
         touched = self._undoubt(peer, redelivered=True)
@@ -246,7 +249,7 @@ class Handover:
         return count
 
     def _undoubt(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
-        """Makes what is in doubt READY again, in its old place. Returns the queues, which are to be pumped."""
+        """Makes messages in doubt READY again, in their old places. Returns their queues, which must be pumped."""
         for sequence, pending in peer.doubts.items():
             self.context.write(Settle(peer.name, sequence))
             if redelivered:
@@ -258,7 +261,9 @@ class Handover:
         return [*touched]
 
     def _check_last(self, peer: Peer, last: int, why: str = "", advice: str = "") -> None:
-        """Raises LinkError if it cannot have that many, or had more before: nothing is deleted that was not offered."""
+        """Raises LinkError if the other side cannot have that many messages, or had more before: nothing is deleted
+        that was not offered.
+        """
         # nobody can have what was not sent yet, since its doubt is not on the disk
         if not peer.out_taken <= last <= peer.out_sent:
             raise LinkError(
@@ -295,7 +300,7 @@ class Handover:
         )
 
     def _settle(self, peer: Peer, last: int) -> None:
-        """Removes here what is the other node's, up to `last`, in one batch with the row that says so."""
+        """Removes here the messages up to `last`, which the other node has, in one batch with the row that says so."""
         if last == peer.out_taken:
             return
         peer.out_taken = last
@@ -319,7 +324,7 @@ class Handover:
         """ON RECEIVE Hello. A new connection of the other side: earlier ones no longer count. Welcome is sent when that
         is on the disk.
 
-        Raises Refusal where this is such an earlier connection, whose frames were late.
+        Raises Refusal if this is one of the earlier connections, whose frames came late.
         """
         if word.epoch <= peer.in_epoch:
             raise Refusal("superseded", f"Epoch {word.epoch} of {peer.name} is over: it had {peer.in_epoch} already.")
@@ -346,7 +351,7 @@ class Handover:
             )
         # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
         if not self.accept(peer, word):
-            # what is not stored is not taken: `last` stays, and what comes behind this is not taken either
+            # a message that is not stored is not taken: `last` stays, and the messages behind it are not taken either
             peer.is_answered, peer.is_deaf = False, True
             assert peer.link is not None, "a word is heard on a link only"
             peer.link.send(Untaken(word.epoch, word.destination.removeprefix("/queue/")))

@@ -1,4 +1,4 @@
-"""How many bytes may go, or come, on one link; capacity.py decides it."""
+"""How many bytes may still be handed over, in one direction of one link; capacity.py decides it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Lane:
-    """What one side may hand over on one link, of messages of queues or of copies, in bytes. through: the total granted
-    since the link began; used: how much of that was used. wanted: what a waiting message needs at once; 0: none waits.
-    granted_turn: the turn in which more was granted. waiting: at the giver, the senders of such messages, in order.
+    """The bytes that one side may hand over on one link: of messages of queues, or of copies. through: the total
+    granted since the link began; used: how much of it is used. wanted: what a waiting message needs at once; 0: none
+    waits. granted_turn: the turn of the last grant. waiting: at the giver, the senders of waiting messages, in order.
     """
 
     through: int = 0
@@ -19,5 +19,5 @@ class Lane:
 
     @property
     def left(self) -> int:
-        """How much more may come, or go."""
+        """Returns how many bytes are granted and not used."""
         return self.through - self.used

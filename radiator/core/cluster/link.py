@@ -54,7 +54,7 @@ class Link:
         return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
 
     def send(self, word: PeerFrame, size: int = WORD_COST_BYTES) -> None:
-        """Sends it, unless the link is being closed. size: what it costs in the outgoing buffer."""
+        """Sends a word, unless the link is being closed. size: its cost in the outgoing buffer."""
         connection = self.connection
         if not connection.is_closing:
             connection.post(self.context, SendToPeer(connection.number, word), size, None)

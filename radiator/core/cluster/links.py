@@ -1,4 +1,4 @@
-"""The links of this node: who may have one, which of two counts, and whose store is at the other end."""
+"""The links of this node: which nodes may be linked, which of two links counts, and whose store is at the other end."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,10 @@ from radiator.model.settings import Node
 
 
 class Links:
-    """peers: every node of the list, and every node that has ever been linked and left something, by name. known: nodes
+    """peers: by name, every node of the list, and every node that was linked once and has left something. known: nodes
     that may be linked: those of the list, and with `discover` those that others have named. of: the link of each
-    connection that is one. our_fanouts: as in arrivals.py. on_linked, on_unlinked: called when a link begins to count,
-    and when it no longer counts.
+    connection that is one. our_fanouts: as in arrivals.py. on_linked, on_unlinked: called when a link begins and ceases
+    to count.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Links:
         self.of: dict[Connection, Link] = {}
 
     def peer_of(self, connection: Connection) -> Peer | None:
-        """Returns the peer at its other end; None where this is not, or no longer, the link that counts."""
+        """Returns the peer at the other end; None: the connection is no link, or one that does not count any more."""
         link = self.of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         return peer if peer is not None and peer.link is link else None
@@ -94,7 +94,7 @@ class Links:
         if peer.link is not None:
             old = peer.link
             self.unlink(peer)
-            # D16: what an earlier connection still brings is not heard
+            # D16: frames that still arrive on an earlier connection are ignored
             old.connection.refuse(self.context, "superseded", f"{name!r} has made a newer link.")
         connection.is_link = True
         self.of[connection] = link = Link(connection, identity, self.context)
@@ -108,14 +108,14 @@ class Links:
         self.events.say("refused", node=name, code=code)
 
     def not_linked(self, event: NotLinked) -> None:
-        """Called when a try has failed; ignored for a node that has been linked meanwhile."""
+        """Called when a try to link has failed; ignored if that node has been linked meanwhile."""
         peer = self.peers.get(event.peer)
         if peer is not None and peer.link is None:
             peer.not_linked(event.cause, event.is_refused)
 
     def is_surplus(self, current: Identity, new: Identity) -> bool:
-        """Whether the new link is to be closed: if both have dialled at once, both ends keep the link that the node of
-        the lesser name has dialled.
+        """Whether the new link must be closed: if both nodes have dialled at once, both keep the link dialled by the
+        node with the lesser name.
         """
         lesser = min(self.name, new.name)
 
@@ -125,10 +125,11 @@ class Links:
         return is_lessers(current) and not is_lessers(new)
 
     def meet(self, peer: Peer, identity: Identity) -> str:
-        """A node comes with another store than last time, or for the first time: what is known of that store holds,
-        under whichever name. Returns why it may not be linked; "" where it may.
+        """Called when a node comes with another store than last time, or for the first time: what is known of that
+        store holds, whatever name it had. Returns why the node may not be linked; "": it may.
 
-        Copies in doubt with the earlier store are sent again; messages of queues wait for the operator.
+        Copies in doubt with the earlier store are sent again; messages of queues stay in doubt until the operator
+        decides.
         """
         name, store_id = identity.name, identity.store_id
         holder = next((other for other in self.peers.values() if other.store_id == store_id), None)
@@ -176,7 +177,7 @@ class Links:
             peer.not_linked(cause, is_refused)
 
     def refused(self, connection: Connection, code: str, sentence: str) -> None:
-        """ON LINK DOWN, by the other side's word, or since it broke a rule of the link."""
+        """ON LINK DOWN, because the other side says so, or has broken a rule of the link."""
         link = self.of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         if code == "superseded" and peer is not None and peer.link is link:
@@ -193,7 +194,7 @@ class Links:
     # ---- others -----------------------------------------------------------------------------------------------------
 
     def learned(self, name: str, address: str) -> None:
-        """Called for a node that others are linked with: it is dialled too, where `discover` says so."""
+        """Called for a node that other nodes are linked with: with `discover` it is dialled too."""
         if (
             self.node is not None
             and self.node.discover

@@ -1,4 +1,4 @@
-"""What a node must know of the others to share a queue with them."""
+"""What two linked nodes know of each other to share a queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from radiator.core.queues.durable_queue import DurableQueue
 
 
 class Neighbourhood(Protocol):
-    """What a share needs of its node."""
+    """What a share asks its node."""
 
     name: str
     is_draining: bool
     peers: dict[str, Peer]
 
     def are_neighbours(self, one: str, other: str) -> bool:
-        """Whether the two are linked, as far as is known."""
+        """Whether the two nodes are linked, as far as this node knows."""
 
     def capacity_for(self, queue: DurableQueue) -> int:
-        """How many messages disk, memory and the queue's bounds allow to come in."""
+        """Returns how many messages the disk, the memory and the queue's bounds let in."""
 
 
 @dataclass(slots=True, eq=False)

@@ -10,8 +10,8 @@ from radiator.model.peer import Demand
 
 
 class Neighbours:
-    """all: by name, the node that was served longest ago first. queue: the queue's name. passed_s: by asking node, when
-    its Demand was last passed on.
+    """all: by name, the node that was served longest ago first. queue: the queue's name. passed_s: for each asking
+    node, when its Demand was last passed on.
     """
 
     __slots__ = ("all", "around", "context", "passed_s", "queue")
@@ -32,23 +32,24 @@ class Neighbours:
         return known
 
     def remove(self, peer: Peer) -> Neighbour | None:
-        """Forgets a node whose link is gone, with all that it has sent."""
+        """Forgets a node whose link is gone, with all that it has sent. Returns it."""
         return self.all.pop(peer.name, None)
 
     def was_served(self, name: str) -> None:
-        """Puts it behind the others."""
+        """Moves the node behind the others."""
         self.all[name] = self.all.pop(name)
 
     @property
     def have_credit(self) -> bool:
-        """Whether any of them takes more from this node."""
+        """Whether any neighbour takes more messages from this node."""
         return any(taker.credit > 0 for taker in self.all.values())
 
     def best_giver(self, path: Sequence[str] = ()) -> Neighbour | None:
-        """Returns one that is being drained, else the fullest; of equals the nearest. Never one that wants messages
-        itself.
+        """Returns a giver: one that is being drained, else the one with most messages, and of equal ones the nearest;
+        never one that wants messages itself.
 
-        path: of the Demand that we would answer; a node that is near it, or too far away, cannot give.
+        path: that of the Demand to be answered. A node that is near to a node in the path, or too far away, is no
+        giver.
         """
         best, best_rank = None, (True, 0, 0, "")
         for name, giver in self.all.items():
@@ -81,5 +82,5 @@ class Neighbours:
                 peer.link.send(Demand(self.queue, [*path, self.around.name]))
 
     def is_near(self, path: Sequence[str], name: str) -> bool:
-        """Whether that node is in the path of a Demand, or can be asked without us by a node that is."""
+        """Whether that node is in the path of a Demand, or a node in the path can ask it without this node."""
         return any(name == other or self.around.are_neighbours(name, other) for other in path)

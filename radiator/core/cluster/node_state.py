@@ -1,7 +1,8 @@
-"""What is known of a node: its latest state, put together. Only the node itself changes its state; all pass it on.
+"""What is known of a node: its latest state, put together from its news. Only the node itself changes its state; all
+others pass it on.
 
-A state is newer if its incarnation (one life of the node) is later, or else if its number is higher. Names, patterns
-and the lengths of lists were checked when the frames were read (protocols/peer/).
+A state is newer if its incarnation (one run of the node) is later, or else if its number is higher. Names, patterns and
+the lengths of lists were checked when the frames were read (protocols/peer/).
 """
 
 from dataclasses import dataclass, field
@@ -10,9 +11,9 @@ from radiator.model.errors import LinkError
 from radiator.model.limits import INCARNATION_MAX, NODE_NEIGHBOURS_MAX, NODE_PATTERNS_MAX
 from radiator.model.peer import NodeState, Version
 
-MS_BITS = 41  # of an incarnation, beneath the boot
+MS_BITS = 41  # the lower bits of an incarnation, below those of the boot
 BOOT_MAX = INCARNATION_MAX >> MS_BITS
-ITEM_COST_BYTES = 4  # of a name or pattern in a list, beside its own
+ITEM_COST_BYTES = 4  # what a name or pattern in a list takes besides its bytes
 NEVER = (0, 0)
 
 
@@ -26,8 +27,8 @@ def incarnation_of(boot: int, now_ms: int) -> int:
 
 
 def incarnation_above(name: str, incarnation: int, now_ms: int) -> int:
-    """Returns a later one, for a node that has heard of that incarnation of itself. Raises LinkError where none is
-    left.
+    """Returns an incarnation later than this one, which others say that this node has had. Raises LinkError if there is
+    none left.
     """
     boot = incarnation >> MS_BITS
     if boot >= BOOT_MAX:
@@ -36,7 +37,7 @@ def incarnation_above(name: str, incarnation: int, now_ms: int) -> int:
 
 
 def check_version(version: Version) -> None:
-    """Raises LinkError for an incarnation that no node has come to."""
+    """Raises LinkError for an incarnation that no node can have reached."""
     if version.incarnation > INCARNATION_MAX:
         raise LinkError(
             f"Node {version.origin} is said to be in its incarnation {version.incarnation}: at most {INCARNATION_MAX} "
@@ -45,15 +46,15 @@ def check_version(version: Version) -> None:
 
 
 def size_bytes(state: NodeState) -> int:
-    """Returns about what it costs in an outgoing buffer, in bytes."""
+    """Returns about how many bytes a state takes in an outgoing buffer."""
     lists = (state.neighbours, state.neighbours_gone, state.patterns, state.patterns_gone)
     return len(state.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
 
 
 @dataclass(slots=True)
 class Change:
-    """What news of a node changes: links that it claims, or no longer claims; patterns that it wants, or no longer
-    wants.
+    """What a node's news changes: the links that it claims or no longer claims, and the patterns that it wants or no
+    longer wants.
     """
 
     linked: set[str]
@@ -64,7 +65,7 @@ class Change:
 
 @dataclass(slots=True)
 class Known:
-    """One node. sequence: the last of its topic messages that was taken, in this incarnation."""
+    """What is known of one node. sequence: that of its last topic message that was taken, in this incarnation."""
 
     incarnation: int = 0
     number: int = 0
@@ -78,12 +79,12 @@ class Known:
         return self.incarnation, self.number
 
     def state(self, name: str) -> NodeState:
-        """Returns all of its state; name: the node's."""
+        """Returns the node's whole state. name: the node's."""
         version = Version(name, self.incarnation, self.number)
         return NodeState(version, True, sorted(self.neighbours), [], sorted(self.patterns), [], self.address)
 
     def change(self, state: NodeState) -> Change:
-        """Returns what the news changes. Nothing is changed yet; raises LinkError where a bound would be passed."""
+        """Returns what the news would change, without changing it. Raises LinkError if a bound would be exceeded."""
         linked, unlinked = _change(self.neighbours, state.is_full, state.neighbours, state.neighbours_gone)
         wanted, unwanted = _change(self.patterns, state.is_full, state.patterns, state.patterns_gone)
         for what, count, most in (
@@ -109,7 +110,7 @@ class Known:
 
 
 def _change(had: set[str], is_full: bool, more: list[str], gone: list[str]) -> tuple[set[str], set[str]]:
-    """Returns what is new, and what is gone."""
+    """Returns what the news adds, and what it removes."""
     if is_full:
         has = set(more)
         return has - had, had - has

@@ -1,4 +1,4 @@
-"""The copies, of fanouts and of topics, that wait for one other node: a durable queue, handed over in order."""
+"""The copies of fanouts and topics that wait for one other node: a durable queue, handed over in order."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ from radiator.model.limits import PASSED_OVER_MAX
 
 
 class Outbox:
-    """given, credit: how many were handed over on this link, and how many more may be. is_lacking: what the other node
-    does not take was logged.
+    """given: how many copies were handed over on this link; credit: how many more may be. is_lacking: it was logged
+    that the other node lacks a fanout.
     """
 
     __slots__ = ("credit", "given", "handover", "is_lacking", "peer", "queue", "note_lacking")
@@ -28,7 +28,7 @@ class Outbox:
         queue.observe(self.pumped)
 
     def granted(self, through: int) -> None:
-        """Called when the other node takes that many on this link, in all."""
+        """Called when the other node takes `through` copies on this link, in all."""
         self.credit = through - self.given
         self.pumped()
 
@@ -38,23 +38,28 @@ class Outbox:
         self.is_lacking = False
 
     def is_taken(self, entry: Entry) -> bool:
-        """Whether the other node has declared its fanout, or said on this link what its durable subscriptions want."""
+        """Whether the other node takes the copy: it has declared its fanout, or has said on this link what its durable
+        subscriptions want.
+        """
         address = entry.message.destination
         if address.startswith(FANOUTS):
             return address.removeprefix(FANOUTS) in self.peer.fanouts
         return self.peer.has_stood
 
     def left(self, address: str) -> int:
-        """For a fanout's copy, how many wait here; for a topic's, how often the other node is expected to store it."""
+        """Returns, for a copy of a fanout, how many copies wait here; for one of a topic, how often the other node is
+        expected to store it.
+        """
         return self.queue.ready_count if address.startswith(FANOUTS) else self.peer.times(address)
 
     def pumped(self) -> None:
-        """Hands over what is ready, in order. What the other node does not take is passed over; while the bytes of a
-        large one go ahead, those of other fanouts behind it go first.
+        """Hands over copies that are ready, in order. Copies that the other node does not take are passed over; while
+        the bytes of a large copy go ahead, later copies of other fanouts go first.
         """
         queue, peer, handover = self.queue, self.peer, self.handover
         stays: list[Entry] = []
-        lacking, ahead = "", set()  # fanouts; "": all topics, whose copies keep their order
+        # ahead: fanouts whose large copy goes ahead; "" stands for all topics, whose copies keep their order
+        lacking, ahead = "", set()
         while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
             if not handover.may_offer(peer, self.pumped) or not queue.has_ready():
                 break

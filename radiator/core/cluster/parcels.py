@@ -36,7 +36,7 @@ class Parcels:
         self.context = context
         self.admission = admission
         self.life = life
-        self.links: dict[Link, None] = {}  # those on which one comes
+        self.links: dict[Link, None] = {}  # the links on which a parcel arrives
         self.kept: dict[Key, IncomingParcel] = {}
         self.numbers = 0
 
@@ -60,13 +60,13 @@ class Parcels:
         return False
 
     def is_there(self, link: Link, entry: Entry) -> bool:
-        """Whether all bytes of that message have been sent on that link."""
+        """Whether all bytes of the message have been sent on that link."""
         outgoing = link.outgoing
         return outgoing is not None and outgoing.entry is entry and outgoing.carried_s is not None
 
     def is_awaited(self, link: Link, entry: Entry) -> bool:
-        """Whether the bytes of that message go ahead on that link. Not where the other node has had no room for them
-        for so long that it may go to others.
+        """Whether the bytes of the message go ahead on that link. False if the other node has had no room for them for
+        so long that the message may go to other nodes.
         """
         outgoing = link.outgoing
         if outgoing is None or outgoing.entry is not entry:
@@ -74,7 +74,7 @@ class Parcels:
         return outgoing.may_go or self.context.now_s - outgoing.begun_s < PATIENCE_S
 
     def announce(self, link: Link, outgoing: OutgoingParcel, size: int) -> None:
-        """Sends the Parcel that identifies it. size: of its body; 0: its bytes do not come."""
+        """Sends the Parcel that announces a message. size: that of its body; 0: the announcement is taken back."""
         boot, sequence = split_position(outgoing.entry.position)
         link.send(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
 
@@ -90,7 +90,7 @@ class Parcels:
         self.carry(link)
 
     def carry(self, link: Link) -> None:
-        """Sends as much as the outgoing buffer should hold."""
+        """Sends as many bytes as the outgoing buffer should hold."""
         outgoing = link.outgoing
         if outgoing is None or not outgoing.may_go or outgoing.carried_s is not None:
             return
@@ -104,8 +104,8 @@ class Parcels:
             outgoing.pumped()
 
     def offered(self, link: Link, entry: Entry) -> int:
-        """Returns the number under which the body of what is handed over has gone ahead; 0: it has not. Until its
-        Transfer is sent no other goes ahead: the other node has room for one.
+        """Returns the number of the parcel in which the message's body has gone ahead; 0: in none. No other parcel is
+        announced until its Transfer is sent: the other node has room for one.
         """
         if link.outgoing is None or link.outgoing.entry is not entry:
             return 0
@@ -113,15 +113,15 @@ class Parcels:
         return link.outgoing.number
 
     def handed_over(self, peer: Peer, link: Link) -> None:
-        """Called when its Transfer was sent. Those that wait look again when it is taken, not while another
-        is handled.
+        """Called when a Transfer was sent. Senders that wait look again when it is taken, not while another is
+        handled.
         """
         link.outgoing = None
         peer.waiting.update(link.parcels_waiting)
         link.parcels_waiting.clear()
 
     def look(self, link: Link) -> None:
-        """ON TICK: drops parcels that were sent another way, or are not wanted now, to make room for others."""
+        """ON TICK: drops parcels whose message has left another way, or is not wanted now, to make room for others."""
         outgoing = link.outgoing
         if (
             outgoing is not None
@@ -149,8 +149,8 @@ class Parcels:
         return coming + sum(len(piece) for incoming in self.kept.values() for piece in incoming.pieces)
 
     def begin(self, link: Link, word: Parcel) -> None:
-        """ON RECEIVE Parcel: asks for its bytes as soon as there is room. One that came before makes way for it. Size
-        0: nothing comes.
+        """ON RECEIVE Parcel: asks for its bytes as soon as there is room. An incomplete parcel on that link makes way
+        for it. Size 0 takes the announcement back.
         """
         if word.size > self.admission.limits.max_frame_bytes:
             raise LinkError(f"A body of {word.size} bytes: max_frame_bytes is {self.admission.limits.max_frame_bytes}.")
@@ -168,7 +168,7 @@ class Parcels:
         self.let_come(link, incoming)
 
     def let_come(self, link: Link, incoming: IncomingParcel) -> None:
-        """Asks for its bytes where there is room for them; at least one large message at a time has room."""
+        """Asks for the bytes of a parcel if there is room for them; there always is for one large message."""
         if self.admission.memory_wait_list.is_tight:
             return
         while self.held_bytes + incoming.size > LINK_PARTS_BYTES and self.kept:
@@ -181,7 +181,7 @@ class Parcels:
         link.send(Proceed(incoming.number, incoming.have))
 
     def piece(self, link: Link, word: Piece) -> None:
-        """ON RECEIVE Piece: the next bytes of what was asked for, and nothing else."""
+        """ON RECEIVE Piece: takes the next bytes of the parcel that was asked for. Raises LinkError for any others."""
         incoming = link.incoming
         if incoming is None or not incoming.may_come or incoming.number != word.parcel or incoming.have != word.at:
             raise LinkError(f"Bytes from {word.at} on of message {word.parcel}, which were not asked for.")
@@ -192,7 +192,7 @@ class Parcels:
         incoming.until_s = self.context.now_s + PARTS_KEPT_S
 
     def body(self, link: Link, parcel: int) -> bytes:
-        """Returns the whole body of what a Transfer is about, and forgets it."""
+        """Returns the whole body of the message that a Transfer hands over, and forgets it."""
         incoming = link.incoming
         if incoming is None or incoming.number != parcel or incoming.have != incoming.size:
             raise LinkError(f"A message whose body is that of {parcel}, which is not here.")
@@ -200,19 +200,19 @@ class Parcels:
         return b"".join(incoming.pieces)
 
     def forget(self, link: Link) -> None:
-        """Called when nothing comes on that link any more: asks for others that wait for room."""
+        """Called when no parcel arrives on that link any more: asks for others that wait for room."""
         link.incoming = None
         self.links.pop(link, None)
         self.let_others_come()
 
     def let_others_come(self) -> None:
-        """Asks for those that wait for room, first come, first served."""
+        """Asks for parcels that wait for room, first come, first served."""
         for link in self.links:
             if link.incoming is not None and not link.incoming.may_come:
                 self.let_come(link, link.incoming)
 
     def set_aside(self, link: Link) -> None:
-        """Sets aside what is incomplete on that link; it may be continued later."""
+        """Keeps what is incomplete on that link for a later link."""
         incoming = link.incoming
         if incoming is None:
             return
@@ -230,8 +230,8 @@ class Parcels:
         link.parcels_waiting.clear()
 
     def ticked(self) -> list[Link]:
-        """ON TICK: drops what nobody has gone on with. Returns the links on which nothing more comes, though it was
-        asked for.
+        """ON TICK: drops parcels that nobody has continued. Returns the links on which no bytes arrive although they
+        were asked for.
         """
         while self.kept:
             key, first = next(iter(self.kept.items()))

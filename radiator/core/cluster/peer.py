@@ -1,8 +1,8 @@
-"""What is known of another node beyond one link, and across restarts of either side. The state of both hand-overs is
-its row on the disk.
+"""What is known of another node beyond one link, and across restarts of either side. Its row on the disk has the state
+of both hand-overs.
 
-A Peer is part of the batch that changes its row, as a queue is part of one that changes its ledger. What may be sent
-only when the row is on the disk (Hello, Welcome, Taken) is sent in `committed`, and nowhere else.
+A Peer is part of the batch that changes its row, as a queue is part of the batch that changes its ledger. Words that
+may be sent only once the row is on the disk (Hello, Welcome, Taken) are sent in `committed`, and nowhere else.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,7 @@ UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
 
 @dataclass(slots=True)
 class PendingTransfer:
-    """A message that is in doubt: where it is, what its removal takes from the ledger, and how often it was
-    redelivered.
-    """
+    """A message in doubt: its place, what its removal subtracts from the ledger, and how often it was redelivered."""
 
     queue: DurableQueue
     position: int
@@ -71,12 +69,12 @@ class Peer:
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.is_deaf = False
-        self.has_stood = False  # it has said on this link what its durable subscriptions want
+        self.has_stood = False  # whether it has said on this link what its durable subscriptions want
         self.is_new = False
         self.epoch_step = 1
-        self.waiting: dict[Callable[[], None], None] = {}  # those with more to hand over than the window allows
+        self.waiting: dict[Callable[[], None], None] = {}  # the senders with more to hand over than the window allows
         self.taken_sent = 0
-        # copies on this link: that have come, and that may come
+        # copies on this link: how many have arrived, and how many may
         self.copies = self.copies_granted = 0
         self.since_s = context.now_s
         self.cause = ""
@@ -85,11 +83,13 @@ class Peer:
         self.topic_times: Callable[[str, str], int] = lambda node, topic: 1
 
     def cost_of(self, destination: str, size: int) -> int:
-        """What a message of that size costs the peer; a copy of a fanout that it has not declared stays here."""
+        """Returns what a message of that size costs the peer to store. A copy of a fanout that the peer has not
+        declared stays here.
+        """
         return cost_bytes(size, self.times(destination))
 
     def times(self, destination: str) -> int:
-        """How often the peer stores what is sent there."""
+        """Returns how often the peer stores a message sent there."""
         if destination.startswith(FANOUTS):
             return self.fanouts.get(destination.removeprefix(FANOUTS), 1)
         return self.topic_times(self.name, destination.removeprefix(TOPICS)) if destination.startswith(TOPICS) else 1
@@ -102,12 +102,14 @@ class Peer:
         return REFUSED if self.is_refused else DOWN
 
     def touch(self) -> None:
-        """Called when its row has changed: the open batch writes it."""
+        """Called when the peer's row has changed: the open batch writes it."""
         self.context.part(self)
 
     def linked(self, link: Link) -> None:
-        """ON LINK UP: a new epoch; Hello goes out when that is on the disk, so that no earlier connection counts."""
-        # D16: an epoch is said only once it is on the disk, and never twice
+        """ON LINK UP: begins a new epoch. Hello is sent when that is on the disk, so that no earlier connection
+        counts.
+        """
+        # D16: an epoch is sent only once it is on the disk, and never twice
         self.link = link
         self.begin_epoch()
         self.is_heard = self.is_answered = self.is_refused = self.is_deaf = False
@@ -115,37 +117,37 @@ class Peer:
         self.cause = ""
 
     def begin_epoch(self) -> None:
-        """Begins an epoch: nothing is handed over until the other side has welcomed it."""
+        """Begins an epoch. Nothing is handed over until the other side has answered with Welcome."""
         self.out_epoch += 1
         self.is_greeted = self.is_welcome = False
         self.touch()
 
     def superseded(self) -> None:
-        """Called when the other side knows a newer epoch of ours than we do: our store is an older copy. The step
-        doubles each time, so that the epoch is found in a few tries.
+        """Called when the other side knows a later epoch of this node than the node itself: the store here is an older
+        copy. The step doubles each time, so that the epoch is found in a few tries.
         """
         self.out_epoch += self.epoch_step
         self.epoch_step = min(2 * self.epoch_step, EPOCH_STEP_MAX)
         self.touch()
 
     def unlinked(self) -> None:
-        """ON LINK DOWN: what is in doubt stays in doubt."""
-        # D17: nothing here, or anywhere else, gives back what is in doubt because a link is lost
+        """ON LINK DOWN: messages in doubt stay in doubt."""
+        # D17: no code gives back what is in doubt because a link is lost
         self.link = None
         self.is_welcome = self.has_stood = False
         self.copies = self.copies_granted = 0
         self.since_s = self.context.now_s
 
     def not_linked(self, cause: str, is_refused: bool) -> None:
-        """Keeps the reason for the operator: another node may have worded it, so it is cut, and made printable."""
+        """Keeps the reason for the operator. Another node may have worded it, so it is cut and made printable."""
         self.cause = "".join(c if c.isprintable() else " " for c in cause[:LINK_CAUSE_MAX])
         self.is_refused = is_refused
 
     # ---- its stores -------------------------------------------------------------------------------------------------
 
     def meet(self, store_id: str, known: PeerStore | None) -> None:
-        """Called when it comes with a store that it did not have last time. known: where the hand-overs with that one
-        stand.
+        """Called when the node comes with a store that it did not have last time. known: the state of the hand-overs
+        with that store.
         """
         if self.store_id:
             self.earlier = (*self.earlier, self._store())[-PEER_STORES_KEPT:]
@@ -153,8 +155,8 @@ class Peer:
         self.is_new = known is None
 
     def let_go(self, store_id: str) -> PeerStore | None:
-        """Called when that store has another name from now on, with none of its messages in doubt. Returns what was
-        known of it under this name.
+        """Called when that store has another name from now on, and none of its messages are in doubt. Returns what was
+        known of the store under this name.
         """
         found = next((store for store in self.earlier if store.store_id == store_id), None)
         if found is not None:
@@ -181,7 +183,7 @@ class Peer:
         return 0
 
     def as_write(self) -> KeepPeer:
-        """Returns its row as it stands, to be written with the batch."""
+        """Returns the row, to be written with the batch."""
         self.sealed = KeepPeer(
             self.name,
             self.store_id,
@@ -195,10 +197,10 @@ class Peer:
         return self.sealed
 
     def committed(self, part: QueueChanges) -> None:
-        """ON COMMITTED: what the row promises may be sent."""
+        """ON COMMITTED: sends the words that the row allows."""
         link, row = self.link, self.sealed
         if link is None or row.store_id != self.store_id:
-            return  # what was promised to a store that is gone is not for another
+            return  # words for a store that has been replaced are not for its successor
         if not self.is_greeted and row.out_epoch == self.out_epoch:
             self.is_greeted = True
             link.send(Hello(row.out_epoch, [*self.our_fanouts], [*self.our_fanouts.values()]))

@@ -1,4 +1,4 @@
-"""Publishes what becomes of links and nodes on /topic/system.peers."""
+"""Publishes events about links and nodes on /topic/system.peers."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from radiator.model.message import Message
 
 
 class PeerEvents:
-    """Events about peers; none is made where nobody is subscribed."""
+    """Events about peers. None is made if nobody is subscribed to the topic."""
 
     __slots__ = ("context", "destinations")
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from radiator.model.limits import TOPIC_HOPS_MAX
 
-Claims = Mapping[str, set[str]]  # for each node, those that it says it is linked with
-Tree = dict[str, tuple[str, int]]  # for each node that is reached: the one before it, and the number of links
+Claims = Mapping[str, set[str]]  # for each node, the nodes that it says it is linked with
+Tree = dict[str, tuple[str, int]]  # for each reachable node: the node before it on its way, and the number of links
 
 NOBODY = set[str]()
 
@@ -36,7 +36,7 @@ def tree(claims: Claims, origin: str) -> Tree:
 
 
 def branches(of: Tree, here: str) -> dict[str, str]:
-    """Returns for each node below `here` in the tree the neighbour behind which it is."""
+    """Returns, for each node below `here` in the tree, the neighbour that leads to it."""
     behind: dict[str, str] = {}
     for name, (before, _) in of.items():
         if before == here:

@@ -1,4 +1,6 @@
-"""All queues of scope "cluster", as this node shares them: some each turn, so that thousands do not hold it up."""
+"""All queues of scope "cluster", as this node shares them. Each turn handles some of them, so that thousands do not
+hold it up.
+"""
 
 from collections import OrderedDict
 
@@ -17,8 +19,8 @@ from radiator.model.settings import CLUSTER, Declarations
 
 
 class Shares:
-    """all: by the name of the queue. due: those to be looked at; True: since links have changed, False: since time has
-    passed.
+    """all: by the name of the queue. due: the shares to be looked at: True: since links have changed; False: since time
+    has passed.
     """
 
     __slots__ = ("agreement", "all", "around", "context", "declarations", "destinations", "due", "handover")
@@ -50,7 +52,7 @@ class Shares:
         self.agreement.made(queue)
 
     def announce_declared(self, queue: Queue) -> None:
-        """Sends the declaration to every linked node that has not had it."""
+        """Sends the queue's declaration to every linked node that has not got it."""
         for peer in self.around.peers.values():
             if peer.link is not None and peer.is_welcome:
                 self.agreement.say(peer.link, queue.name, queue.settings)
@@ -69,7 +71,7 @@ class Shares:
         return None if share is None or share.queue.is_gone else share
 
     def here(self, queue: Queue) -> Share | None:
-        """Returns how that very queue is shared with other nodes."""
+        """Returns the share of that very queue."""
         share = self.all.get(queue.name)
         return share if share is not None and share.queue is queue else None
 
@@ -94,14 +96,14 @@ class Shares:
             share.credit_from(peer, through)
 
     def unlinked(self, peer: Peer) -> None:
-        """Forgets all that it has sent about any queue."""
+        """Forgets all that the node has sent about any queue."""
         for share in self.all.values():
             share.unlinked(peer)
 
     # ---- over time --------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Makes those due that time concerns; removes those whose queue is gone."""
+        """Makes shares due that depend on the time, and removes those whose queue is gone."""
         for share in [*self.all.values()]:
             if share.queue.is_gone:
                 del self.all[share.queue.name]
@@ -109,11 +111,11 @@ class Shares:
                 self.due.setdefault(share, False)
 
     def reconsider(self) -> None:
-        """Called when a link, or the drain of this node, has changed: that concerns every share."""
+        """Makes every share due: a link, or the drain of this node, has changed."""
         self.due.update(dict.fromkeys(self.all.values(), True))
 
     def step(self) -> None:
-        """Handles some of what is due: thousands of queues must not hold up the turn."""
+        """Handles some shares that are due: thousands of queues must not hold up the turn."""
         for _ in range(min(len(self.due), SHARES_PER_TURN)):
             if len(self.context.turn.replies) >= REPLIES_PER_TURN:
                 return

@@ -20,12 +20,12 @@ from radiator.model.peer import Standing as Word
 from radiator.model.settings import Declarations
 from radiator.model.writes import DropDeclared, KeepDeclared
 
-KIND = "durable-at"  # of the rows `NODE/PATTERN`
+KIND = "durable-at"  # the kind of the rows NODE/PATTERN
 
 
 @dataclass(slots=True, eq=False)
 class WantedPattern:
-    """How many durable subscriptions of that node want a pattern, as far as is known."""
+    """How many durable subscriptions of a node want a pattern, as far as this node knows."""
 
     node: str
     count: int = 1
@@ -49,7 +49,7 @@ class StandingPatterns:
         names: Iterable[str],
         rows: Iterable[str],
     ) -> None:
-        """names: the nodes of the list; rows: what earlier runs have kept."""
+        """names: the nodes of the list. rows: those that earlier runs have stored."""
         self.context = context
         self.declarations = declarations
         self.peers = peers
@@ -69,7 +69,7 @@ class StandingPatterns:
     # ---- here -------------------------------------------------------------------------------------------------------
 
     def subscribed(self, pattern: str) -> None:
-        """Counts one durable subscription more."""
+        """Counts one more durable subscription."""
         if self.concerns(pattern):
             self.counts[pattern] = self.counts.get(pattern, 0) + 1
             self.changed.add(pattern)
@@ -86,11 +86,11 @@ class StandingPatterns:
             self.total -= 1
 
     def concerns(self, pattern: str) -> bool:
-        """Whether a message of another node may be for it."""
+        """Whether a durable subscription with that pattern may want a message of another node."""
         return pattern in self.counts or any(overlaps(topic, pattern) for topic in self.declarations.cluster_topics)
 
     def end_turn(self) -> None:
-        """Must be called at the end of each turn: sends all that has changed in it at once."""
+        """Sends all that has changed in this turn in one go. Must be called at the end of each turn."""
         if not self.changed:
             return
         is_all = len(self.counts) > NODE_PATTERNS_MAX
@@ -109,7 +109,7 @@ class StandingPatterns:
                     peer.link.send(word, _size_bytes(word))
 
     def linked(self, peer: Peer) -> None:
-        """Sends it everything: it may have been away, or have lost its store."""
+        """Sends the node everything: it may have been away, or have lost its store."""
         assert peer.link is not None, "it is welcome"
         word = Word(True, [*self.sent], [*self.sent.values()], [])
         peer.link.send(word, _size_bytes(word))
@@ -117,7 +117,7 @@ class StandingPatterns:
     # ---- elsewhere --------------------------------------------------------------------------------------------------
 
     def hear(self, peer: Peer, word: Word) -> None:
-        """ON RECEIVE Standing. A node that is not in the list has no outbox: it gets live messages alone."""
+        """ON RECEIVE Standing. A node that is not in the list has no outbox, so it gets live messages only."""
         if len(word.patterns) != len(word.counts):
             raise LinkError(f"{peer.name} says {len(word.counts)} counts of {len(word.patterns)} patterns.")
         known = self.known.get(peer.name)
@@ -137,8 +137,8 @@ class StandingPatterns:
                 self.context.write(KeepDeclared(KIND, f"{peer.name}/{pattern}", "{}"), WRITE_COST_BYTES + len(pattern))
 
     def want(self, node: str, pattern: str, count: int) -> bool:
-        """Adds a pattern. Returns whether copies can be made for it: not if matching would be too costly (it gets live
-        messages alone).
+        """Adds a pattern. Returns False if no copies can be made for it, since matching it would be too costly: the
+        node then gets live messages only.
         """
         if self.wanted.is_crowded(pattern):
             self.context.note("warning", "durable_not_copied", node=node, pattern=pattern)
@@ -148,12 +148,12 @@ class StandingPatterns:
         return True
 
     def nodes(self, topic: str) -> list[str]:
-        """Returns those of the list that have a durable subscription to the topic."""
+        """Returns the nodes of the list that have a durable subscription to the topic."""
         return sorted({wanted.node for wanted in self.wanted.matching(topic)}) if self.wanted else []
 
     def times(self, node: str, topic: str) -> int:
-        """Returns how often that node stores a message of the topic, as far as is known: room there is
-        counted by it.
+        """Returns how often that node stores a message of the topic, as far as this node knows; room is reserved by
+        it.
         """
         return max(1, sum(wanted.count for wanted in self.wanted.matching(topic) if wanted.node == node))
 

@@ -9,8 +9,8 @@ ALL = "#"  # matches every topic
 
 
 class OwnSubscriptions:
-    """The patterns of this node's subscriptions. Past NODE_PATTERNS_MAX others are told that it wants all topics, until
-    fewer than half remain.
+    """The patterns of this node's subscriptions. Beyond NODE_PATTERNS_MAX, other nodes are told that this one wants all
+    topics, until fewer than half remain.
     """
 
     __slots__ = ("changed", "counts", "wants_all")
@@ -33,7 +33,9 @@ class OwnSubscriptions:
         self.changed.add(pattern)
 
     def changes(self, sent: set[str]) -> tuple[set[str], set[str]]:
-        """Returns what others must be sent: patterns that are wanted, and that no longer are. sent: what they know."""
+        """Returns what other nodes must be sent: patterns that are wanted now, and that no longer are. sent: what they
+        have been sent.
+        """
         changed, self.changed = self.changed, set()
         wanted_all = self.wants_all
         self.wants_all = len(self.counts) > (NODE_PATTERNS_MAX // 2 - 1 if wanted_all else NODE_PATTERNS_MAX)
@@ -45,7 +47,7 @@ class OwnSubscriptions:
 
 
 class SubscriptionIndex:
-    """Which of the other nodes want what."""
+    """Which topics each of the other nodes wants."""
 
     __slots__ = ("wanting",)
 
@@ -63,5 +65,5 @@ class SubscriptionIndex:
             self.wanting.remove(pattern, node)
 
     def nodes(self, topic: str) -> set[str]:
-        """Returns those that want a message sent to this topic."""
+        """Returns the nodes that want a message sent to this topic."""
         return set(self.wanting.matching(topic))

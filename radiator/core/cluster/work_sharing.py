@@ -70,7 +70,7 @@ class Share:
         queue.observe(self.pumped)
 
     def pumped(self) -> None:
-        """Called after each change of the queue: gives what is surplus, or asks for more."""
+        """Called after each change of the queue: gives surplus away, or asks for more."""
         if self.queue.is_gone:
             return  # deleted, while it waited for room in the window
         if self.neighbours.all or self.around.is_draining:
@@ -82,7 +82,7 @@ class Share:
                 self.want()
 
     def may_say(self) -> bool:
-        """Whether one more hint may be sent to everybody; otherwise the next Tick sends what there is to say then."""
+        """Whether one more hint may be sent to all nodes. If not, the next Tick sends what is to be said then."""
         is_enough = self.hints >= HINTS_MAX * (1 + len(self.neighbours.all))
         self.is_owing |= is_enough
         return not is_enough
@@ -90,7 +90,7 @@ class Share:
     # ---- giving -----------------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Gives surplus to those who have granted credit, round robin."""
+        """Gives surplus to the nodes that have granted credit, in turn."""
         queue = self.queue
         stays: list[Entry] = []
         aside: list[Entry] = []
@@ -110,7 +110,7 @@ class Share:
             path = [] if self.around.is_draining else self.handover.path_before(entry)
             if len(path) >= PATH_HOPS_MAX:
                 if not self.is_starving:
-                    stays.append(entry)  # it has travelled enough for now
+                    stays.append(entry)  # the message has travelled enough for now
                     continue
                 path = []
             elif not self.around.is_draining:
@@ -131,16 +131,16 @@ class Share:
 
     @property
     def is_starving(self) -> bool:
-        """Whether a node has long wanted what stays here, and got nothing else."""
+        """Whether a node has long wanted messages that stay here, and got nothing else."""
         return 0 < self.refused_s <= self.context.now_s - STARVING_S
 
     def next_taker(self, head: Entry | None) -> Neighbour | None:
-        """Returns, of those with credit and room for that message, the one served longest ago; for a large one, one
-        that has its bytes already.
+        """Returns, of the nodes with credit and room for that message, the one that was served longest ago; for a large
+        message, one that has its bytes already.
         """
         handover, pumped, address = self.handover, self.pumped, self.address
         size = head.size if head is not None else 0
-        is_awaited = False  # at one of them: its bytes go to no other then
+        is_awaited = False  # one of them is sent the bytes, so they are sent to no other
         for name, taker in self.neighbours.all.items():
             peer = taker.peer
             if taker.credit <= 0 or not handover.may_offer(peer, pumped):
@@ -165,8 +165,8 @@ class Share:
 
     @property
     def kept(self) -> int:
-        """How many stay for consumers here, which would ask for them again: as many as were asked for ahead, at most
-        half.
+        """Returns how many messages stay for consumers here, which would otherwise ask for them again: as many as were
+        asked for ahead, but at most half.
         """
         if self.around.is_draining or not self.queue.subscriptions:
             return 0
@@ -174,17 +174,19 @@ class Share:
 
     @property
     def givable(self) -> int:
-        """What is ready here and may travel, as far as is known."""
+        """Returns how many messages are ready here and may travel, as far as is known."""
         return max(0, self.queue.ready_count - self.staying - self.kept)
 
     def could_give(self, taker: Neighbour) -> int:
-        """Returns what is here, and what the fullest of those that it cannot ask itself could give through us."""
+        """Returns how many messages are here, and how many the fullest node that the taker cannot ask itself could give
+        through this one.
+        """
         best = self.neighbours.best_giver((taker.peer.name,))
         return self.givable + (best.ready if best is not None else 0)
 
     def offer_to_takers(self) -> None:
-        """Nodes that have sent a Demand (while draining: all nodes) learn once that there is surplus; nodes that have
-        granted credit learn that none is left, so that they need not wait for us where others may have some.
+        """Tells nodes that have sent a Demand (while draining, all nodes), once, that there is surplus; tells nodes
+        that have granted credit that none is left, so that they need not wait for this node if others may have some.
         """
         is_draining = self.around.is_draining
         if is_draining:
@@ -205,13 +207,14 @@ class Share:
         taker.link.send(Supply(self.queue.name, ready, hops, self.around.is_draining))
 
     def credit_from(self, peer: Peer, through: int) -> None:
-        """ON RECEIVE Credit: the node takes that many on this link, in all."""
+        """ON RECEIVE Credit: the node takes `through` messages on this link, in all."""
         taker = self.neighbours.of(peer)
         taker.path = taker.path or (peer.name,)
         taker.credit = max(0, through - taker.link.given.get(self.queue.name, 0))
         if taker.credit:
-            taker.ready = 0  # it has none itself any more
-            taker.offered = taker.offered or 1  # it believes that there is some: else it must hear that there is not
+            taker.ready = 0  # the taker has no messages itself any more
+            # the taker believes that there are some; otherwise it must be told that there are none
+            taker.offered = taker.offered or 1
         self.pumped()
 
     def asked(self, peer: Peer, word: Demand) -> None:
@@ -222,7 +225,7 @@ class Share:
         asker.path = word.path
         asker.offered = 0
         if len(word.path) == 1:
-            asker.ready = 0  # it has none itself
+            asker.ready = 0  # the asking node has no messages itself
         self.pumped()
         if asker.offered:
             return
@@ -233,7 +236,7 @@ class Share:
     # ---- for others, who are not linked -----------------------------------------------------------------------------
 
     def relay(self, asker: Neighbour) -> bool:
-        """Offers what another could give through this node. Returns whether there is such a one."""
+        """Offers messages that another node could give through this one. Returns whether there is such a node."""
         best = self.neighbours.best_giver(asker.path)
         if best is None or self.around.is_draining:
             return False
@@ -241,8 +244,8 @@ class Share:
         return True
 
     def relay_to_all(self) -> None:
-        """Offers what others could give to all who have asked, and know of nothing that they could get through this
-        node.
+        """Offers messages that other nodes could give, to all nodes that have asked and know of nothing that they could
+        get through this one.
         """
         if not self.queue.ready_count:
             for asker in self.neighbours.all.values():
@@ -252,7 +255,7 @@ class Share:
     # ---- wanting ----------------------------------------------------------------------------------------------------
 
     def want(self) -> None:
-        """Grants the fullest more credit, or asks who has messages."""
+        """Grants the fullest node more credit, or asks which nodes have messages."""
         queue, source = self.queue, self.source
         self.is_cramped = False
         stock = max(0, queue.ready_count - self.staying) + queue.storing_count
@@ -284,7 +287,7 @@ class Share:
             self.grant(source, target - stock)
 
     def is_sated(self, stock: int) -> bool:
-        """Whether there is more here than local consumers can take, or nobody waits for more."""
+        """Whether there are more messages here than local consumers can take, or nobody waits for more."""
         if self.queue.ring:
             return False
         if stock > self.ahead:
@@ -293,7 +296,7 @@ class Share:
 
     @property
     def coming(self) -> int:
-        """How many are granted, unless the source has none."""
+        """Returns how many messages are granted, unless the source has none."""
         return self.granted if self.source is not None and self.source.ready else 0
 
     def idle_slots(self, most: int) -> int:
@@ -310,7 +313,7 @@ class Share:
         return slots
 
     def ask(self) -> None:
-        """Asks all who are linked, once: they remember it."""
+        """Asks all linked nodes, once: they remember it."""
         self.is_asked = True
         self.demanded_s = self.hoped_s = self.context.now_s
         for name, peer in self.around.peers.items():
@@ -336,7 +339,7 @@ class Share:
         self.send_credit(giver)
 
     def withdraw(self) -> None:
-        """Takes back the credit beyond what has come: what is on its way comes all the same."""
+        """Takes back credit beyond what has arrived. Messages that are on their way still arrive."""
         self.granted = 0
         if self.source is not None:
             self.send_credit(self.source)
@@ -354,7 +357,7 @@ class Share:
         giver = self.neighbours.of(peer)
         giver.ready, giver.hops, giver.is_draining = min(word.ready, LINK_SUPPLY_MAX), word.hops, word.is_draining
         if word.ready and word.hops == 1:
-            giver.credit = 0  # it has some itself now
+            giver.credit = 0  # the giver has messages itself now
         if word.ready and giver is self.source and self.granted:
             self.withdraw()  # offers are for those who have granted nothing: so both know the same again
         self.pumped()
@@ -362,7 +365,7 @@ class Share:
             self.relay_to_all()
 
     def came(self, peer: Peer, left: int) -> None:
-        """Called when a message has come from there, where that many more are left."""
+        """Called when a message has arrived from that node, where `left` more are left."""
         giver = self.neighbours.of(peer)
         giver.ready = min(left, LINK_SUPPLY_MAX)  # an answer, too
         self.awaited.discard(peer.name)
@@ -377,7 +380,7 @@ class Share:
 
     @property
     def is_busy(self) -> bool:
-        """Whether time alone may change what is to be done."""
+        """Whether the passing of time alone may change what is to be done."""
         if self.ahead or self.is_cramped or self.granted or self.is_owing or self.refused_s:
             return True
         is_late = self.context.now_s - self.hoped_s >= self.patience_s
@@ -414,7 +417,7 @@ class Share:
             self.relay_to_all()
 
     def start_over(self) -> None:
-        """Forgets what others could give: they are asked anew."""
+        """Forgets what other nodes could give: they are asked again."""
         if self.granted:
             self.withdraw()
         self.ahead = 0
@@ -425,7 +428,7 @@ class Share:
             giver.is_asked = False
 
     def reconsider(self) -> None:
-        """Called when other nodes are linked than before, or this one is to be drained, or no longer: judges anew what
+        """Called when other nodes are linked than before, or when a drain of this node begins or ends: judges anew what
         others know.
         """
         if self.was_draining != self.around.is_draining:
@@ -442,7 +445,7 @@ class Share:
         self.pumped()
 
     def unlinked(self, peer: Peer) -> None:
-        """Forgets all that it has sent about this queue."""
+        """Forgets all that the node has sent about this queue."""
         gone = self.neighbours.remove(peer)
         self.awaited.discard(peer.name)
         if gone is not None and gone is self.source:
