@@ -1,11 +1,12 @@
 """The consumers of a partitioned queue, and which keys are assigned to each.
 
-A key is assigned by consistent hashing: each consumer has some points on a ring, and a key belongs to the one whose
-point is next. So a key that comes again finds the same consumer, though nothing remembers the key, and a consumer that
-comes or goes moves few keys. If shares would become unequal, the consumer with the fewest keys is taken instead.
+A key is assigned by consistent hashing: each consumer has some points on a ring, and a key belongs to the consumer
+whose point is next. So a key that comes again finds the same consumer, though nothing remembers the key, and a consumer
+that comes or goes moves few keys. If shares would become unequal, the consumer with the fewest keys is taken instead.
 
 A consumer that is away keeps its place until it is forgotten: keys are assigned to it as if it were there, and it
-counts when shares are made equal, so that it finds its share when it is back. Meanwhile others get its messages.
+counts when shares are made equal, so that it finds its share when it is back. Meanwhile other consumers get its
+messages.
 """
 
 import heapq
@@ -27,11 +28,11 @@ LOOKED_AT = 8  # how many consumers with few keys are looked at to find one that
 
 @dataclass(slots=True, eq=False)
 class Assignee:
-    """One consumer. number: unique to it. name: decides where its points are. is_there: it may be given messages.
-    is_known: it is there, or waited for. load: how many active keys are assigned to it; listed_load: the lowest load
-    with which the heap of loads has it. heads: a heap of the positions of the first messages of its free keys; some may
-    be out of date. flows: partitions of which it has a message, and may have the next one too. full_since_ms: since
-    when it has no room; 0: it has room, as far as is known.
+    """One consumer. number: unique to this consumer. name: decides where its points are. is_there: it may be given
+    messages. is_known: it is there, or waited for. load: how many active keys are assigned to it; listed_load: the
+    lowest load with which the heap of loads has it. heads: a heap of the positions of the first messages of its free
+    keys; some may be out of date. flows: partitions of which it has a message, and may have the next one too.
+    full_since_ms: since when it has no room; 0: it has room, as far as is known.
     """
 
     number: int
@@ -131,7 +132,9 @@ class Assignments:
         return self._with_fewest()
 
     def moved(self, before: Assignee | None, after: Assignee | None) -> None:
-        """Called when a key is assigned to another consumer. None: it is, or was, assigned to nobody."""
+        """Called when a key is assigned to another consumer. before, after: None: the key was, or is, assigned to
+        nobody.
+        """
         if before is not None and before.is_known:
             before.load = load = before.load - 1
             self.total -= 1
@@ -165,7 +168,9 @@ class Assignments:
                 heapq.heapreplace(fewest, (assignee.load, name, number, assignee))
 
     def _poorest(self, below: float) -> Assignee | None:
-        """Returns one of the consumers with the fewest keys that has room and a load below that; None: none found."""
+        """Returns a consumer that has room and a load below `below`, and is one of those with the fewest keys; None:
+        there is none among those looked at.
+        """
         found: Assignee | None = None
         passed: list[tuple[int, str, int, Assignee]] = []
         while len(passed) < LOOKED_AT and len(passed) < self.known:

@@ -12,7 +12,7 @@ OVERFLOW = "overflow"  # a dead-letter-reason
 
 
 class BoundedQueue(Protocol):
-    """The part of a queue that its bounds need. is_evicting: a background task drops what is beyond them."""
+    """The part of a queue that its bounds need. is_evicting: a background task drops what exceeds them."""
 
     name: str
     settings: QueueSettings
@@ -32,7 +32,7 @@ class BoundedQueue(Protocol):
         """Counts the messages, and their bytes, that can be dropped only once they have been read back."""
 
     def may_evict(self, messages: int, size: int) -> bool:
-        """Whether dropping the oldest that are not in flight makes room."""
+        """Whether dropping the oldest messages that are not in flight makes room."""
 
     def refill(self, is_needed: bool = False) -> None:
         """Asks for more messages to be read back."""
@@ -42,24 +42,24 @@ class EvictingQueue(BoundedQueue, Protocol):
     """The part of a queue that dropping its oldest messages needs."""
 
     def has_capacity(self, messages: int, size: int) -> bool:
-        """Whether there is room for so much more."""
+        """Whether there is room for that many more messages, of `size` bytes in all."""
 
     def oldest(self) -> Entry | None:
-        """Takes out the oldest entry in memory that is not in flight, if there is one."""
+        """Takes out the oldest entry in memory that is not in flight; None: there is none."""
 
     def must_read_oldest(self) -> bool:
-        """Whether the next to be dropped must be read back first: it is only on the disk, or becomes a dead letter and
-        its bytes are only there.
+        """Whether the next message to be dropped must be read back first: it is only on the disk, or it becomes a dead
+        letter and its bytes are only there.
         """
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
-        """Makes it a dead letter, or counts it."""
+        """Makes the entry a dead letter, or counts it as expired or dropped."""
 
     def count_dropped(self, entry: Entry, reason: str) -> None:
-        """Counts it as dropped."""
+        """Counts the entry as dropped."""
 
     def leave(self, entry: Entry, event: Event) -> None:
-        """Removes it."""
+        """Removes the entry from the queue."""
 
 
 class PassingQueue(EvictingQueue, Protocol):
@@ -77,7 +77,7 @@ class PassingQueue(EvictingQueue, Protocol):
         """Returns the message that is next; None: there is none, or its bytes must be read back first."""
 
     def take_head(self) -> Entry | None:
-        """Takes out the next message; None: it has expired."""
+        """Takes out the next message; None: that message has expired."""
 
     def expire(self, entry: Entry) -> None:
         """Removes a message whose time to live is over."""
@@ -96,7 +96,7 @@ def too_large(queue: BoundedQueue, size: int) -> Refusal:
 
 
 def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether a full queue may take that much more, because the oldest messages can be dropped for it. False: the
+    """Whether a full queue may accept that many more messages, because the oldest can be dropped for them. False: the
     producer waits. Raises Refusal `queue-full`.
     """
     settings = queue.settings
@@ -118,8 +118,9 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
 
 
 def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
-    """Whether this much at once, with what is reserved, exceeds even an empty queue's bound and is accepted all the
-    same: if the bounds count ready messages, the oldest, some of these too, are dropped once these are ready.
+    """Whether so many messages at once, with those that are reserved, exceed even an empty queue's bound and are
+    accepted all the same: if the bounds count ready messages, the oldest, some of these too, are dropped once these are
+    ready.
     """
     settings = queue.settings
     if settings.bounds_count != READY or settings.overflow not in (DROP_OLDEST, DEAD_LETTER):
@@ -127,7 +128,7 @@ def drops_later(queue: BoundedQueue, messages: int, size: int) -> bool:
     kept, kept_bytes = held_fast(queue)
     most, most_bytes = settings.max_messages, settings.max_bytes
     if (most is not None and kept >= most) or (most_bytes is not None and kept_bytes >= most_bytes):
-        return False  # none of it would be left
+        return False  # none of these messages would be left
     too_many = most is not None and messages + queue.reserved > most
     return too_many or (most_bytes is not None and size + queue.reserved_bytes > most_bytes)
 
@@ -141,7 +142,7 @@ def held_text(queue: BoundedQueue) -> str:
 
 
 def held_fast(queue: BoundedQueue) -> tuple[int, int]:
-    """Counts the messages, and their bytes, that its bounds count and that may not be dropped."""
+    """Counts the messages, and their bytes, that the bounds count but that may not be dropped."""
     kept, kept_bytes = queue.kept()
     unacked, unacked_bytes = queue.uncounted()
     return kept - unacked, kept_bytes - unacked_bytes

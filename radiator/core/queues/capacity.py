@@ -10,7 +10,9 @@ LOOKED_AT = 256  # refuse, or drop: the room of more consumers is not counted wh
 
 
 def have_capacity(subscriptions: Iterable[Subscription], wanted: float) -> bool:
-    """Whether these have room for that many in all, each in its own window and the one that its connection shares."""
+    """Whether these consumers have room for that many messages in all, each in its own window and in the one that its
+    connection shares.
+    """
     shared: dict[Connection, float] = {}  # what is left of the windows of connections
     for subscription in subscriptions:
         if subscription.stands_by or not subscription.can_take():

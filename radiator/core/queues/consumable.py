@@ -113,7 +113,7 @@ class Consumable:
         raise NotImplementedError
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """Makes the message ready again, after a NACK, a lost connection or an ack timeout."""
+        """Makes the message ready again: after a NACK, a lost connection or an ack timeout."""
         raise NotImplementedError
 
     def reject(self, delivery: Delivery) -> None:

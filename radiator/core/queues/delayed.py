@@ -190,7 +190,8 @@ class Delayed:
                     self.end(row.due_ms)
                     break
                 if context.dead_letters_cost - before >= COMMANDS_PER_TURN:
-                    self.at_once = count  # so that the rest, which is read again, is not read in vain each time
+                    # the rest must be read again: the next read brings only as many as were placed
+                    self.at_once = count
                     break
                 if queue.windows.have_released_enough(context) or not self.make_due(row.due_ms, row.stored):
                     break

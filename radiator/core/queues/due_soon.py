@@ -66,7 +66,7 @@ class DueSoon:
             self.watch_head(queue, now_ms)
 
     def take(self, now_ms: int) -> Any:
-        """Removes and returns a Queue (its file imports this one) with something due; None: there is none."""
+        """Removes a Queue (whose file imports this one) that has something due, and returns it; None: there is none."""
         for queue in self.times.take_due(now_ms, 1):
             queue.due_soon_ms = NEVER_MS
             return queue

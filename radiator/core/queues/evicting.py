@@ -55,10 +55,10 @@ def exceeds_by_many(queue: EvictedQueue) -> bool:
 
 
 def evict(queue: EvictedQueue, messages: int, size: int) -> None:
-    """Drops the oldest until there is room for that much more; drops none of a queue that keeps nothing. If the bounds
-    count what is ready, it drops one slice: the rest goes once the new messages are ready (came_back). The queue may
-    still exceed its bound by dead letters of other queues of the same plan that came in since `judge`: dead letters
-    always may.
+    """Drops the oldest messages until there is room for that many more; drops none of a queue that keeps nothing. If
+    the bounds count ready messages, drops one slice only: the rest goes once the new messages are ready (came_back).
+    The queue may still exceed its bound by dead letters of other queues of the same plan that came in since `judge`:
+    dead letters always may.
     """
     context, dropped = queue.context, 0
     before = context.dead_letters_cost
@@ -82,8 +82,8 @@ def came_in(queue: EvictedQueue) -> None:
 
 
 def came_back(queue: EvictedQueue) -> None:
-    """Called when messages became ready: drops the oldest if the bounds count what is ready, and it is too much. What
-    this turn has no time for is dropped by a background task.
+    """Called when messages became ready: drops the oldest if the bounds count ready messages, and there are too many.
+    What this turn has no time for is dropped by a background task.
     """
     if queue.is_evicting or not has_too_much(queue):
         return
@@ -111,8 +111,9 @@ def has_too_much(queue: EvictedQueue) -> bool:
 
 
 def drop_slice(queue: EvictedQueue) -> bool:
-    """Drops the oldest ready messages that are too much: at most STEP_MESSAGES, fewer if they become dead letters.
-    Returns whether more can go. What is only on the disk is asked for, and goes when it has been read back.
+    """Drops the oldest ready messages that are too many: at most STEP_MESSAGES, fewer if they become dead letters.
+    Returns whether more can go. Messages that are only on the disk are asked for, and dropped when they have been read
+    back.
     """
     context = queue.context
     before = context.dead_letters_cost
@@ -120,7 +121,7 @@ def drop_slice(queue: EvictedQueue) -> bool:
         is_slice = context.open.size >= BATCH_BYTES or context.dead_letters_cost - before >= COMMANDS_PER_TURN
         if is_slice or not has_too_much(queue):
             break
-        # if many are only on the disk, looking for one that is in memory would take long, for each that comes back
+        # if many are only on the disk, each search for one in memory would take long
         entry = None if queue.must_read_oldest() else queue.oldest()
         if entry is None:
             queue.refill(is_needed=True)

@@ -18,7 +18,7 @@ class Finder(Protocol):
     """Finds a message in one queue."""
 
     def at(self, position: int) -> Entry | None:
-        """Returns the message in memory at that position, if it can be found at once; the others are among
+        """Returns the message at that position, if it is in memory and can be found at once; others are among
         `unordered`.
         """
 
@@ -29,7 +29,7 @@ class Finder(Protocol):
         """Asks for the message on the disk at that position, with that part of its body (ReadQueue) or all of it."""
 
     def is_in_doubt(self, position: int) -> bool:
-        """Whether it is offered to another node, whether it was read back or not."""
+        """Whether the message at that position is offered to another node, read back or not."""
 
 
 class FoundInMemory(Protocol):
@@ -109,7 +109,7 @@ class DurableFinder:
 
 
 def is_ready_on_disk(picker: Picker, stored: StoredMessage) -> bool:
-    """Whether a message that was read back is READY only on the disk: a read also finds what left a moment ago. picker:
-    one for that position.
+    """Whether a message that was read back is READY only on the disk; a read also finds messages that left a moment
+    ago. picker: one for that position.
     """
     return picker.entry(stored) is not None or picker.is_behind(stored)

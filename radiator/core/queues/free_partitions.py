@@ -27,7 +27,7 @@ class FreePartitions:
         self.unassigned: list[int] = []
 
     def add(self, partition: QueuePartition, position: int) -> Assignee | None:
-        """Adds a free partition; returns the consumer to which it is assigned, if that is there."""
+        """Adds a free partition. Returns the consumer to which it is assigned; None: that consumer is not there."""
         partition.free_at = position
         self.by_place[position] = partition
         self._list(position, self.heads)
@@ -46,11 +46,13 @@ class FreePartitions:
             partition.free_at = 0
 
     def oldest(self) -> int | None:
-        """Returns the first position of all."""
+        """Returns the lowest of all first positions."""
         return self._top(self.heads)
 
     def oldest_of(self, assignee: Assignee) -> int | None:
-        """Returns the first position of those assigned to that consumer, or to nobody who is there."""
+        """Returns the lowest first position of the partitions assigned to that consumer, or to no consumer that is
+        there.
+        """
         own = self._top(assignee.heads, assignee) if assignee.heads else None
         if self.unassigned:
             nowhere = self._top(self.unassigned)
@@ -63,7 +65,9 @@ class FreePartitions:
         return self._top(assignee.heads, assignee) is not None
 
     def go_away(self, assignee: Assignee) -> None:
-        """Called when a consumer goes away: others may take what is assigned to it; its own heap keeps that, too."""
+        """Called when a consumer goes away: other consumers may take the partitions assigned to it, which its own heap
+        keeps too.
+        """
         if HEAPIFY_SHARE * len(assignee.heads) > len(self.unassigned):
             self.unassigned += assignee.heads
             heapq.heapify(self.unassigned)

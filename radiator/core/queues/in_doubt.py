@@ -86,7 +86,7 @@ class InDoubt:
         window.put_back(entry)
 
     def taken(self, position: int, size: int, expires: bool) -> None:
-        """Moves IN_DOUBT -> REMOVING: another node has confirmed that it has it, which counts as the ack."""
+        """Moves IN_DOUBT -> REMOVING: another node has confirmed that it has the message, which counts as the ack."""
         entry, window, queue = self.entries.pop(position), self.window, self.queue
         self.size -= size
         ledger = queue.ledger
@@ -107,7 +107,7 @@ class InDoubt:
         queue.unblock_waiters()
 
     def journal_handed_over(self, position: int, size: int, node: str) -> None:
-        """Writes to the journal which node has it."""
+        """Writes to the journal which node has the message."""
         if self.queue.journal is not None:
             entry = self.entries[position]  # None: not read back since the start
             redeliveries = 0 if entry is None else entry.redeliveries
@@ -177,7 +177,7 @@ class InDoubt:
         return is_new
 
     def still_aside(self, in_memory: Callable[[], Iterator[Entry]]) -> int:
-        """Forgets those set aside that have left the queue, and returns how many are left."""
+        """Forgets messages set aside that have left the queue, and returns how many are left."""
         if self.aside:
             self.aside.intersection_update([entry.position for entry in in_memory()])
         return len(self.aside)

@@ -20,7 +20,7 @@ from radiator.model.settings import QueueSettings
 
 @dataclass(slots=True)
 class Contents:
-    """What a queue held, in the queue's own containers: taking them over takes constant time, however much they hold.
+    """What a queue held, in the queue's own containers: taking these over takes constant time, however much they hold.
     others: what a partitioned queue held.
     """
 
@@ -30,7 +30,7 @@ class Contents:
     others: dict[int, Entry] = field(default_factory=dict)
 
     def take(self) -> Entry | None:
-        """Takes one message out; None: there was none left."""
+        """Takes one message out; None: there is none left."""
         if self.ready:
             return self.ready.popleft()
         if self.returned:
@@ -120,7 +120,7 @@ class MemoryQueue(Queue):
         return self.has_due
 
     def take_all(self) -> "Contents":
-        """Takes out at once all that is not in flight; it is counted later, when it is discarded."""
+        """Takes out at once all messages that are not in flight. They are counted later, when they are discarded."""
         contents = Contents(self.ready, self.returned, self.delayed)
         self.ready, self.returned, self.delayed = deque(), [], []
         self.next_due_ms = 0

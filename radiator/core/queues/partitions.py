@@ -72,7 +72,7 @@ class Partitions:
     # ---- what comes -------------------------------------------------------------------------------------------------
 
     def of(self, message: Message) -> QueuePartition:
-        """Returns the partition to which a message belongs."""
+        """Returns the partition that a message belongs to."""
         key = self.find_key(message)
         if key is None:
             return QueuePartition(None, b"")
@@ -87,8 +87,8 @@ class Partitions:
         return b"" if key is None else hash_of(key)
 
     def has_place(self, partition: QueuePartition, count: int) -> bool:
-        """Whether one more message of it may be in memory, besides `count` in all. The first one of a key may, and
-        while half of the window is empty, some that must wait. So waiting keys never fill a window.
+        """Whether one more message of that partition may be in memory, besides `count` in all. The first message of a
+        key may; while half of the window is empty, so may some that must wait. So waiting keys never fill a window.
         """
         if partition.is_empty:
             return not (self.held_by_hash and partition.hash in self.held_by_hash)
@@ -102,14 +102,14 @@ class Partitions:
         partition.coming += 1
 
     def came(self, entry: Entry) -> None:
-        """Adds a message that was on its way, and is READY now."""
+        """Adds a message that was on its way and is READY now."""
         self.at[entry.position].coming -= 1
         self.add(entry)
 
     def hand_at_once(self, entry: Entry) -> Subscription | None:
-        """Hands a message that was on its way to its consumer, which is returned, without adding it to the READY ones:
-        only if that has room, no other message is free, and no known one is of the same key. None: it was not handed
-        over, so the caller calls `came`.
+        """Hands a message that was on its way to its consumer at once, without adding it to the READY ones, and returns
+        that consumer. Done only if the consumer has room, no other message is free, and no known one is of the same
+        key. None: it was not handed over, so the caller calls `came`.
         """
         partition = self.at[entry.position]
         if self.free or partition.out or partition.line or partition.behind or partition.held or self.held_by_hash:
@@ -151,15 +151,15 @@ class Partitions:
             self.ages = sorted(self.entries)
 
     def keep(self, position: int, partition: QueuePartition) -> QueuePartition:
-        """Notes that the message at that position is of this partition, until it is `gone`."""
+        """Notes that the message at that position belongs to this partition, until `gone` is called for it."""
         if position not in self.at:
             self.at[position] = partition
             self.keyless += partition.key is None
         return partition
 
     def skip(self, partition: QueuePartition, position: int, batch: int) -> None:
-        """Counts a message that stays only on the disk, after all of its key that are in memory. batch: the one that
-        put it there; 0: it is on the disk already.
+        """Counts a message that stays only on the disk, after all messages of its key that are in memory. batch: the
+        one that puts it there; 0: it is there already.
         """
         if not partition.behind:
             partition.after = position - 1
@@ -172,7 +172,9 @@ class Partitions:
         self.behind_count += 1
 
     def was_read(self, partition: QueuePartition, count: int, after: int, is_complete: bool) -> None:
-        """Called when `count` of those only on the disk were read, up to `after`. is_complete: all that were there."""
+        """Called when `count` messages that were only on the disk have been read, up to the position `after`.
+        is_complete: these were all.
+        """
         partition.behind -= count
         if is_complete:
             partition.behind_from = partition.behind_in
@@ -188,7 +190,7 @@ class Partitions:
         """Called when a message that came back is delayed: no later message of its key may pass it."""
         partition = self.at[position]
         if partition.key is None:
-            del self.at[position]  # it holds nothing up, and there may be very many
+            del self.at[position]  # a message without a key holds nothing up, and there may be very many
             self.keyless -= 1
             return
         self.held_keys += not partition.held
@@ -255,7 +257,7 @@ class Partitions:
         return None if position is None else self.entries[position]
 
     def take(self, entry: Entry) -> None:
-        """Takes it out of the READY entries; the caller decides what becomes of it."""
+        """Takes the entry out of the READY ones; the caller decides what becomes of it."""
         self.touched[self.at[entry.position]] = None
         del self.entries[entry.position]
 
@@ -281,9 +283,10 @@ class Partitions:
             self.touched[partition] = None
 
     def choose(self, subscription: Subscription, now_ms: int) -> Entry | None:
-        """Returns what that consumer, which has room, gets next: the oldest of its own keys and of those assigned to
-        nobody; if there is none, and no other consumer has both room and free keys of its own, the oldest of all that
-        are free. The latter also goes before its own if the consumer to which it is assigned is slow.
+        """Returns what that consumer, which has room, gets next: the oldest message of its own keys and of those
+        assigned to nobody. If there is none, and no other consumer has both room and free keys of its own: the oldest
+        message of all that are free. The latter also goes before the consumer's own if the consumer to which it is
+        assigned is slow.
         """
         assignee = self.assignments.of[subscription]
         flows, flow = assignee.flows, None
@@ -310,7 +313,7 @@ class Partitions:
         return assignee is not None and 0 < assignee.full_since_ms <= now_ms - SLOW_MS
 
     def next_consumer(self) -> Subscription | None:
-        """Returns the consumer that may get something next; None: none in the ring may."""
+        """Returns the consumer that may get something next; None: no consumer in the ring may."""
         if self.matched:
             return next(iter(self.matched))
         return next(iter(self.ring)) if self.ring and self.free else None
@@ -325,14 +328,14 @@ class Partitions:
             self.matched[subscription] = None
 
     def became_full(self, subscription: Subscription, now_ms: int) -> None:
-        """Called when a consumer has left the ring, because it has no room."""
+        """Called when a consumer has left the ring because it has no room."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.of.get(subscription)  # None: it is held, and gets nothing
         if assignee is not None:
             assignee.full_since_ms = now_ms
 
     def come(self, subscription: Subscription) -> None:
-        """Called when a consumer comes, or is back: its heap still has what is assigned to its name."""
+        """Called when a consumer comes or is back: its heap still has what is assigned to its name."""
         self.assignments.join(subscription.assignee_name(), subscription)
 
     def go_away(self, subscription: Subscription) -> None:

@@ -12,8 +12,8 @@ from radiator.model.limits import COMMANDS_PER_TURN, STEP_MESSAGES
 
 
 def end_turn(context: TurnContext) -> bool:
-    """Expires or drops such messages that became READY in this turn and that nobody got: at most STEP_MESSAGES, fewer
-    if they become dead letters. Returns whether another turn must do the rest.
+    """Expires or drops messages that may not wait, became READY in this turn, and went to no consumer: at most
+    STEP_MESSAGES, fewer if they become dead letters. Returns whether another turn must do the rest.
     """
     passing, before = context.passing, context.dead_letters_cost
     ended = 0
@@ -29,8 +29,8 @@ def end_turn(context: TurnContext) -> bool:
 
 def end(queue: PassingQueue, entry: Entry) -> bool:
     """Called when the turn in which that entry became READY is over. An entry with others before it expires when its
-    turn comes. One that may wait by now, as the queue was given a bound of more than 0 meanwhile, stays. Returns False
-    if another message went, and this must be called again.
+    turn comes. An entry that may wait now, because the queue was given a bound of more than 0 meanwhile, stays. Returns
+    False if another message went, and this must be called again.
     """
     if isinstance(entry, PassingEntry):
         entry.is_fresh = False
@@ -42,17 +42,17 @@ def end(queue: PassingQueue, entry: Entry) -> bool:
             push_out(queue, oldest, Event.DROP)
             # others are there if the queue kept messages until its settings were read again: they go too
             return entry.state is not State.READY
-    # a stub is read back before it becomes a dead letter, as whatever expires (background.py)
+    # a stub is read back before it becomes a dead letter, as every message that expires (background.py)
     elif _has_no_time(entry) and queue.peek_head() is entry and queue.take_head() is not None:
         queue.expire(entry)  # the clock was set back, so that it has not expired yet
     return True
 
 
 def _has_no_time(entry: Entry) -> bool:
-    """Whether its time to live is 0."""
+    """Whether the message's time to live is 0."""
     return 0 < entry.message.expires_ms == entry.message.accepted_ms
 
 
 def is_passing(entry: Entry | None) -> bool:
-    """Whether it may not wait, and the turn in which it became READY is not over."""
+    """Whether the entry may not wait, and the turn in which it became READY is not over."""
     return type(entry) is PassingEntry and entry.is_fresh

@@ -44,10 +44,10 @@ class Picker(Protocol):
         """Returns the entry of the message, if it is READY now; None: it is not."""
 
     def is_behind(self, stored: StoredMessage) -> bool:
-        """Whether it is ready, but cannot be picked before others of its key have gone."""
+        """Whether the message is ready, but cannot be picked before others of its key have gone."""
 
     def pick(self, entry: Entry, stored: StoredMessage) -> None:
-        """Takes it out of the READY messages; the caller settles it within this slice."""
+        """Takes the entry out of the READY messages; the caller settles it within this slice."""
 
     def end(self) -> None:
         """Ends the slice."""
@@ -69,7 +69,7 @@ class InLine(Protocol):
         """Returns at most that many messages after that position, the oldest first."""
 
     def pick(self, entry: Entry) -> None:
-        """Takes it out of the READY messages."""
+        """Takes the entry out of the READY messages."""
 
     def end(self) -> None:
         """Ends the slice."""
@@ -151,7 +151,7 @@ class FoundByPlace(Protocol):
     entries: dict[int, Entry]
 
     def take(self, entry: Entry) -> None:
-        """Takes one of them out."""
+        """Takes one entry out."""
 
 
 class ByKeys:

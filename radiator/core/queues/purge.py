@@ -50,7 +50,9 @@ class Purge:
         self.done: Callable[[int], None] | None = None
 
     def begin(self, done: Callable[[int], None], *, is_of_delayed: bool) -> None:
-        """Purges all that is there now; `done` gets the number. A purge that is under way becomes part of this one."""
+        """Purges all messages that are there now; `done` is called with their number. A purge that is under way becomes
+        part of this one.
+        """
         through = self.context.next_position()
         window, earlier = self.window, self.done
         if earlier is None:
@@ -92,7 +94,7 @@ class Purge:
         return True
 
     def spares(self, position: int) -> bool:
-        """Whether a delayed message stays: it came later, or was in flight when the purge began."""
+        """Whether a delayed message stays: it was accepted later, or was in flight when the purge began."""
         return position > self.through or position in self.spared
 
     def has_returned(self, position: int) -> bool:

@@ -102,7 +102,7 @@ class Queue(Consumable):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no message can be taken out of it, now or after a read: what is left must wait."""
+        """Whether no message can be taken out, now or after a read: those that are left must wait."""
         return self.ready_count == 0
 
     @property
@@ -300,7 +300,7 @@ class Queue(Consumable):
                 evicting.came_back(self)
 
     def put_back(self, entry: Entry) -> None:
-        """Puts it back at its own place, with its count unchanged. If it has expired, that is found there later."""
+        """Puts the entry back at its own place, with its count unchanged. If it has expired, that is noticed later."""
         move(entry, Event.UNUSED, self.moves)
         entry.redelivered = entry.was_out = True
         self.keep_count(entry)
@@ -315,7 +315,7 @@ class Queue(Consumable):
         heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:
-        """How long to delay a message that has already been redelivered that often; 0: not at all."""
+        """Returns how long to delay a message that has been redelivered that often; 0: not at all."""
         is_calm = self.calm_after is not None and redeliveries >= self.calm_after
         return max(CALM_MS if is_calm else 0, self.settings.redelivery_delay(redeliveries))
 
@@ -331,7 +331,7 @@ class Queue(Consumable):
         self.discard(entry, Event.EXPIRE, EXPIRED)
 
     def discard(self, entry: Entry, event: Event, reason: str) -> None:
-        """Removes it, and makes it a dead letter in the same batch, or counts it as expired or dropped."""
+        """Removes the entry, and makes it a dead letter in the same batch, or counts it as expired or dropped."""
         ledger = self.ledger
         if self.settings.has_dead_letters:
             self.dead_letter(self, entry, reason)
@@ -345,7 +345,7 @@ class Queue(Consumable):
         self.leave(entry, event)
 
     def count_dropped(self, entry: Entry, reason: str) -> None:
-        """Counts it as dropped: no other queue has it."""
+        """Counts the entry as dropped: no other queue has it."""
         self.ledger.dropped += 1
         self.ledger.dropped_bytes += entry.size
         if self.journal is not None:
@@ -453,11 +453,11 @@ class Queue(Consumable):
         evicting.evict(self, messages, size)
 
     def came_in(self) -> None:
-        """Called when more may have become ready at once than the queue has room for."""
+        """Called when more messages may be ready at once than there is room for."""
         evicting.came_in(self)
 
     def oldest(self) -> Entry | None:
-        """Takes out the oldest entry in memory that is not in flight, if there is one."""
+        """Takes out the oldest entry in memory that is not in flight; None: there is none."""
         if not (self.ready or self.returned):
             return None
         has_come_back = self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position)

@@ -39,10 +39,10 @@ class QueuePartition:
 
     @property
     def held_cost_bytes(self) -> int:
-        """The memory that it takes for each message that holds it."""
+        """The memory that the partition takes for each delayed message that holds its key."""
         return KEY_COST_BYTES + len(self.key or b"")
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it is left, so that a message that comes now has no other before it."""
+        """Whether nothing of the partition is left, so that a message that comes now has no other before it."""
         return not (self.line or self.out or self.held or self.coming or self.behind)

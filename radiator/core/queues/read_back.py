@@ -156,7 +156,8 @@ class ReadBack:
             if stored.position <= last:
                 raise StoreError(f"/queue/{queue.name} has message {stored.position:x} after message {last:x}")
             last = stored.position
-        left = self.window.beyond - len(answer.messages)  # those that the ledger counts and no answer has brought yet
+        # the messages that the ledger counts and no answer has brought yet
+        left = self.window.beyond - len(answer.messages)
         left += in_doubt.count_passed_over(answer.messages, self.asked_after)
         unseen = self.unseen + sum(changes.beyond for changes in self.context.uncommitted(queue))
         if left < 0 or (left == 0 and answer.has_more and not in_doubt.taken_unread):
@@ -175,7 +176,9 @@ class ReadBack:
         return self.window.end, self.queue.delayed.released_in, self.queue.in_doubt.unread
 
     def first_age_ms(self) -> int | None:
-        """Returns that age in milliseconds; None: not known yet. Reads it back, unless too many queues' ages are."""
+        """Returns the age of the first message beyond the window, in milliseconds; None: not known yet. Reads that
+        message back, unless too many queues' ages are being read.
+        """
         place, accepted_ms = self.first_accepted
         if place == self._first_place:
             return max(0, self.context.now_ms - accepted_ms)
@@ -193,7 +196,7 @@ class ReadBack:
         self.window.windows.oldest -= 1
 
     def read_first_age(self, done: Callable[[int | None], None]) -> None:
-        """Calls `done` with the age; None: there is no message that can be read."""
+        """Calls `done` with the age of the first message beyond the window; None: there is none that can be read."""
         place, window, in_doubt = self._first_place, self.window, self.queue.in_doubt
 
         def read(answer: Loaded) -> None:

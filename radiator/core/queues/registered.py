@@ -97,7 +97,7 @@ class NamedConsumers:
     # ---- subscriptions ----------------------------------------------------------------------------------------------
 
     def joined(self, subscription: Subscription) -> None:
-        """Called when a subscription with a name comes: it has that name from now on."""
+        """Called when a subscription with a name comes: the name belongs to it from now on."""
         name = subscription.consumer_name
         before, self.subscribed[name] = self.subscribed.get(name), subscription
         registration = self.registered.get(name)
@@ -123,7 +123,7 @@ class NamedConsumers:
                 self.held.add(subscription)
 
     def left(self, subscription: Subscription) -> None:
-        """Called when a subscription has gone. If another one has its name by now, nothing else changes."""
+        """Called when a subscription has gone. If another one has the name by now, nothing else changes."""
         name = subscription.consumer_name
         self.held.discard(subscription)
         if self.subscribed.get(name) is not subscription:
@@ -150,7 +150,9 @@ class NamedConsumers:
             self.hold(registration.subscription)
 
     def heard(self, registration: Registration, is_ready: bool, lease_ms: int) -> None:
-        """Called when a consumer registers again, which is its heart-beat. One that is being drained stays so."""
+        """Called when a consumer registers again, which is its heart-beat. A consumer that is being drained stays
+        so.
+        """
         registration.is_ready, registration.lease_ms = is_ready, lease_ms
         subscription = registration.subscription
         if subscription is None:
@@ -161,7 +163,9 @@ class NamedConsumers:
             self.release(subscription)
 
     def drain(self, registration: Registration) -> None:
-        """Gives it nothing more, and its keys to others for good. If it has no subscription, it is forgotten now."""
+        """Gives the consumer nothing more, and its keys to others for good. If it has no subscription, it is forgotten
+        now.
+        """
         if registration.subscription is None:
             self.forget(registration)
         elif not registration.is_draining:
@@ -177,7 +181,7 @@ class NamedConsumers:
         self.queue.forget_consumer(registration.name)
 
     def _is_away(self, registration: Registration) -> None:
-        """Starts its lease; it may be forgotten at once if too many are away."""
+        """Starts the lease of a consumer that is away; it may be forgotten at once if too many are away."""
         if registration.is_ready:
             self.awaited.add(registration)
         else:
@@ -187,7 +191,7 @@ class NamedConsumers:
     # ---- who gets something -----------------------------------------------------------------------------------------
 
     def hold(self, subscription: Subscription) -> None:
-        """Gives it nothing from now on; what it has stays with it."""
+        """Gives the subscription nothing from now on; messages that it has stay with it."""
         if subscription.is_held or subscription.is_over:
             return
         subscription.is_held = True
@@ -199,7 +203,7 @@ class NamedConsumers:
         self.queue.hold_consumer(subscription)
 
     def release(self, subscription: Subscription) -> None:
-        """Lets it be given messages again."""
+        """Lets the subscription be given messages again."""
         subscription.is_held = False
         self.held.discard(subscription)
         self.queue.release_consumer(subscription)

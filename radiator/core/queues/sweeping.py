@@ -1,4 +1,4 @@
-"""Deletes a queue on the disk: its row at once, what it stored in slices, one in each batch."""
+"""Deletes a queue on the disk: its row at once, and what it stored in slices, one in each batch."""
 
 from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
 from radiator.model.limits import STEP_MESSAGES
@@ -6,7 +6,7 @@ from radiator.model.writes import Retire, SaveLedger, Sweep
 
 
 def retire(context: TurnContext, queue: Stored, name: str, saved: SaveLedger) -> None:
-    """Deletes the queue's row; from now on only its sweeps are written. saved: its last ledger."""
+    """Deletes the queue's row; from now on only the slices of the sweep are written for it. saved: its last ledger."""
     stored = saved.ledger.stored
     context.write(saved)
     context.write(Retire(saved.queue, name, stored))

@@ -43,11 +43,11 @@ class Target(Protocol):
 
     @property
     def address(self) -> str:
-        """Its name, as messages to people show it."""
+        """The target's name, as messages to people show it."""
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that its messages take, in bytes."""
+        """The memory that the target's messages take, in bytes."""
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> object:
         """Accepts a message that has already been judged. came_from: where it was before, for the journal."""
@@ -59,35 +59,39 @@ class Target(Protocol):
         """Accepts a message: as a delayed one, if due_ms is not 0 and the target can delay messages."""
 
     def last_id(self) -> bytes:
-        """Returns the message-id of what was taken in last, or the place of a log's record, as `PARTITION:OFFSET`."""
+        """Returns the message-id of the message that was taken in last, or the place of a log's record, as
+        `PARTITION:OFFSET`.
+        """
 
     def pump(self) -> None:
         """Delivers what is ready to consumers that have room."""
 
     def watch_head(self) -> None:
-        """Called when another message may be at the head, and no `pump` follows: the broker has a turn at the time at
-        which that message expires.
+        """Called when another message may be at the head, and no `pump` follows: the broker takes a turn when that
+        message expires.
         """
 
     def can_hand(self, count: int) -> bool:
-        """Whether that many more would go to consumers at once, as an immediate SEND requires."""
+        """Whether that many more messages would go to consumers at once, as an immediate SEND requires."""
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
     def has_capacity(self, messages: int, size: int) -> bool:
-        """Whether that many more messages, of `size` bytes in all, stay within its bounds."""
+        """Whether that many more messages, of `size` bytes in all, are within the target's bounds."""
 
     def uncounted(self) -> tuple[int, int]:
-        """Counts the messages, and their bytes, that its bounds leave out."""
+        """Counts the messages, and their bytes, that the target's bounds leave out."""
 
     def check_size(self, size: int) -> None:
         """Raises Refusal `too-large` for a message that could never fit."""
 
     def judge(self, messages: int, size: int) -> bool:
-        """Whether that much may come in now; False: the producer waits (`block`). Raises Refusal `queue-full`."""
+        """Whether that many messages may come in now; False: the producer waits (`block`). Raises Refusal
+        `queue-full`.
+        """
 
     def evict(self, messages: int, size: int) -> None:
-        """Removes the oldest messages until that much fits, which `judge` has allowed."""
+        """Removes the oldest messages until there is room for so many, which `judge` has allowed."""
 
     def came_in(self) -> None:
-        """Called when more may have become ready at once than it has room for: the oldest may go."""
+        """Called when more messages may have become ready at once than the target has room for: the oldest may go."""

@@ -70,7 +70,7 @@ class AckTimeouts:
 
 
 def end_s(delivery: Delivery, now_s: float) -> float:
-    """Returns when its ack timeout is over, as far as is known now, in monotonic seconds."""
+    """Returns when the delivery's ack timeout is over, as far as is known now, in monotonic seconds."""
     connection = delivery.subscription.connection
     due_s = delivery.due_s + connection.blocked_total_s - delivery.blocked_before_s
     return due_s if connection.waits_for is None else due_s + now_s - connection.blocked_since_s

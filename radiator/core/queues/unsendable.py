@@ -32,10 +32,10 @@ class UnsendingQueue(Protocol):
 
     @property
     def address(self) -> str:
-        """Its name."""
+        """The queue's name."""
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
-        """Makes it ready again."""
+        """Makes the message ready again."""
 
 
 def fits(message: Message, connection: Connection) -> bool:

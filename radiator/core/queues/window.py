@@ -78,8 +78,8 @@ class Window:
         )
 
     def takes_again(self, size: int) -> bool:
-        """Whether a message that found no room would find it now, with room for others, so that few are read back in
-        vain: the window must hold no more than one read brings.
+        """Whether a message that found no room would find it now, with room for others too, so that few are read back
+        in vain: the window must hold no more than one read brings.
         """
         count = len(self.ready) + len(self.returned) + len(self.due)
         has_little = count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
@@ -165,7 +165,7 @@ class Window:
 
 
 def ascending(heap: list[_Placed]) -> Iterator[_Placed]:
-    """Yields what a heap holds, in order, without taking it out; the cost grows with how many are taken."""
+    """Yields what a heap holds, in order, without taking it out. The cost grows with how many items are consumed."""
     next_ones = [(heap[0], 0)] if heap else []
     while next_ones:
         pair, place = heapq.heappop(next_ones)

@@ -58,7 +58,9 @@ class Windows:
         self.released = self.released_bytes = self.released_in = 0
 
     def bound(self, max_memory_bytes: int) -> None:
-        """Sets the bounds, as shares of that many bytes. What exceeds a lower bound leaves as it is consumed."""
+        """Sets the bounds, as shares of that many bytes. If a bound is lowered, what exceeds it leaves as it is
+        consumed.
+        """
         self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
         self.out_max = min(OUT_BYTES, self.size_max // 2)
         self.held_max = min(KEYS_HELD_BYTES, max_memory_bytes // WINDOWS_SHARE)
