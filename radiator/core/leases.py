@@ -101,7 +101,7 @@ class Leases:
         owner = self._owner(connection)
         if len(owner.queue_subscriptions) >= RECEIVES_MAX:
             count = len(owner.queue_subscriptions)
-            raise Refusal("too-many-receives", f"{count} Receives of {_of(owner)} wait already, which is the most.")
+            raise Refusal("too-many-receives", f"{count} Receives of {_of(owner)} wait already, which is the limit.")
         if len(owner.unacked) >= self.limits.max_leases:
             have = f"{count_text(len(owner.unacked), 'message is', 'messages are')} leased to {_of(owner)} already"
             raise Refusal("too-many-leases", f"{have}: max_leases is {self.limits.max_leases}. Settle some first.")

@@ -49,7 +49,7 @@ function Page({ name, path, query }) {
   }, [kind]);
   if (!found) return html`<h1>There is no such page</h1><p><a href=${href([])}>To the overview</a></p>`;
   if (found.page) return html`<${found.page} path=${path} query=${query} />`;
-  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker is away, or has another version by now. Reload the page." }} />`;
+  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker does not answer, or has another version now. Reload the page." }} />`;
   if (loaded.kind !== kind) return html`<p class="muted" role="status">Loading…</p>`;
   return html`<${loaded.module.default} path=${path} query=${query} />`;
 }
@@ -142,7 +142,7 @@ function Help({ close }) {
   return html`<dialog ref=${frame} aria-labelledby="help-title" onClose=${close}>
     <h2 id="help-title">Keys</h2>
     <table><tbody>${keys.map(([key, what]) => html`<tr key=${key}><td><kbd>${key}</kbd></td><td>${what}</td></tr>`)}</tbody></table>
-    <p class="muted">Each page's state is in its address: send that to somebody else, who sees the same then. Everything here can be done with the command line (<code>radiator --help</code>) and over HTTP (<a href="/v1/openapi.json">/v1/openapi.json</a>).</p>
+    <p class="muted">Each page's state is in its address: send it to others, and they see the same. Everything here can be done with the command line (<code>radiator --help</code>) and over HTTP (<a href="/v1/openapi.json">/v1/openapi.json</a>).</p>
     <form method="dialog" class="buttons"><button>Close</button></form>
   </dialog>`;
 }

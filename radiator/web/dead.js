@@ -5,6 +5,6 @@ export const WHY_DEAD = {
   redeliveries: "it had come back too often",
   expired: "its time to live was over",
   overflow: "the queue was full",
-  unrouted: "the exchange for dead letters led nowhere",
-  cycle: "it came round again by exchanges for dead letters",
+  unrouted: "the exchange for dead letters routed it nowhere",
+  cycle: "it came back in a cycle of exchanges for dead letters",
 };

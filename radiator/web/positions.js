@@ -164,9 +164,9 @@ function Make({ name, log }) {
   ];
   const make = ({ group, place }) => {
     if (!group) refuse("A group needs a name.");
-    if (log.groups.includes(group)) refuse("This group is there: choose it in the table.");
+    if (log.groups.includes(group)) refuse("This group exists: choose it in the table.");
     return setting(name, group, offsetsOf({ place }, log.partitions));
   };
   return html`<${Act} label="Make a group…" title="Make a group" fields=${fields} make=${make} said=${({ offsets }) => `The group is made, and goes on at ${listed(offsets)}.`}>
-    <p>It is there before its first SUBSCRIBE, which then goes on at this position.</p></${Act}>`;
+    <p>It exists from now on, and its first SUBSCRIBE goes on at this position.</p></${Act}>`;
 }

@@ -22,7 +22,7 @@ export function Publish({ to, fields = [], children, done }) {
       call: { method: "POST", path, body: { messages: [message] } },
     };
   };
-  const said = ({ ids }) => (ids.length ? `Stored ${many(ids.length, "copy", "copies")}: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ", …" : ""}.` : "It was taken, but nothing was stored: no destination gets it, or its dedup-id is known already.");
+  const said = ({ ids }) => (ids.length ? `Stored ${many(ids.length, "copy", "copies")}: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ", …" : ""}.` : "It was accepted, but nothing was stored: no destination gets it, or its dedup-id is known already.");
   return html`<${Act} label="Publish…" title="Publish a message" fields=${[...fields, ...FIELDS]} make=${make} said=${said} done=${done}>${children}</${Act}>`;
 }
 

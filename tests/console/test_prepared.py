@@ -109,7 +109,7 @@ def test_what_somebody_else_has_aborted_is_told(page: Page, client: Client) -> N
     page.fill("dialog input", "t-gone")
     client.admin({"do": "abort", "prepared": ["t-gone"]})
     page.press("Abort", "dialog")
-    page.sees("It was not there any more: nothing was aborted.")
+    page.sees("It was no longer prepared: nothing was aborted.")
     page.is_well()
 
 

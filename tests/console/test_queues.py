@@ -132,7 +132,7 @@ def test_a_queue_is_declared(page: Page) -> None:
     page.fill("#field-max_messages", "5")
     page.sees("radiator declare queue made.here --max-messages=5")
     page.press("Declare", "dialog")
-    page.sees("The queue is there, as declared.")
+    page.sees("The queue exists, as declared.")
     assert get(page, "/v1/queues/made.here")["settings"]["max_messages"] == 5
     urllib.request.urlopen(urllib.request.Request(f"{page.url}/v1/queues/made.here", method="DELETE"))
 

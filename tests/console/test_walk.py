@@ -108,7 +108,7 @@ def _a_queue_with_a_place_for_dead_letters(page: Page, broker: BrokerProcess) ->
     page.fill("#field-max_redeliveries", str(DELIVERIES - 1))
     page.sees(f"RADIATOR_BROKER={broker.address} radiator declare queue orders")
     page.press("Declare", "dialog")
-    page.sees("The queue is there, as declared.")
+    page.sees("The queue exists, as declared.")
     page.press("orders")
     page.sees("It is empty: nothing has come to it yet.")
     assert page.run("return document.querySelector('main').firstElementChild.tagName") == "H1"

@@ -50,9 +50,7 @@ class LogKind(Kind):
             raise Refusal("reserved", f"/log/{name:.255} is written by the broker alone.")
         log = self.destinations.logs.get(name)
         if command.expiration_ms is not None or command.expires_ms:
-            raise Refusal(
-                "no-delay", f"{log.name} keeps everything as long as it keeps it: a record has no `expiration`."
-            )
+            raise Refusal("no-delay", f"A record of {log.name} has no `expiration`: only retention removes it.")
         if command.immediate:
             raise no_consumer(command.destination, "it is a log")
         return log

@@ -123,7 +123,7 @@ class TopicKind(Kind):
             raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
         if name == PEERS_TOPIC and self.destinations.is_clustered:
             if for_send:
-                raise Refusal("reserved", f"/topic/{name} is what this node says of others: it can only be subscribed.")
+                raise Refusal("reserved", f"/topic/{name} has the broker's own events: it can only be subscribed to.")
             return
         check_words(name)
         declarations = self.destinations.declarations

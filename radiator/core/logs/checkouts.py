@@ -181,7 +181,7 @@ class Checkouts:
         """
         log = self.log(queue, group)
         if log.has_readers:
-            raise Refusal("in-use", f"{log.name} is read just now: end that first.")
+            raise Refusal("in-use", f"{log.name} is being read: end its subscriptions first.")
         target = self.destinations.target(queue)
         if not target.is_persistent:
             raise Refusal("bad-request", f"{target.address} is in memory now: a crash would lose what went back to it.")

@@ -85,8 +85,8 @@ class LogConsumer(Consumable):
         if self.readers.watched + self.watched > WATCHED_MAX:
             raise Refusal(
                 "too-many-subscriptions",
-                f"All that read logs read {self.readers.watched} partitions, each counted as often as it is read: "
-                f"{self.watched} more of {log.name} are too many.",
+                f"Readers of logs read {self.readers.watched} partitions, each counted once for each reader: "
+                f"{self.watched} more of {log.name} would be more than {WATCHED_MAX}.",
             )
         from_ms = command.start[1] if command.start is not None and command.start[0] == TIME else 0
         if name is None:

@@ -26,7 +26,7 @@ def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> s
     """Returns the sentence about a log that has another number of partitions than is declared."""
     return (
         f"{LOG_PREFIX}{name} is declared with partitions = {declared.partitions}, but it has {kept.partitions}, and "
-        "their number is fixed: declare so many, or take another name."
+        "their number is fixed: declare that many, or take another name."
     )
 
 

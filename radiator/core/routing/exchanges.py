@@ -231,8 +231,8 @@ class Exchanges:
         if self.topics.durable.is_crowded(key) if exchange is None else exchange.crowded_by(key):
             raise Refusal(
                 "too-many-wildcards",
-                f"{key!r:.80} and what is bound already match in too many ways: fewer wildcards in the same places, or "
-                "words of more kinds, would do.",
+                f"{key!r:.80} and what is bound already match in too many ways: use fewer wildcards in the same "
+                "places, or more different words.",
             )
 
     def put_on(self, name: str, key: str, queue: Target, is_stored: bool, is_declared: bool = False) -> None:

@@ -144,7 +144,7 @@ class PreparedTransactions:
         if name in self.prepared:
             raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
         if name.startswith(tuple(self.refused)):
-            raise Refusal("aborted", f"What begins as {shown(name.encode())} does has been aborted: it comes too late.")
+            raise Refusal("aborted", f"{shown(name.encode())} comes too late: all with such names are aborted.")
         if self.count >= PREPARED_MAX:
             raise Refusal(
                 "too-many-transactions",
@@ -191,7 +191,7 @@ class PreparedTransactions:
                 others = "immediate" if send.immediate else "more keys" if send.more_keys else "reply-to"
                 which = "mandatory" if send.mandatory else others
                 raise Refusal(
-                    "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
+                    "not-preparable", f"The SEND to {send.destination} has `{which}`, so it cannot be prepared."
                 )
             puts = self.admission.router.plan(connection, send, Plan()).puts
             self.admission.needs(puts)

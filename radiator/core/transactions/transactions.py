@@ -89,7 +89,7 @@ class Transactions:
             return blocked
         if len(transaction.sends) >= SENT_PER_TRANSACTION:
             # COMMIT carries them out in one turn, during which nobody else is served
-            raise Refusal("too-large", f"The transaction sends {SENT_PER_TRANSACTION} messages: that is the most.")
+            raise Refusal("too-large", f"The transaction sends {SENT_PER_TRANSACTION} messages, which is the limit.")
         self.grow(connection, transaction, command.size + WRITE_COST_BYTES)
         transaction.sends.append(command)
         connection.receipt(self.context, command.receipt)

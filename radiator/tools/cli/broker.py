@@ -91,7 +91,7 @@ def _listening(config: Config) -> Address:
     Raises ConfigError, AddressError.
     """
     if given := os.environ.get(ENVIRONMENT):
-        print(f"radiator: ${ENVIRONMENT} is {given}: --config is not asked where the broker is.", file=sys.stderr)
+        print(f"radiator: ${ENVIRONMENT} is {given}: --config does not say where the broker is.", file=sys.stderr)
         return _address(given)
     sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
     # the operators' one even if the configuration has none: the broker that runs may be of an earlier one

@@ -51,7 +51,7 @@ function Declare({ done }) {
     { name: "name", label: "Name", required: true },
     { name: "partitions", label: "Partitions", type: "number", min: 1, max: 1024, value: "1", hint: "The number never changes. Records with the same key come in order." },
     { name: "partition_key", label: "Partition key", hint: "Where it stands in a body of JSON, such as /customer/id. Empty: in the header partition-key." },
-    { name: "hours", label: "Keep records for so many hours", type: "number", min: 0, step: "any", value: "168", hint: "0: no record goes by its age." },
+    { name: "hours", label: "Keep records for this many hours", type: "number", min: 0, step: "any", value: "168", hint: "0: no record goes by its age." },
     { name: "retention_bytes", label: "Keep at most", placeholder: "10GiB", hint: "Empty: any size." },
     { name: "schema", label: "Avro schema of bodies", type: "textarea", rows: 3, hint: "Empty: any body." },
   ];

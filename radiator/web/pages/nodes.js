@@ -34,7 +34,7 @@ export default function Nodes({ query }) {
 }
 
 function Alone({ of }) {
-  return html`<${Empty}>${seen(of.message)} Linked with others it hands its messages to consumers of theirs. For that, config.toml says who it is and whom it knows; then restart it. <code>docs/CLUSTER.md</code> has the rest.</${Empty}>
+  return html`<${Empty}>${seen(of.message)} Linked with other nodes it hands messages to their consumers. For that, config.toml names this node and its peers; then restart it. <code>docs/CLUSTER.md</code> has the rest.</${Empty}>
     <${Code} label="Into config.toml" text=${NODE} />`;
 }
 
@@ -43,7 +43,7 @@ function Known({ of, first, again }) {
   const far = nodes.filter((one) => one.hops > 1).sort((one, other) => one.hops - other.hops || (one.name < other.name ? -1 : 1));
   const page = peers.slice(first, first + SHOWN);
   return html`
-    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>The configuration of this broker has no [node] any more. This is what it still keeps of other nodes.</p>`}
+    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>The configuration of this broker has no [node] any more. This is what it still keeps for other nodes.</p>`}
     ${peers.length > 0 && html`<${Picture} of=${of} far=${far} />`}
     ${!peers.length && html`<${Empty}>It has no peers: the configuration names none, and nobody is linked.</${Empty}>`}
     ${peers.length > 0 && html`<section class="part"><h2>${many(peers.length, "link")}</h2>

@@ -70,7 +70,7 @@ function Commit({ of, again }) {
 function Abort({ of, again }) {
   return html`<${Act} label="Abort…" title="Abort a prepared transaction" isDangerous typed=${seen(of.name)} done=${again}
     make=${() => ({ cli: ["prepared", `--abort=${of.name}`], call: { method: "POST", path: "/v1/prepared/abort", body: { prepared: [of.name] } } })}
-    said=${(answer) => (answer.aborted ? `Aborted: nothing of its ${many(of.messages, "message")} was sent.` : "It was not there any more: nothing was aborted.")}>
+    said=${(answer) => (answer.aborted ? `Aborted: nothing of its ${many(of.messages, "message")} was sent.` : "It was no longer prepared: nothing was aborted.")}>
     <p>${`Its ${many(of.messages, "message")} (${bytes(of.bytes)}) are discarded: none of them is ever sent.`}</p>
   </${Act}>`;
 }
@@ -78,7 +78,7 @@ function Abort({ of, again }) {
 function AbortAll({ text, again }) {
   const fields = [
     { name: "prefix", label: "All whose names begin with", value: text, required: true, hint: "spark- are those of sinks of Spark: only while no batch is running." },
-    { name: "refuse", label: "Refuse new ones under such names for so many seconds", type: "number", min: 0, max: 3600, value: "0" },
+    { name: "refuse", label: "Refuse new ones under such names for this many seconds", type: "number", min: 0, max: 3600, value: "0" },
   ];
   const make = ({ prefix, refuse: refuse_s }) => {
     if (!prefix) refuse("Say how the names begin.");

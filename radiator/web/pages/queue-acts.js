@@ -18,11 +18,11 @@ export function declareQueue(done) {
     fields: [
       { name: "name", label: "Name", required: true },
       { name: "persistent", label: "On the disk", type: "checkbox", value: true, hint: "Otherwise its messages are in memory, and gone after a restart." },
-      { name: "max_messages", label: "At most so many messages", type: "number", min: 1, placeholder: "no bound" },
+      { name: "max_messages", label: "At most this many messages", type: "number", min: 1, placeholder: "no bound" },
       { name: "overflow", label: "What a SEND does when it is full", type: "select", options: OVERFLOWS, value: "block" },
       { name: "dead_letter", label: "Dead letters go to the queue", hint: "It is made if it is not there. Without one a message comes back without bound, and one that is rejected or expires is dropped." },
-      { name: "max_redeliveries", label: "Dead after so many redeliveries", type: "number", min: 0, placeholder: "16" },
-      { name: "ack_timeout_s", label: "A consumer must ack within so many seconds", placeholder: "no bound", type: "number", min: 1 },
+      { name: "max_redeliveries", label: "Dead letter after this many redeliveries", type: "number", min: 0, placeholder: "16" },
+      { name: "ack_timeout_s", label: "A consumer must ack within this many seconds", placeholder: "no bound", type: "number", min: 1 },
     ],
     make: ({ name, ...values }) => {
       if (!name) refuse("Name the queue.");
@@ -35,7 +35,7 @@ export function declareQueue(done) {
       }
       return { cli: values.dead_letter ? [...cli, "--create"] : cli, call: { method: "PUT", path: pathOf("queues", name), body } };
     },
-    said: (answer) => ["The queue is there, as declared.", ...(answer.warnings ?? [])].join(" "),
+    said: (answer) => ["The queue exists, as declared.", ...(answer.warnings ?? [])].join(" "),
     children: html`<p>It survives a restart. config.toml could declare the same, and has more settings.</p>`,
   };
 }

@@ -62,9 +62,9 @@ def test_a_crash_before_the_receipt_leaves_nothing() -> None:
         (send(1, "/topic/a"), "/topic/a cannot be prepared"),
         (send(1, "/temp-queue/a"), "/temp-queue/a cannot be prepared"),
         (send(1, "/reply-queue/a"), "/reply-queue/a cannot be prepared"),
-        (send(1, "a", mandatory=True), "`mandatory` cannot be prepared"),
-        (send(1, "a", immediate=True), "`immediate` cannot be prepared"),
-        (send(1, "a", reply_to="b"), "`reply-to` cannot be prepared"),
+        (send(1, "a", mandatory=True), "has `mandatory`, so it cannot be prepared"),
+        (send(1, "a", immediate=True), "has `immediate`, so it cannot be prepared"),
+        (send(1, "a", reply_to="b"), "has `reply-to`, so it cannot be prepared"),
     ],
 )
 def test_what_cannot_be_kept_for_later_is_refused(word: Send, part: str) -> None:

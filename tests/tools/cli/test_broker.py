@@ -41,7 +41,7 @@ def test_the_environment_goes_before_the_configuration_and_says_so(
     monkeypatch.setenv("RADIATOR_BROKER", NOBODY)
     assert main(["queues", "--config", str(broker.config_file)]) == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert first == f"radiator: $RADIATOR_BROKER is {NOBODY}: --config is not asked where the broker is."
+    assert first == f"radiator: $RADIATOR_BROKER is {NOBODY}: --config does not say where the broker is."
     assert f"Cannot connect to {NOBODY}" in second
 
 
