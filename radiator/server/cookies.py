@@ -11,8 +11,8 @@ from radiator.model.limits import COOKIE_BYTES, COOKIE_MAX_S, COOKIES_LOOK_S
 from radiator.model.principal import GivenCookie, Principal
 from radiator.model.replies import Refuse
 from radiator.model.rights import Rules
+from radiator.protocols.http.access import cookie_over
 from radiator.protocols.http.cookie import key_of_value
-from radiator.protocols.http.door import cookie_over
 from radiator.server.timetable import Timetable
 
 

@@ -840,7 +840,7 @@ def test_nobody_else_knows_rights_or_refuses_for_them() -> None:
     is_told = {"integrations/kombu/failures.py"}  # by the broker
     has_its_status = {
         "protocols/amqp/refusals.py", "protocols/http/head.py", "protocols/http/responses.py",
-        "protocols/http/door.py",
+        "protocols/http/access.py",
     }  # fmt: skip
     assert knows == judges | refuses_logins | names_it | writes_it_down | explains | is_told | has_its_status
     assert radiator.__file__ is not None and Path(radiator.__file__).parent == PACKAGE

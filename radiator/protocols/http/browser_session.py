@@ -8,8 +8,8 @@ from radiator.model.limits import HTTP_LOGIN_BYTES, Limits
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.rights import EVERYTHING, RIGHTS, Rules
 from radiator.model.users import user_name_mistake
+from radiator.protocols.http.access import is_own_page
 from radiator.protocols.http.cookie import dropped_cookie, given_cookie, is_secure
-from radiator.protocols.http.door import is_own_page
 from radiator.protocols.http.exchange import HttpRequest, LoginGiven
 from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.json_body import parsed

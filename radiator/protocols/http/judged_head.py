@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from radiator.model.limits import Limits
 from radiator.model.settings import WebSettings
-from radiator.protocols.http.door import check_host, check_site
+from radiator.protocols.http.access import check_host, check_site
 from radiator.protocols.http.exchange import Route
 from radiator.protocols.http.head import BadRequest, RequestHead
 from radiator.protocols.http.routes import found_route

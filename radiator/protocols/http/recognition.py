@@ -3,8 +3,8 @@ says.
 """
 
 from radiator.model.principal import Check, Cookies, GivenCookie, Login, Principal, Verdict
+from radiator.protocols.http.access import credentials, is_own_page
 from radiator.protocols.http.cookie import check_form, key_of
-from radiator.protocols.http.door import credentials, is_own_page
 from radiator.protocols.http.head import RequestHead
 
 

@@ -37,10 +37,10 @@ from radiator.model.replies import (
     Reply,
     Scope,
 )
+from radiator.protocols.http.access import allowed_origin, cookie_over, login_refused, preflight
 from radiator.protocols.http.body import Body
 from radiator.protocols.http.browser_session import logged_in
 from radiator.protocols.http.context import DEFAULT_CONTEXT, WebContext
-from radiator.protocols.http.door import allowed_origin, cookie_over, not_let_in, preflight
 from radiator.protocols.http.exchange import HttpRequest, LoginGiven, Stream, found_by
 from radiator.protocols.http.head import BadRequest, RequestHead, head_bytes, parse_head
 from radiator.protocols.http.judged_head import JudgedHead
@@ -331,7 +331,7 @@ class WebSession:
 
     def _turn_away(self, reading: Arrival, refusal: Refusal) -> None:
         self._reading = None
-        self._respond(reading.head, not_let_in(reading.head, refusal, reading.route.logs_in), is_last=True)
+        self._respond(reading.head, login_refused(reading.head, refusal, reading.route.logs_in), is_last=True)
 
     def _must_wait(self, reading: Arrival) -> bool:
         """Whether the request may begin only after those before it are answered."""

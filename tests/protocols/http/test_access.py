@@ -7,14 +7,14 @@ import pytest
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.replies import Scope
 from radiator.model.settings import DEFAULT_WEB, WebSettings
-from radiator.protocols.http.door import (
+from radiator.protocols.http.access import (
     allowed_origin,
     check_host,
     check_site,
     cookie_over,
     credentials,
     is_own_page,
-    not_let_in,
+    login_refused,
     preflight,
 )
 from radiator.protocols.http.head import BadRequest
@@ -198,7 +198,7 @@ def test_what_is_an_own_page() -> None:
 
 def test_a_browser_that_a_script_has_asked_gets_no_challenge() -> None:
     def is_challenged(**headers: str) -> bool:
-        answer = not_let_in(head_of(**headers), Refusal(FORBIDDEN, "It is wrong."))
+        answer = login_refused(head_of(**headers), Refusal(FORBIDDEN, "It is wrong."))
         assert answer.status == 401
         return any(name == b"WWW-Authenticate" for name, _ in answer.headers)
 
@@ -209,9 +209,9 @@ def test_a_browser_that_a_script_has_asked_gets_no_challenge() -> None:
 
 
 def test_who_logs_in_by_a_body_gets_no_challenge_and_hears_what_it_has() -> None:
-    answer = not_let_in(head_of("POST"), Refusal(FORBIDDEN, "It is wrong."), is_in_body=True)
+    answer = login_refused(head_of("POST"), Refusal(FORBIDDEN, "It is wrong."), is_in_body=True)
     assert answer.status == 401 and answer.headers == () and b"`user` and `password`" in answer.body
-    assert not_let_in(head_of("POST"), Refusal("connections", "Too many wait."), True).status == 503
+    assert login_refused(head_of("POST"), Refusal("connections", "Too many wait."), True).status == 503
 
 
 def test_the_end_of_a_cookie_is_that_of_the_connection() -> None:
@@ -222,6 +222,6 @@ def test_the_end_of_a_cookie_is_that_of_the_connection() -> None:
 
 def test_who_has_a_cookie_that_does_not_count_is_sent_to_log_in_again() -> None:
     for cookie, is_again in (("radiator=x", True), ("__Host-radiator=x", True), ("a=radiator", False), (None, False)):
-        body = not_let_in(head_of(Cookie=cookie), Refusal(FORBIDDEN, "It is wrong.")).body
+        body = login_refused(head_of(Cookie=cookie), Refusal(FORBIDDEN, "It is wrong.")).body
         assert (b"log in again" in body) is is_again and (b"Authorization" in body) is not is_again
-    assert not_let_in(head_of(), Refusal("connections", "Too many wait.")).status == 503
+    assert login_refused(head_of(), Refusal("connections", "Too many wait.")).status == 503

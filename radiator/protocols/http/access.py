@@ -110,7 +110,7 @@ def credentials(authorization: bytes | None) -> tuple[bytes, bytes]:
     return (name, secret) if name or secret else (_NOBODY, authorization)
 
 
-def not_let_in(head: RequestHead, refusal: Refusal, is_in_body: bool = False) -> Response:
+def login_refused(head: RequestHead, refusal: Refusal, is_in_body: bool = False) -> Response:
     """Returns the response to a request whose login was refused. It has no challenge if a script of a page has made the
     request, since the browser would open its own login dialog over the page; nor if the login was in the body.
     """
