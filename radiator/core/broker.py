@@ -121,7 +121,7 @@ class Broker:
             Stop: self.stop,
         }
 
-    # ---- the door ---------------------------------------------------------------------------------------------------
+    # ---- a turn -----------------------------------------------------------------------------------------------------
 
     def turn(self, events: list[ServerEvent], now_s: float, now_ms: int) -> Turn:
         """Carries out the events in order. now_s: monotonic seconds; now_ms: milliseconds since the epoch."""

@@ -1,4 +1,4 @@
-"""The door: turns in order, stopping, starting."""
+"""The broker: turns in order, stopping, starting."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """`/amq/queue/NAME`: an existing queue; a SEND or SUBSCRIBE to this address creates none."""
 
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Door, Kind, Subscriber
+from radiator.core.kinds.kind import AdmissionPort, Kind, Subscriber
 from radiator.core.producer import Producer
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.plan import Plan, no_consumer
@@ -20,11 +20,11 @@ class ExistingQueueKind(Kind):
 
     __slots__ = ()
 
-    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+    def send(self, admission: AdmissionPort, connection: Connection, command: Send, name: str) -> Waitable | None:
         found = self.destinations.queues.all.get(name)
         if found is None:
-            return door.send_planned(connection, command)
-        return door.send_to(connection, found, command)
+            return admission.send_planned(connection, command)
+        return admission.send_to(connection, found, command)
 
     def can_delay(self, name: str) -> bool:
         return True

@@ -29,8 +29,10 @@ from radiator.model.settings import Declarations
 Asked = Request[TopologyPort]
 
 
-class Door(Protocol):
-    """Where messages come in (routing/admission.py). Each returns what the SEND must wait for first, or None."""
+class AdmissionPort(Protocol):
+    """How messages are let in (routing/admission.py). Each method returns what the SEND must wait for first, or
+    None.
+    """
 
     def send_to(self, connection: Connection, target: Target, command: Send) -> Waitable | None:
         """Hands a message to this one target."""
@@ -101,9 +103,9 @@ class Kind:
 
     # ---- messages ---------------------------------------------------------------------------------------------------
 
-    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+    def send(self, admission: AdmissionPort, connection: Connection, command: Send, name: str) -> Waitable | None:
         """Judges a SEND and carries it out; returns what it must wait for, if anything. Raises Refusal."""
-        return door.send_planned(connection, command)
+        return admission.send_planned(connection, command)
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         """Adds to the plan what a SEND with this header block would do. Raises Refusal."""

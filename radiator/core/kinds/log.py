@@ -8,7 +8,7 @@ from typing import Any
 from radiator.core.answers import in_order, rested
 from radiator.core.connections import Connection
 from radiator.core.kinds import unbinding
-from radiator.core.kinds.kind import Asked, Door, Kind, Round, Subscriber
+from radiator.core.kinds.kind import AdmissionPort, Asked, Kind, Round, Subscriber
 from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log, is_reserved_log
 from radiator.core.logs.log_consumer import LogConsumer
@@ -55,8 +55,8 @@ class LogKind(Kind):
             raise no_consumer(command.destination, "it is a log")
         return log
 
-    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
-        return door.send_to(connection, self.log(command, name), command)
+    def send(self, admission: AdmissionPort, connection: Connection, command: Send, name: str) -> Waitable | None:
+        return admission.send_to(connection, self.log(command, name), command)
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         self.incoming.put_into(plan, command, headers, (self.log(command, name),), 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from radiator.core.connections import Connection
 from radiator.core.kinds import unbinding
-from radiator.core.kinds.kind import Asked, Door, Kind, Round, Subscriber
+from radiator.core.kinds.kind import AdmissionPort, Asked, Kind, Round, Subscriber
 from radiator.core.ports import TopologyPort
 from radiator.core.producer import Producer
 from radiator.core.queues.key_numbers import Hot, active_keys, key_moves, look_for_hot, useful_consumers
@@ -50,10 +50,10 @@ class QueueKind(Kind):
 
     __slots__ = ()
 
-    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+    def send(self, admission: AdmissionPort, connection: Connection, command: Send, name: str) -> Waitable | None:
         if command.immediate or command.more_keys:
-            return door.send_planned(connection, command)
-        return door.send_to(connection, self.destinations.queues.get(name), command)
+            return admission.send_planned(connection, command)
+        return admission.send_to(connection, self.destinations.queues.get(name), command)
 
     def can_delay(self, name: str) -> bool:
         return True

@@ -1,7 +1,7 @@
 """`/reply-queue/ID`: the temp queue of the client that asked, here or at another node."""
 
 from radiator.core.connections import Connection
-from radiator.core.kinds.kind import Door, Kind
+from radiator.core.kinds.kind import AdmissionPort, Kind
 from radiator.core.producer import Producer
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
@@ -20,7 +20,7 @@ class ReplyQueueKind(Kind):
 
     __slots__ = ()
 
-    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+    def send(self, admission: AdmissionPort, connection: Connection, command: Send, name: str) -> Waitable | None:
         """Delivers a reply, or drops it where its queue is gone or full. Most replies need no plan."""
         if (
             command.mandatory
@@ -31,10 +31,10 @@ class ReplyQueueKind(Kind):
             or connection.rest_batch > self.context.committed
             or self.destinations.temp_queues.node_of_asker(name)
         ):
-            return door.send_planned(connection, command)
+            return admission.send_planned(connection, command)
         message = command.message(command.headers, self.context.now_ms, None)
-        door.answer(self.destinations.temp_queues.by_id.get(name), message)
-        door.receipt(connection, command)
+        admission.answer(self.destinations.temp_queues.by_id.get(name), message)
+        admission.receipt(connection, command)
         return None
 
     def plan(self, plan: Plan, producer: Producer, command: Send, name: str, headers: bytes, due_ms: int) -> None:
