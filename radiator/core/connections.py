@@ -377,7 +377,7 @@ class Connection(Producer):
 
     @property
     def address(self) -> str:
-        """Its name, as messages to people show it."""
+        """The connection's name, as messages to people show it."""
         return f"connection {self.number}"
 
     @property

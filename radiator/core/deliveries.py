@@ -82,8 +82,9 @@ def settle(command: Ack | Nack, delivery: Delivery) -> None:
 
 
 def settle_in_turn(command: Ack | Nack, delivery: Delivery) -> None:
-    """As `settle`, for a command that goes on in the next turn once commands like it have made too many dead letters in
-    this one. Those that others make do not count: a flood of them would keep it waiting for as long as it lasts.
+    """Settles as `settle` does, for a command that goes on in the next turn once commands like it have made too many
+    dead letters in this one. Dead letters that other commands make do not count: a flood of them would keep it waiting
+    for as long as it lasts.
     """
     context = delivery.subscription.queue.context
     before = context.dead_letters_cost

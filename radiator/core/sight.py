@@ -12,7 +12,7 @@ _EXPLAINED: dict[str, Callable[[str], AdminCommand]] = {QUEUE: ExplainQueue, LOG
 
 
 class Sight:
-    """As of now. is_everything: it may see whatever there is, the broker's own numbers included."""
+    """What a client may see now. is_everything: it may see whatever there is, the broker's own numbers included."""
 
     __slots__ = ("authorization", "connection", "is_everything")
 

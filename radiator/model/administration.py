@@ -123,7 +123,7 @@ class ExplainMessage:
 
 @dataclass(slots=True)
 class ExplainTrace:
-    """The same for the messages of a trace, the first of them (story.py). trace_id: 32 hexadecimal digits."""
+    """What has become of a trace's first messages (story.py). trace_id: 32 hexadecimal digits."""
 
     trace_id: str
     after: int
@@ -155,7 +155,7 @@ class DeclareDestination:
 
 @dataclass(slots=True)
 class DescribeDestination:
-    """Its settings and its numbers: the record of its kind, such as QueueDescribed, or DestinationDescribed."""
+    """The settings and numbers of a destination: QueueDescribed, for example, or DestinationDescribed."""
 
     kind: str
     name: str
@@ -294,7 +294,7 @@ class AwaitLog:
 
 @dataclass(slots=True)
 class AwaitLogs:
-    """The same for several logs: LogsEnds. known: the offsets of one log after the other."""
+    """Waits for several logs, and is answered by LogsEnds. known: the offsets of one log after the other."""
 
     logs: tuple[str, ...]
     known: Sequence[int]

@@ -403,7 +403,7 @@ def reply_key(address: str) -> str:
 
 
 def reply_address(key: str | None) -> str | None:
-    """The same the other way: the address by which a client of another protocol answers."""
+    """Returns the address by which a client of another protocol answers, for AMQP's `reply_to`."""
     return key if key is None or key.startswith("/") or _is_direct(key) else _QUEUE + key
 
 

@@ -88,7 +88,9 @@ class QueueExplained:
 
 @dataclass(slots=True)
 class LogExplained:
-    """As QueueExplained. readers, groups: how many; unread: by group, for the first groups."""
+    """Why nothing moves in a log; see QueueExplained. readers, groups: how many; unread: by group, for the first
+    groups.
+    """
 
     verdict: str
     sentence: str
@@ -113,7 +115,7 @@ class Declared:
 
 @dataclass(slots=True)
 class QueueDeclared:
-    """The same for a queue, and what it has. ready: messages that a consumer could have at once."""
+    """A queue that is declared, and what it holds. ready: messages that a consumer could have at once."""
 
     messages: int
     ready: int
@@ -308,7 +310,7 @@ class LogEnds:
 
 @dataclass(slots=True)
 class LogsEnds:
-    """The same for several logs, by name, in the order in which they were asked for."""
+    """The ends of several logs, by name, in the order in which they were asked for."""
 
     logs: NamedRows[LogEnds]
 

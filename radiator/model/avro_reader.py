@@ -96,7 +96,7 @@ class AvroReader:
 
 
 def shown_value(value: object) -> str:
-    """As JSON, on one line of bounded length; of what is large only that it is there."""
+    """Returns a value as JSON, on one line of bounded length; for a large one only what kind of value it is."""
     if isinstance(value, dict | list) and len(value) > SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'an array'} of {len(value)}"
     if isinstance(value, str):

@@ -263,7 +263,7 @@ class Identify:
 
 @dataclass(slots=True)
 class Renew:
-    """The same principal has proved its identity by another secret, which expires at another time."""
+    """Reports that the same principal has proved its identity by another secret, which expires at another time."""
 
     connection: int
     principal: Principal

@@ -132,7 +132,7 @@ def _node(node: Node, map_size: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As a file has it, about: addresses and paths are texts, and sizes are bytes."""
+    """Returns a value about as a file has it: addresses and paths are texts, and sizes are bytes."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, LogKeep):

@@ -102,7 +102,7 @@ class ConnectionDescribed:
 
 @dataclass(slots=True)
 class ConnectionClosed:
-    """It has been told so, and is gone once that is written, or GOODBYE_MAX_S are over."""
+    """A connection that was told to close. It is gone once that is written, or after GOODBYE_MAX_S."""
 
     number: int
     user: str

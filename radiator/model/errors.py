@@ -24,7 +24,7 @@ EXIT_DISK_FAILED = 74
 
 
 class RadiatorError(Exception):
-    """Its text is a whole sentence, made for the person who reads it."""
+    """An error whose text is a whole sentence, made for the person who reads it."""
 
 
 class Violation(RadiatorError):

@@ -44,7 +44,7 @@ class KeptLines:
 
 @dataclass(slots=True)
 class LogLines:
-    """As KeptLines."""
+    """The answer with lines of the log; see KeptLines."""
 
     lines: Rows[LogLine]
     first: int

@@ -23,7 +23,7 @@ class ReadHistory:
 
 @dataclass(slots=True)
 class ReadQueueHistory:
-    """The same for a queue. Refused (`no-history`) where it is not among the busiest."""
+    """Asks for the history of a queue. Refused (`no-history`) if the queue is not among the busiest."""
 
     queue: str
     after_ms: int = 0

@@ -10,7 +10,7 @@ _BY_PRIORITY = "priority:"
 
 
 def priority_of(message: Message, highest: int) -> int:
-    """Its priority, at most the highest one; 0 where it has none, or none that can be read."""
+    """Returns the message's priority, at most the highest one; 0 if it has none, or none that can be read."""
     value = PRIORITY.value(message.headers, message.escaping)
     if value is None or not value.isdigit():
         return 0

@@ -98,12 +98,12 @@ def nothing_of_message(one: str, store_id: str) -> str:
 
 
 def nothing_of_trace(trace_id: str) -> str:
-    """The same for a trace."""
+    """Returns the sentence that the journal tells nothing of a trace."""
     return f"The journal tells nothing of trace {trace_id}. {_NOTHING_OF_TRACE}"
 
 
 def nothing_of_correlation(correlation_id: str) -> str:
-    """The same for a correlation-id."""
+    """Returns the sentence that the journal tells nothing of a correlation-id."""
     return f"The journal tells nothing of the correlation-id {correlation_id!r:.100}. {_NOTHING_OF_CORRELATION}"
 
 

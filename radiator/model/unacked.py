@@ -82,12 +82,12 @@ UnackedAnswer = Unacked | UnackedExtended
 
 
 def place_text(place: OutPlace) -> str:
-    """As requests and answers have it."""
+    """Returns a place as requests and answers have it."""
     return f"{place.since_us}-{place.position}"
 
 
 def place_in(text: str) -> OutPlace:
-    """The same, read. Raises ValueError."""
+    """Returns the place in a text of `place_text`. Raises ValueError."""
     parts = text.split("-")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts):
         raise ValueError(f"must be the `next` of the page before; it is {text!r:.80}")

@@ -38,7 +38,7 @@ def _raised(settings: QueueSettings) -> str:
 
 
 def log_without_effect(settings: LogSettings, store_bytes: int) -> list[tuple[str, str]]:
-    """The same for a log."""
+    """Returns the settings of a log that have no effect, and why."""
     found = []
     if settings.partition_key is not None and settings.partitions == 1:
         wrong = f"is {shown(settings.partition_key)}, but the log has one partition, which takes every key"

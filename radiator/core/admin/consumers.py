@@ -117,7 +117,7 @@ def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
 
 
 def _of_asker(request: Request[ConsumersPort], name: str) -> Queue:
-    """As `there`. Raises Refusal also if only another connection may use the queue."""
+    """Returns the queue as `there` does; also raises Refusal if only another connection may use it."""
     queue = there(request, name)
     request.parts.destinations.queues.owned.check(queue, request.connection)
     return queue

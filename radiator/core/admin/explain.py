@@ -50,13 +50,13 @@ def message(request: Request[ExplainPort], command: ExplainMessage) -> None:
 
 
 def trace(request: Request[ExplainPort], command: ExplainTrace) -> None:
-    """The same for the messages of a trace."""
+    """Answers with the stories of a trace's messages."""
     nothing = nothing_of_trace(command.trace_id)
     _begin(request, GroupSeeker(request, command, Wanted(trace_id=command.trace_id), nothing))
 
 
 def correlation(request: Request[ExplainPort], command: ExplainCorrelation) -> None:
-    """The same for the messages of a correlation-id."""
+    """Answers with the stories of the messages with that correlation-id."""
     nothing = nothing_of_correlation(command.correlation_id)
     _begin(request, GroupSeeker(request, command, Wanted(correlation_id=command.correlation_id), nothing))
 

@@ -65,7 +65,7 @@ def wait(request: Request[LogsPort], command: AwaitLog) -> None:
 
 
 def wait_for_several(request: Request[LogsPort], command: AwaitLogs) -> None:
-    """The same for several logs: as soon as there is more in one of them."""
+    """Answers as soon as one of several logs has more than the client knows."""
     logs = [request.parts.destinations.logs.get(name) for name in command.logs]
     request.costs(sum(len(log.partitions) for log in logs))
 

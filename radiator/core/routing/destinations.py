@@ -129,7 +129,9 @@ class Destinations:
             self.usages.acting.check_destinations(more)
 
     def check_total(self, more: int = 1) -> None:
-        """The same, in all only: a topic exists while it has subscribers, and counts for no user."""
+        """Raises Refusal if there would be too many destinations in all. A topic exists while it has subscribers, and
+        counts for no user.
+        """
         count = self.count
         if count + more > self.limits.max_destinations:
             raise Refusal(

@@ -357,7 +357,7 @@ class Exchanges:
         self.go_if_abandoned(source)
 
     def undeclare_lead(self, name: str, key: str, to: str) -> None:
-        """As undeclare_binding, for a binding to an exchange."""
+        """Does what undeclare_binding does, for a binding to an exchange."""
         source, destination = self.all.get(name), self.all.get(to)
         if source is None or destination is None or source.onward is None or not source.leads(key, destination):
             return
@@ -376,7 +376,7 @@ class Exchanges:
             self.lead_no_more(exchange, key, to)
 
     def recover_leads(self, recovery: Recovery) -> None:
-        """As `recover`, for the bindings to exchanges."""
+        """Does what `recover` does, for the bindings to exchanges."""
         for row in recovery.declared:
             if row.kind != BINDING_KIND:
                 continue

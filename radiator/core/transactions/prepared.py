@@ -280,8 +280,8 @@ class PreparedTransactions:
         self.drops.add(found, lambda: then(len(found)))
 
     def abort_all(self, prefix: str, refuse_s: int, then: Callable[[int], None]) -> None:
-        """The same for all whose names begin so; and for `refuse_s` none can be prepared under such a name: whoever
-        prepares them may not have heard yet that it is over.
+        """Aborts all prepared transactions whose names begin with `prefix`. For `refuse_s` seconds none can be prepared
+        under such a name: a program that prepares them may not know yet that they were aborted.
         """
         if refuse_s:
             until_s = self.context.now_s + refuse_s

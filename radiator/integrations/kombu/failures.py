@@ -62,7 +62,7 @@ class Missing(OperationRefused, NotFound):
 
 
 class Otherwise(OperationRefused, PreconditionFailed):
-    """It exists with other settings, or is in use, or not empty: AMQP's 406."""
+    """Something exists with other settings, or is in use, or is not empty: AMQP's 406."""
 
 
 class Forbidden(OperationRefused, AccessRefused):

@@ -24,7 +24,7 @@ HEART_BEAT_S = 30.0  # what the broker is asked for if kombu gives none
 
 
 class Transport(BaseTransport):
-    """Its broker_transport_options are in options.py."""
+    """The transport for kombu. Its broker_transport_options are in options.py."""
 
     default_port = PORT
     is_tls = False
@@ -127,7 +127,7 @@ class Transport(BaseTransport):
 
 
 class SSLTransport(Transport):
-    """The same by TLS, `radiators://`; the name is kombu's for such a class."""
+    """The transport over TLS, `radiators://`; the name is kombu's for such a class."""
 
     default_port = DEFAULT_TLS_PORT
     is_tls = True

@@ -191,7 +191,7 @@ class BrokerRequests:
         )
 
     def find(self, name: str, partitions: Iterable[int] = ()) -> LogState | None:
-        """As `state`; None if there is no such log."""
+        """Returns what `state` does, or None if there is no such log."""
         try:
             return self.state(name, partitions)
         except Refusal as refused:

@@ -31,7 +31,7 @@ class Connect:
 
     @property
     def reached(self) -> "Connect":
-        """The same, for a broker that another process of the query has reached."""
+        """Returns a copy for a broker that another process of the query has reached."""
         return replace(self, unreached_s=inf)
 
     def __str__(self) -> str:

@@ -59,7 +59,7 @@ class Range:
 
 
 def to_json(offsets: Offsets) -> Json:
-    """As Spark stores it."""
+    """Returns the offsets as Spark stores them."""
     return {
         f"{log.name}@{log.incarnation}": {str(partition): offset for partition, offset in sorted(by_partition.items())}
         for log, by_partition in sorted(offsets.items())
@@ -93,7 +93,7 @@ def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, LogState]) -
 
 
 def split(whole: list[Range], at_least: int) -> list[Range]:
-    """The same records in at least so many ranges of about the same length, as far as there are records."""
+    """Returns the same records in at least so many ranges of about the same length, as far as there are records."""
     total = sum(one.count for one in whole)
     if not total or len(whole) >= at_least:
         return list(whole)

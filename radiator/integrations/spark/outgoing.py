@@ -92,7 +92,7 @@ class Columns:
 
 
 def slices(rows: Iterator[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
-    """The same rows, in parts that one transaction can hold."""
+    """Yields the same rows in parts that one transaction can hold."""
     slice_: list[OutgoingRow] = []
     size = 0
     for one in rows:

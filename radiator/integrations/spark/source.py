@@ -73,19 +73,19 @@ class RadiatorDataSource(DataSource):
         return ddl(self._columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of a batch. Raises OptionError."""
+        """Returns the reader of a batch. Raises OptionError."""
         options = source_options(self.options, is_stream=False)
         self._check_columns(schema)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Of a stream. Raises OptionError."""
+        """Returns the reader of a stream. Raises OptionError."""
         options = source_options(self.options, is_stream=True)
         self._check_columns(schema)
         return CheckoutReader(options) if options.mode == CHECKOUT else LogReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Of a batch. Raises OptionError."""
+        """Returns the writer of a batch. Raises OptionError."""
         options = sink_options(self.options, is_stream=False)
         check_schema(schema, options)
         if overwrite:
@@ -93,7 +93,7 @@ class RadiatorDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Of a stream. Raises OptionError."""
+        """Returns the writer of a stream. Raises OptionError."""
         options = sink_options(self.options, is_stream=True)
         check_schema(schema, options)
         if overwrite:
@@ -209,7 +209,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept.to_json(end)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The same records for the same offsets. Raises DataLoss if they no longer exist."""
+        """Returns the same records for the same offsets. Raises DataLoss if they no longer exist."""
         options = self._options
         first, last = kept.from_json(start), kept.from_json(end)
         if first == last:
@@ -339,7 +339,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._go_on(end)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The same messages for the same offsets."""
+        """Returns the same messages for the same offsets."""
         first, last = kept.from_json(start), kept.from_json(end)
         if first == last:
             return []

@@ -316,7 +316,7 @@ def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered:
 
 
 def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
-    """As message_bytes."""
+    """Returns for a delayed message what message_bytes returns."""
     return message_bytes(memoryview(value)[_COUNT.size :])
 
 

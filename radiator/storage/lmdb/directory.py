@@ -289,7 +289,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(file: Path) -> None:
-    """Its bytes are on the disk when this returns."""
+    """Syncs the file: its bytes are on the disk when this returns."""
     _sync(file, os.O_RDWR)
 
 

@@ -103,8 +103,8 @@ class TreeFollower:
             self._wal.tidy(place.index, may_take_long=False)
 
     def catch_up(self) -> None:
-        """The same, and if there is no segment to go on in, one is made. That may take long, so neither commits nor
-        reads do it: it belongs to the follower's thread.
+        """Does what `apply` does, and makes a segment if there is none to go on in. That may take long, so neither
+        commits nor reads do it: it belongs to the follower's thread.
         """
         self.apply()
         self._wal.tidy(self._applied)
@@ -143,7 +143,7 @@ class TreeFollower:
                 return self._open.get(table, key)
 
     def close(self) -> None:
-        """The same as `apply`, unless an entry could not be added: then the log has what was added before it."""
+        """Does what `apply` does, unless an entry could not be added: then the log has what was added before it."""
         if self._failure is None:
             self.apply()
 

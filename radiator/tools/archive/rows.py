@@ -146,7 +146,9 @@ def _times(ms: Sequence[int]) -> pa.Array:
 
 
 class Checksum:
-    """Of all rows fed to it, in their order: the same however they are cut into batches, whoever wrote the file."""
+    """The checksum of all rows fed to it, in their order: the same however they are cut into batches, whoever wrote the
+    file.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

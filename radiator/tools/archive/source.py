@@ -150,7 +150,7 @@ class Source:
             last = blocks[-1][0]
 
     def _blocks(self, number: int, partition: int, at: int) -> list[tuple[int, bytes, bytes]]:
-        """As many as one read transaction may copy out."""
+        """Returns as many blocks as one read transaction may copy out."""
         found: list[tuple[int, bytes, bytes]] = []
         size = 0
         with self._reader.snapshot() as snapshot:

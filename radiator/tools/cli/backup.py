@@ -121,7 +121,7 @@ _UNTIL_END_MS = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)  # late
 
 
 def _exact(ms: int) -> str:
-    """As `--until` takes it."""
+    """Returns a time in the form that `--until` takes."""
     return time_text(ms, "milliseconds")
 
 

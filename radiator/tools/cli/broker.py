@@ -155,7 +155,7 @@ def make(client: Client, arguments: argparse.Namespace) -> None:
 
 
 def existing(destination: Thing) -> str:
-    """Its address; for a queue the one whose use makes none."""
+    """Returns the destination's address; that of a queue in the form whose use creates none."""
     return EXISTING_PREFIX + destination.name if destination.kind == QUEUE else destination.address
 
 

@@ -58,7 +58,7 @@ def _missed(answer: dict[str, Any], after: int | None) -> str:
 
 
 def _line(line: dict[str, Any]) -> str:
-    """As the log has it, but in this machine's zone."""
+    """Returns a line about as the log has it, but in this machine's zone."""
     fields = "".join(f" {name}={_value(value)}" for name, value in field(line, "fields").items())
     moment = time_text(int(field(line, "time_ms")), "milliseconds")
     return printable(f"{moment} {field(line, 'level')} {field(line, 'event')}{fields}")

@@ -44,7 +44,7 @@ class Context:
     password_file: Path | None = None
 
     def table(self) -> dict[str, Any]:
-        """As `radiator context show` has it."""
+        """Returns the context as `radiator context show` prints it."""
         broker = self.broker
         found = {"broker": str(broker), "user": broker.login, "password_file": self.password_file}
         found |= {key: getattr(broker, name) for key, name in _TLS_FILES.items()}

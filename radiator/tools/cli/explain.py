@@ -32,7 +32,7 @@ _LINES = 40  # shown of a longer story: its beginning and its end
 
 
 def _read_by(read: Callable[[str], str]) -> Callable[[str], str]:
-    """The same as an argument's type. read: raises ValueError with a sentence."""
+    """Returns a type of argument that reads a text by `read`, which raises ValueError with a sentence."""
 
     def value_of(text: str) -> str:
         try:

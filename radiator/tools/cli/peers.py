@@ -247,7 +247,7 @@ def _ask_peers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _handed_over(peers: list[dict[str, Any]]) -> dict[str, int]:
-    """By name of each node that is linked: how many messages it has been handed."""
+    """Returns how many messages each linked node has been handed, by name."""
     return {str(peer["name"]): int(peer.get("handed_over", 0)) for peer in peers if peer.get("state") == "up"}
 
 

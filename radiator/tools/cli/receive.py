@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(message: Message) -> bytes:
-    """As `peek` has it."""
+    """Returns a message as JSON on one line, in the form of `peek`."""
     headers = dict(message.headers)
     answer: dict[str, Any] = {
         "message_id": headers.pop("message-id"),

@@ -83,7 +83,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _value(value: Any) -> str:
-    """As the file has it, about; "-" where there is none."""
+    """Returns a value about as the file has it; "-" if there is none."""
     return "-" if value is None else json.dumps(value, ensure_ascii=False)
 
 

@@ -40,7 +40,7 @@ def _row(row: dict[str, Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """As a file has it, about; "-" where there is none."""
+    """Returns a value about as a file has it; "-" if there is none."""
     return "-" if value is None else json.dumps(value, ensure_ascii=False)
 
 

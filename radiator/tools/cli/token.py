@@ -30,7 +30,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _until(text: str) -> str:
-    """As TOML has it."""
+    """Returns the time in the form of TOML."""
     try:
         day: date | None = date.fromisoformat(text)
         moment = datetime.combine(date.fromisoformat(text), time(tzinfo=UTC))

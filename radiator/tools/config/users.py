@@ -237,7 +237,7 @@ def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, 
 
 
 def user_table(user: User) -> Table:
-    """As a file has it, without hashes of passwords and tokens."""
+    """Returns the user as a file would have it, without hashes of passwords and tokens."""
     rules = user.rules
     return {
         "password": None if user.password is None else NOT_SHOWN,

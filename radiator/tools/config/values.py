@@ -69,7 +69,7 @@ def log_keep(value: object) -> LogKeep:
 
 
 def log_keep_text(keep: LogKeep) -> str | int:
-    """As `log_keep` reads it."""
+    """Returns the value in a form that `log_keep` reads."""
     return str(keep) if keep.max_ms else size_text(keep.max_bytes)
 
 

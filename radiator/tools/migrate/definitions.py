@@ -66,7 +66,7 @@ class DefinedPolicy(NamedTuple):
 
 @dataclass(slots=True)
 class Definitions:
-    """Of one virtual host. others: a sentence for each kind of thing that is not migrated at all."""
+    """The definitions of one virtual host. others: a sentence for each kind of thing that is not migrated at all."""
 
     queues: list[DefinedQueue] = field(default_factory=list)
     exchanges: list[DefinedExchange] = field(default_factory=list)

@@ -70,7 +70,7 @@ def messages(records: DataFrame, label: str = "replay") -> DataFrame:
 
 
 def at_rate(sent: DataFrame, per_s: int) -> DataFrame:
-    """The same rows, not faster than that: one task yields them, a tenth of a second's worth at a time."""
+    """Returns the same rows, at that rate at most: one task yields them, a tenth of a second's worth at a time."""
     return sent.coalesce(1).mapInArrow(_giver(per_s), sent.schema)
 
 
