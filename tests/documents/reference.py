@@ -34,7 +34,8 @@ def page() -> str:
 def section(module: str, one: type) -> str:
     text = f"\n## {one.__name__}\n\n`from {module} import {one.__name__}`\n\n"
     if issubclass(one, Exception):
-        return text + f"{described(one)} A {one.__mro__[1].__name__}.\n"
+        base = one.__mro__[1].__name__
+        return text + f"{described(one)} {'An' if base[0] in 'AEIOU' else 'A'} {base}.\n"
     initial = one.__init__.__doc__ if inspect.isfunction(one.__init__) else None
     text += f"`{signature(one.__name__, one)}`\n\n{described(one)}\n"
     if initial and "__init__" in vars(one) and not hasattr(one, "__dataclass_fields__"):

@@ -69,7 +69,7 @@ def _summary(answer: dict[str, Any]) -> str:
         lines.append(f"THE SYSTEM'S CLOCK IS NOT FOLLOWED: it is {duration_text(abs(ahead_s))} {where}")
     if holders := answer.get("memory_holders", []):
         most = ", ".join(f"{printable(str(one['name']))} {size(one, 'bytes')}" for one in holders)
-        lines.insert(2, f"memory: held most by {most}")
+        lines.insert(2, f"memory: the largest holders are {most}")
     return "\n".join(lines)
 
 
