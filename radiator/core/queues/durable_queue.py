@@ -23,7 +23,7 @@ from radiator.core.queues.picking import DurablePicker, InOneLine, Picker
 from radiator.core.queues.purge import Purge
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.read_back import ReadBack
-from radiator.core.queues.sweeping import retire
+from radiator.core.queues.sweeping import let_go, retire
 from radiator.core.queues.window import Window
 from radiator.core.queues.windows import Windows
 from radiator.core.states import PERSISTENT_MOVES, Event, State, move
@@ -497,3 +497,4 @@ class DurableQueue(Queue):
         if self.journal is not None:
             self.journal.deleted(self)
         retire(self.context, self, self.name, self.as_write())
+        let_go(self, self.in_doubt, self.purge, self.delayed, self.read_back, self.due)

@@ -1,5 +1,7 @@
 """A queue on the disk is deleted: its row at once, what it stored in slices, one in each batch."""
 
+from typing import Any
+
 import pytest
 
 from radiator.core.queues.sweeping import Sweeping, retire
@@ -44,3 +46,19 @@ def test_one_slice_goes_in_each_batch_until_none_is_left(count: int) -> None:
         bare.commit(turns)
     assert sum(one.count for one in swept) == count and len(swept) == -(-count // STEP_MESSAGES)
     assert swept[-1].left == 0 and {one.queue for one in swept} == {7}
+
+
+def test_parts_forget_a_deleted_queue_and_can_still_name_it() -> None:
+    queue = bare.durable()
+    queue.delete()
+    for part in (queue.in_doubt, queue.purge, queue.delayed, queue.read_back, queue.due):
+        stands_for: Any = part.queue
+        assert stands_for is not queue and stands_for.is_gone
+        assert (stands_for.number, stands_for.name) == (queue.number, queue.name)
+
+
+def test_parts_of_one_whose_messages_are_being_read_back_keep_it() -> None:
+    queue = bare.durable()
+    queue.window.is_loading = True
+    queue.delete()
+    assert queue.read_back.queue is queue

@@ -88,3 +88,32 @@ def test_queue_of_ones_own_goes_with_what_is_unacked(to: str) -> None:
         node.log.clear()
         node.turn([])
     assert circles() == []
+
+
+def used(node: Node, settings: dict[str, object]) -> None:
+    """A queue that is declared, used and deleted, with something of it unacked."""
+    node.open(1, 2)
+    assert node.admin(1, do="declare", queue="a", **settings)["ok"]
+    if "partition_key" not in settings:  # who has consumed from such a queue is kept in mind with it
+        node.say(subscribe(2, "a", CLIENT, prefetch_count=2))
+    node.say(*(send(1, "a") for _ in range(4)))
+    node.close(2)
+    assert node.admin(1, do="delete", queue="a", if_unused=False)["ok"]
+    node.close(1)
+    node.inbox.clear()
+    node.log.clear()
+    node.turn([])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"dedup_window_s": 5}, {"max_priority": 3}, {"partition_key": "header:k"}, {"persistent": False}],
+    ids=lambda settings: "-".join(settings) or "plain",
+)
+def test_deleted_queue_leaves_no_circle(settings: dict[str, object]) -> None:
+    node = Node()
+    used(node, settings)
+    circles()
+    gc.garbage.clear()
+    used(node, settings)
+    assert circles() == []
