@@ -34,10 +34,9 @@ class Channels(Generic[One]):
         self._numbers: set[int] = set()
 
     def put(self, commands: list[Heard], size: int, held_bytes: int, address: str, tls: str | None) -> int:
-        """Puts these commands into the inbox: one read of `size` bytes gave them. Returns the number of a connection
-        that has more commands than others wait for, or 0.
+        """Puts these commands into the inbox: one read of `size` bytes gave them. Returns the number of this connection
+        if it has put more commands than others wait for, or 0.
         """
-        behind = 0
         runs: Iterable[tuple[int, Iterable[Heard]]] = groupby(commands, _number)
         if len(commands) == 1:
             runs = ((commands[0].connection, commands),)  # the usual case, without the cost of groupby
@@ -47,12 +46,10 @@ class Channels(Generic[One]):
                 run = self._put_bounds(number, run, address, tls)
             if self._put_read(number, run, size):
                 size = 0  # the whole read is counted with its first commands
-                if len(run) > COMMANDS_AT_ONCE:
-                    behind = number
         if size or held_bytes != self._held_bytes:
             self._held_bytes = held_bytes
             self._shared.inbox.put(Read(self._number, [], held_bytes), size)
-        return behind
+        return self._number if len(commands) > COMMANDS_AT_ONCE else 0
 
     def _put_bounds(self, number: int, commands: list[Heard], address: str, tls: str | None) -> list[Heard]:
         """Puts each Open and Closed of one connection, and the commands between them; returns the commands that are
@@ -64,7 +61,7 @@ class Channels(Generic[One]):
                 command.address, command.tls = address, tls
                 self._numbers.add(number)
                 self._shared.open[number] = self._connection
-                self._shared.inbox.put(command)
+                self._shared.inbox.put(command, 0, self._number)
             elif isinstance(command, Closed):
                 self._put_read(number, run, 0)
                 run = []
@@ -77,7 +74,8 @@ class Channels(Generic[One]):
         if not run or (number not in self._numbers and number != self._number):
             return False
         held_bytes = self._held_bytes if number == self._number else 0
-        self._shared.inbox.put(Read(number, run, held_bytes), size)  # type: ignore[arg-type]  # Opens and Closeds are out
+        heard = Read(number, run, held_bytes)  # type: ignore[arg-type]  # Opens and Closeds are out
+        self._shared.inbox.put(heard, size, self._number)
         return True
 
     def over(self, number: int, cause: str) -> None:
@@ -86,7 +84,7 @@ class Channels(Generic[One]):
             self._numbers.remove(number)
             del self._shared.open[number]
             self._outbox.forget(number)
-            self._shared.inbox.put(Closed(number, cause))
+            self._shared.inbox.put(Closed(number, cause), 0, self._number)
 
     def all_over(self, cause: str) -> None:
         """Ends all channels, as their connection ends."""

@@ -174,3 +174,15 @@ def test_a_channel_that_is_far_ahead_of_the_broker_is_read_no_further(shell: She
 
     until(all_is_there)
     assert [command.connection for command in sent] == [first] * (COMMANDS_AT_ONCE + 1) + [first + 1]
+
+
+def test_channels_share_the_turn_of_their_connection(shell: Shell) -> None:
+    """Others wait for 16 commands of a client, on however many channels, and its next read waits for all of these."""
+    channels = 3 * COMMANDS_AT_ONCE
+    client, (_, first, *_) = opened(shell, channels)
+    (connection,) = {shell.connections.open[first]}
+    inbox = shell.inbox
+    client.send(b"".join(publish(wire) for wire in range(1, channels + 1)) * 2)
+    until(lambda: connection._holds)
+    turns = [sum(len(event.commands) for event in inbox.take() if isinstance(event, Read)) for _ in range(4)]
+    assert max(turns[1:]) == COMMANDS_AT_ONCE, "and the first has what came before others were queued"

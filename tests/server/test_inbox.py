@@ -108,6 +108,45 @@ def test_connections_take_turns_and_each_keeps_its_order() -> None:
     assert not inbox.has_more
 
 
+def test_channels_of_a_client_share_its_turn() -> None:
+    inbox = Inbox()
+    inbox.put(Read(9, acks(9, COMMANDS_AT_ONCE + 1)))  # from here on nothing is taken whole
+    inbox.take()
+    for channel in range(1, 3 * COMMANDS_AT_ONCE):
+        inbox.put(Read(channel, acks(channel, 1)), client=1)
+    inbox.put(Read(100, acks(100, 1)))
+    taken = inbox.take()
+    assert [event.connection for event in taken] == [9, *range(1, COMMANDS_AT_ONCE + 1), 100]  # type: ignore[union-attr]
+    assert [event.connection for event in inbox.take()] == [*range(COMMANDS_AT_ONCE + 1, 2 * COMMANDS_AT_ONCE + 1)]  # type: ignore[union-attr]
+
+
+def test_channels_that_come_and_go_take_the_turn_of_commands() -> None:
+    inbox = Inbox()
+    inbox.put(Read(9, acks(9, COMMANDS_AT_ONCE + 1)))
+    for channel in range(1, 3 * COMMANDS_AT_ONCE):
+        inbox.put(Closed(channel), client=1)
+    assert len(inbox.take()) == 1 + COMMANDS_AT_ONCE
+
+
+def test_a_channel_that_the_broker_is_behind_with_keeps_what_its_client_sent_after_that() -> None:
+    inbox = Inbox()
+    inbox.put(Read(9, acks(9, COMMANDS_AT_ONCE + 1)))
+    for channel in (1, 2, 3):
+        inbox.put(Read(channel, acks(channel, 1)), client=1)
+    assert [event.connection for event in inbox.take({2: 1})] == [9, 1]  # type: ignore[union-attr]
+    assert [event.connection for event in inbox.take({2: 1})] == [9]  # type: ignore[union-attr]
+    assert [event.connection for event in inbox.take()] == [2, 3]  # type: ignore[union-attr]
+
+
+def test_reader_of_what_the_next_turn_takes_whole_is_called_at_once() -> None:
+    inbox = Inbox()
+    calls: list[str] = []
+    for channel in range(1, COMMANDS_AT_ONCE + 2):
+        inbox.put(Read(channel, acks(channel, 1)), client=1)
+    inbox.when_taken(1, lambda: calls.append("told"))
+    assert calls == ["told"]
+
+
 def test_turn_has_no_more_commands_than_it_may() -> None:
     inbox = Inbox()
     for number in range(READS_PER_TURN):
