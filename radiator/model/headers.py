@@ -147,17 +147,23 @@ def unescape(value: bytes, escaping: int) -> bytes:
     """What `escape` undoes; an undefined escape stays as it is (a session has refused it before)."""
     if b"\\" not in value or escaping == ESCAPING_NONE:
         return value
-    plain = {escaped[1:]: raw for raw, escaped in _ESCAPES[escaping]}
-    first, *parts = value.split(b"\\")
-    unescaped, skip = first, False
-    for index, part in enumerate(parts):
-        if skip:
-            unescaped, skip = unescaped + part, False
-        elif part == b"" and index + 1 < len(parts):
-            unescaped, skip = unescaped + b"\\", True
-        else:
-            unescaped += plain.get(part[:1], b"\\" + part[:1]) + part[1:]
-    return unescaped
+    return undone(value, escaping).replace(STANDS_FOR_BACKSLASH, b"\\")
+
+
+# No text in UTF-8 has this byte, and all headers are that: sessions and links refuse others.
+STANDS_FOR_BACKSLASH = b"\xff"
+
+
+def undone(value: bytes, escaping: int) -> bytes:
+    """`value` without its escapes, where STANDS_FOR_BACKSLASH is each escaped backslash: one that is left begins an
+    undefined escape. The whole value is replaced a few times, since it may have 30,000 escapes: one by one they took
+    8 ms, in which nobody else was served.
+    """
+    (_, escaped_backslash), *others = _ESCAPES[escaping]
+    value = value.replace(escaped_backslash, STANDS_FOR_BACKSLASH)
+    for plain, escaped in others:
+        value = value.replace(escaped, plain)
+    return value
 
 
 # ---- what another node may hand over --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The codec of header blocks: what it reads is what was written, whatever stands around it."""
 
+import time
 from itertools import product
 
 import pytest
@@ -57,6 +58,34 @@ def test_what_is_escaped_is_read_as_it_was(escaping: int) -> None:
         assert (CONTENT_TYPE.value(block, escaping), PARTITION_KEY.value(block, escaping)) == (value, b"k")
         if escaping:
             assert pairs(block, escaping) == [(b"content-type", value), (b"partition-key", b"k")]
+
+
+def one_by_one(value: bytes, escaping: int) -> bytes:
+    """What `unescape` returns, the slow way."""
+    table = {b"\\": b"\\", b"n": b"\n", b"c": b":", **({b"r": b"\r"} if escaping == ESCAPING_ALL else {})}
+    plain, at = b"", 0
+    while at < len(value):
+        letter, escape = value[at : at + 1], value[at + 1 : at + 2]
+        is_escape = letter == b"\\" and escape in table
+        plain += table[escape] if is_escape else letter
+        at += 1 + is_escape
+    return plain
+
+
+@pytest.mark.parametrize("escaping", [ESCAPING_BUT_CR, ESCAPING_ALL])
+def test_escapes_beside_each_other_are_undone_from_the_left_and_undefined_ones_stay(escaping: int) -> None:
+    for value in map(b"".join, product((b"\\", b"n", b"c", b"r", b"x"), repeat=6)):
+        assert unescape(value, escaping) == one_by_one(value, escaping)
+
+
+@pytest.mark.parametrize("escape", [b"\\\\", b"\\n", b"\\c", b"\\r"])
+def test_a_header_full_of_escapes_takes_no_longer_than_others(escape: bytes) -> None:
+    """One escape after the other took 7 to 8 ms for each of these."""
+    value = escape * 30_000
+    began_s = time.process_time()
+    for _ in range(10):
+        assert len(unescape(value, ESCAPING_ALL)) == 30_000
+    assert time.process_time() - began_s < 0.025
 
 
 def test_fields_are_left_out_and_nothing_else() -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from radiator.model.addresses import queue_address
 from radiator.model.amqp_properties import BEGINNING, expanded
 from radiator.model.errors import Violation, shown
-from radiator.model.headers import escape
+from radiator.model.headers import STANDS_FOR_BACKSLASH, escape, undone
 from radiator.model.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
 from radiator.model.message import Message
 from radiator.model.replies import EndOfLog, RecordPlace
@@ -50,19 +50,15 @@ def unescape(value: bytes, version: int) -> bytes:
     """Returns the decoded name or value; raises BrokenFrame for an escape the version lacks ("Value Encoding")."""
     if version == V1_0 or b"\\" not in value:
         return value
-    table = UNESCAPED[version]
-
-    def replacement(match: re.Match[bytes]) -> bytes:
-        plain = table.get(match.group())
-        if plain is None:
-            defined = ", ".join(sequence.decode() for sequence in table)
-            raise BrokenFrame(
-                f"The header {shown(value)} has the escape {shown(match.group())}, which "
-                f"STOMP {VERSION_NAMES[version]} does not define; it has {defined}."
-            )
-        return plain
-
-    return _ESCAPE.sub(replacement, value)
+    plain = undone(value, version)
+    if b"\\" in plain:
+        table = UNESCAPED[version]
+        wrong = next(escape for escape in _ESCAPE.findall(value) if escape not in table)
+        raise BrokenFrame(
+            f"The header {shown(value)} has the escape {shown(wrong)}, which STOMP {VERSION_NAMES[version]} does not "
+            f"define; it has {', '.join(sequence.decode() for sequence in table)}."
+        )
+    return plain.replace(STANDS_FOR_BACKSLASH, b"\\")
 
 
 def escaped(value: bytes, version: int) -> bytes:

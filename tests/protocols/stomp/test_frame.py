@@ -1,5 +1,6 @@
 """Frames as bytes: what each version can say, for every pair of a sender's and a receiver's version."""
 
+import time
 import tracemalloc
 
 import pytest
@@ -104,11 +105,20 @@ def test_block_is_written_anew_where_the_versions_differ(
     assert converted(block, sender, receiver) == wanted
 
 
+def test_a_frame_full_of_escapes_takes_no_longer_than_others() -> None:
+    began_s = time.process_time()
+    for _ in range(10):
+        assert unescape(b"\\c" * 30_000, V1_2) == b":" * 30_000
+    assert time.process_time() - began_s < 0.025
+
+
 @pytest.mark.parametrize("version", [V1_1, V1_2])
 def test_undefined_escape_is_refused(version: int) -> None:
     for value in (b"\\t", b"a\\", b"\\x", b"\\\\\\", b"\\C", b"\\\n", *([b"\\r"] if version == V1_1 else [])):
         with pytest.raises(BrokenFrame, match="does not define"):
             unescape(value, version)
+    with pytest.raises(BrokenFrame, match="has the escape '\\\\\\\\t', which"):
+        unescape(b"\\n\\\\\\t\\c\\x", version)
     assert unescape(b"\\\\n", version) == b"\\n"
     assert unescape(b"\\\\", V1_0) == b"\\\\"
 
